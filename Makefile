@@ -59,7 +59,7 @@ torture: $(ENGINE) test-setup ## Test for hours what tests do for minutes; KILLS
 .PHONY: torture-log
 torture-log: # Let the log's disk fail in a million ways, and damage every byte; mutate what is read
 	MILLRACE_LOG_CASES=24000 MILLRACE_LOG_DAMAGE_BYTES=65536 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
-		cargo test -p millrace-log --test it -- --nocapture whatever_happens each_damaged_byte
+		cargo test -p millrace-log --test it -- --nocapture synced_frames_survive each_damaged_byte
 	MILLRACE_FUZZ_RUNS=10000000 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
 		cargo test -p millrace-fuzz --test it -- --nocapture
 
@@ -82,12 +82,12 @@ torture-power: # Cut the power of loop-mounted ext4 and XFS, ours and ClickHouse
 .PHONY: torture-away
 torture-away: # Take ClickHouse away in every way, each for two minutes
 	MILLRACE_AWAY_SECONDS=120 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
-		cargo test -p millrace --test it away:: -- --test-threads=1 --nocapture
+		cargo test -p millrace --test it clickhouse_outage:: -- --test-threads=1 --nocapture
 
 .PHONY: torture-import
 torture-import: # Kill an importer of a million events again and again
 	MILLRACE_IMPORT_EVENTS=1000000 MILLRACE_IMPORT_KILLS=$(or $(KILLS),100) CARGO_PROFILE_DEV_OPT_LEVEL=3 \
-		cargo test -p millrace --all-features --test it killed::an_import -- --nocapture
+		cargo test -p millrace --all-features --test it resume::an_import -- --nocapture
 
 .PHONY: torture-keys
 torture-keys: # Send ten million keys of nobody, and look at the server's memory

@@ -1,24 +1,25 @@
-//! How the program is linked, and what it is made of.
+//! Build script: linker options, and the list of crates for log filters.
 
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::Path;
 use std::process::Command;
 
-/// The first glibc that starts programs whose relocations are packed.
+/// First glibc that starts programs with packed relocations.
 const PACKED_SINCE: (u32, u32) = (2, 36);
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
     write_crates()?;
     if glibc().is_some_and(|version| version >= PACKED_SINCE) {
-        // The loader reads all of them at each start, and they stay in memory: 3.6 MiB; packed 0.05.
+        // The loader reads all of them at each start, and they stay in memory: 3.6 MiB; packed
+        // 0.05.
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
     Ok(())
 }
 
-/// The names of all crates as log lines have them, for settings that name one.
+/// Writes the names of all crates, as log lines have them, for settings that name one.
 fn write_crates() -> Result<(), Box<dyn Error>> {
     const LOCK: &str = "../Cargo.lock";
     println!("cargo::rerun-if-changed={LOCK}");
@@ -35,7 +36,7 @@ fn write_crates() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Of this machine, where it is what is built for.
+/// Version of glibc on this machine, if the build is for it.
 fn glibc() -> Option<(u32, u32)> {
     let variable = std::env::var_os;
     if variable("TARGET") != variable("HOST") || variable("CARGO_CFG_TARGET_ENV")? != "gnu" {

@@ -1,5 +1,5 @@
-//! Certificates as people paste them: PEM, or only what PEM has between its lines, as in the
-//! metadata of identity providers.
+//! Validation of certificates as people paste them: PEM, or only the Base64 between PEM's
+//! header and footer, as in the metadata of identity providers.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
@@ -12,8 +12,8 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Whether the text is an X.509 certificate, or several in PEM. What it says, such as until when
-/// it is valid, is not judged.
+/// Returns true if the text is an X.509 certificate, or several in PEM. Its content, such as
+/// until when it is valid, is not checked.
 #[must_use]
 pub fn is_certificate(text: &str) -> bool {
     if !text.contains("-----BEGIN") {
@@ -27,7 +27,7 @@ pub fn is_certificate(text: &str) -> bool {
     blocks.peek().is_some() && blocks.all(certificate)
 }
 
-/// One certificate and nothing behind it.
+/// Returns true for one certificate with no bytes after it.
 fn is_der(bytes: &[u8]) -> bool {
     parse_x509_certificate(bytes).is_ok_and(|(rest, _)| rest.is_empty())
 }
@@ -38,7 +38,7 @@ mod tests {
     use rcgen::{CertifiedKey, generate_simple_self_signed};
 
     #[test]
-    fn certificates_are_told_from_other_texts() {
+    fn pem_and_bare_base64_are_certificates_and_other_texts_are_not() {
         let CertifiedKey { cert, signing_key } =
             generate_simple_self_signed(["idp.example.com".to_owned()]).unwrap();
         let pem = cert.pem();

@@ -1,4 +1,4 @@
-//! Connections: how many an address may have.
+//! Limit on open connections of each client address.
 
 use crate::request::origin::is_trusted;
 use crate::request::throttle::network_of;
@@ -7,24 +7,24 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Connections of one address at a time, or of one IPv6 network.
+/// Most open connections of one address, or of one IPv6 network.
 pub(crate) const CONNECTIONS_PER_ADDRESS_MAX: usize = 256;
 
-/// Who has how many.
-pub(crate) struct Connections {
+/// Counts open connections by client address.
+pub(crate) struct ConnectionLimiter {
     by_address: Mutex<HashMap<IpAddr, usize>>,
-    /// They speak for many clients.
+    /// Exempt, as they speak for many clients.
     trusted_proxies: Vec<IpNet>,
 }
 
-/// A connection's place; dropping it gives it back.
-pub(crate) struct Place {
-    connections: Arc<Connections>,
-    /// `None` if it does not count.
+/// Permit for one open connection, counted until it is dropped.
+pub(crate) struct ConnectionPermit {
+    connections: Arc<ConnectionLimiter>,
+    /// Address that the connection counts for; `None` if it is exempt.
     address: Option<IpAddr>,
 }
 
-impl Connections {
+impl ConnectionLimiter {
     pub(crate) fn new(trusted_proxies: Vec<IpNet>) -> Arc<Self> {
         Arc::new(Self {
             by_address: Mutex::new(HashMap::new()),
@@ -32,9 +32,9 @@ impl Connections {
         })
     }
 
-    /// A place for a connection from there; `None` if the address has its share already. This
-    /// machine and trusted proxies have as many as they like.
-    pub(crate) fn place(self: &Arc<Self>, from: IpAddr) -> Option<Place> {
+    /// Takes a permit for a connection from an address; `None` if the address has the most it may
+    /// have. Loopback addresses and trusted proxies are exempt.
+    pub(crate) fn try_acquire(self: &Arc<Self>, from: IpAddr) -> Option<ConnectionPermit> {
         let from = from.to_canonical();
         let is_exempt = from.is_loopback() || is_trusted(&self.trusted_proxies, from);
         let address = (!is_exempt).then(|| network_of(from));
@@ -46,7 +46,7 @@ impl Connections {
             }
             *count += 1;
         }
-        Some(Place {
+        Some(ConnectionPermit {
             connections: self.clone(),
             address,
         })
@@ -58,7 +58,7 @@ impl Connections {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let Some(address) = self.address else { return };
         let mut counts = self.connections.counts();
@@ -76,8 +76,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_has_its_share_and_no_more() {
-        let connections = Connections::new(vec!["10.0.0.0/8".parse().unwrap()]);
+    fn connections_of_an_address_are_limited_unless_it_is_exempt() {
+        let connections = ConnectionLimiter::new(vec!["10.0.0.0/8".parse().unwrap()]);
         let table = [
             ("192.0.2.1", false),
             ("::ffff:192.0.2.2", false),
@@ -89,11 +89,15 @@ mod tests {
         for (address, is_exempt) in table {
             let address: IpAddr = address.parse().unwrap();
             let mut held: Vec<_> = (0..CONNECTIONS_PER_ADDRESS_MAX)
-                .map(|_| connections.place(address).unwrap())
+                .map(|_| connections.try_acquire(address).unwrap())
                 .collect();
-            assert_eq!(connections.place(address).is_some(), is_exempt, "{address}");
+            assert_eq!(
+                connections.try_acquire(address).is_some(),
+                is_exempt,
+                "{address}"
+            );
             held.pop();
-            assert!(connections.place(address).is_some(), "{address}");
+            assert!(connections.try_acquire(address).is_some(), "{address}");
         }
         assert!(connections.counts().is_empty());
     }

@@ -1,8 +1,8 @@
-//! What every handler is given.
+//! Context of an authorized request, as handlers receive it.
 
 use crate::error::ApiError;
 use crate::page::{self, Envelope, LIMIT_MAX};
-use crate::request::path_id;
+use crate::request::uuid_text;
 use crate::services::Services;
 use http::HeaderMap;
 use http::uri::Uri;
@@ -13,57 +13,57 @@ use std::future::Future;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// A request that has passed every stage before its handler. Cheap to clone.
+/// An authorized request with everything that its handler needs. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Context {
-    /// What handlers work with.
+    /// Catalog, outbox and other collaborators of handlers.
     pub(crate) services: Arc<Services>,
-    /// What the request said, its body aside.
+    /// Head of the request.
     pub(crate) request: Arc<Request>,
-    /// Who asks; always there unless the operation is open to all.
+    /// Authenticated caller; always present unless the operation is open to all.
     pub(crate) caller: Option<Arc<Caller>>,
-    /// The organization of the path and the caller's place in it; always there if the path has
-    /// an `{organization_id}` or a `{project_id}`.
+    /// Organization of the path and the caller's access to it; always present if the path has an
+    /// `{organization_id}` or a `{project_id}`.
     pub(crate) organization: Option<Arc<Access>>,
-    /// The project of the path; always there if it has a `{project_id}`.
+    /// Project of the path; always present if the path has a `{project_id}`.
     pub(crate) project: Option<Arc<Project>>,
 }
 
-/// The head of a request.
+/// Head of a request, with the parameters that the router found.
 pub(crate) struct Request {
     /// Path and query, as sent.
     pub(crate) uri: Uri,
-    /// As sent.
+    /// Headers, as sent.
     pub(crate) headers: HeaderMap,
-    /// The parameters of the path by their names in its template, decoded.
+    /// Parameters of the path by their names in its template, decoded.
     pub(crate) parameters: BTreeMap<&'static str, String>,
-    /// Where the API is for the client, without a slash at the end.
+    /// Address of the API as the client reaches it, without a slash at the end.
     pub(crate) base_url: String,
 }
 
 impl Context {
-    /// Where everything is kept.
+    /// Catalog of the request; within a conditional change that of its transaction.
     pub(crate) fn catalog(&self) -> &Catalog {
         &self.services.catalog
     }
 
-    /// The same request, with everything kept elsewhere.
+    /// Replaces the catalog that the request reads and writes.
     pub(crate) fn with_catalog(mut self, catalog: Catalog) -> Self {
         Arc::make_mut(&mut self.services).catalog = catalog;
         self
     }
 
-    /// Who asks.
+    /// Authenticated caller.
     ///
     /// # Errors
     ///
-    /// 401 if nobody says so, as may be where an operation is open to all.
+    /// 401 for an anonymous request, which operations open to all allow.
     pub(crate) fn caller(&self) -> Result<&Caller, ApiError> {
         let caller = self.caller.as_deref();
         caller.ok_or_else(ApiError::not_authenticated)
     }
 
-    /// Who the activity log names.
+    /// Actor of the request for the activity log.
     ///
     /// # Errors
     ///
@@ -73,7 +73,7 @@ impl Context {
         Ok(Actor::user(&caller.user, Some(caller.key_id)))
     }
 
-    /// The organization of the path, with the caller's place in it.
+    /// Organization of the path, with the caller's access to it.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl Context {
         organization.ok_or_else(ApiError::not_found)
     }
 
-    /// The same, its id only.
+    /// Id of the organization of the path.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl Context {
         Ok(self.organization()?.organization.id)
     }
 
-    /// The project of the path.
+    /// Project of the path.
     ///
     /// # Errors
     ///
@@ -101,36 +101,36 @@ impl Context {
         self.project.as_deref().ok_or_else(ApiError::not_found)
     }
 
-    /// A parameter of the path as it was sent, decoded.
+    /// Parameter of the path as it was sent, decoded.
     pub(crate) fn text(&self, name: &str) -> &str {
         let value = self.request.parameters.get(name);
         value.map(String::as_str).unwrap_or_default()
     }
 
-    /// A parameter of the path that is a UUID, hyphenated.
+    /// Parameter of the path that is a hyphenated UUID.
     ///
     /// # Errors
     ///
-    /// 404 if it is none: malformed and unknown are the same.
+    /// 404 if it is no UUID: malformed and unknown ids are answered alike.
     pub(crate) fn uuid(&self, name: &str) -> Result<Uuid, ApiError> {
-        path_id::parse(self.text(name)).ok_or_else(ApiError::not_found)
+        uuid_text::parse(self.text(name)).ok_or_else(ApiError::not_found)
     }
 
-    /// A parameter of the path that is a number.
+    /// Parameter of the path that is a number.
     ///
     /// # Errors
     ///
-    /// 404 if it is none.
+    /// 404 if it is no number.
     pub(crate) fn integer(&self, name: &str) -> Result<i64, ApiError> {
         let value = self.text(name);
-        // Signs and leading zeros would give one thing many addresses.
+        // Signs and leading zeros would give one resource many addresses.
         let plain = value.bytes().all(|byte| byte.is_ascii_digit()) && !value.starts_with('0');
         let number = value.parse().ok().filter(|_| plain);
         number.ok_or_else(ApiError::not_found)
     }
 
-    /// A parameter of the query, decoded; `None` if it is missing or empty. Null characters,
-    /// which no text in the catalog has, are replaced.
+    /// Parameter of the query, decoded; `None` if it is missing or empty. Null characters, which
+    /// no text in the catalog has, are replaced.
     pub(crate) fn query(&self, name: &str) -> Option<String> {
         let query = self.request.uri.query().unwrap_or_default();
         let mut parameters = form_urlencoded::parse(query.as_bytes());
@@ -138,18 +138,18 @@ impl Context {
         (!value.is_empty()).then(|| value.replace('\0', "\u{fffd}"))
     }
 
-    /// Which part of a list is asked for.
+    /// Page of a list that the query asks for.
     pub(crate) fn page(&self) -> PageRequest {
         self.page_up_to(LIMIT_MAX)
     }
 
-    /// The same for a list whose pages are shorter.
+    /// Page that the query asks for, of a list whose pages have at most `limit_max` rows.
     pub(crate) fn page_up_to(&self, limit_max: u64) -> PageRequest {
         page::requested(&self.request.uri, limit_max)
     }
 
-    /// A page of a list in its envelope, read by `read` in pieces until it is whole, or as large as
-    /// an answer may be.
+    /// Reads a page of a list into its envelope: by `read`, in pieces, until the page is complete
+    /// or as large as a response may be.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
-//! What the domain name system says: the proof of a domain, where an alias leads, addresses.
+//! DNS lookups: the TXT proof of a domain, CNAME aliases, addresses.
 //!
-//! Nothing is cached here, as people mend their records and ask again; the nameserver's own cache
-//! is what spares the world. Names are always absolute: no search list of the machine's applies.
+//! Nothing is cached here, as people correct their records and ask again; the nameserver caches.
+//! Names are always absolute: no search list of the machine applies.
 
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
@@ -13,14 +13,14 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::time::timeout;
 
-/// The label below which a domain's proof is.
+/// Label of the TXT record that proves a domain.
 const CHALLENGE_LABEL: &str = "_millrace-challenge";
-/// How long an answer may take before the question is asked again.
+/// Longest wait for an answer before the query is sent again.
 const TRY_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often a question is asked again.
+/// Number of times that a query is sent again.
 const RETRIES: usize = 2;
 
-/// Why there is no answer. That a name or record does not exist is an answer.
+/// Failure to get an answer. That a name or record does not exist is an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DnsError {
     /// Neither the option nor the system names a nameserver.
@@ -29,23 +29,23 @@ pub enum DnsError {
     /// The nameserver cannot be reached or reports a failure of its own.
     #[error("the nameserver did not answer: {0}")]
     Failed(String),
-    /// All tries took too long.
+    /// Every try took too long.
     #[error("the nameserver did not answer in time")]
     TimedOut,
 }
 
-/// What is found where a domain's proof should be.
+/// Result of looking for the TXT record that proves a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// A record that equals the challenge.
+    /// A record equals the challenge.
     Found,
-    /// Records, but other ones.
+    /// There are records, but none equals the challenge.
     Different,
-    /// No record.
+    /// There is no record.
     Missing,
 }
 
-/// Asks one nameserver, or those of the system.
+/// DNS client of one nameserver, or of the system's.
 #[derive(Clone, Debug)]
 pub struct Dns {
     resolver: Result<TokioResolver, DnsError>,
@@ -53,30 +53,30 @@ pub struct Dns {
 }
 
 impl Dns {
-    /// Asks `nameserver`, or the system's.
+    /// Creates a client of `nameserver`, or of the system's.
     #[must_use]
     pub fn new(nameserver: Option<SocketAddr>) -> Self {
         Self::with_timeout(nameserver, TRY_TIMEOUT)
     }
 
-    /// The same with another time for each try.
+    /// Creates a client with another timeout for each try.
     #[must_use]
     pub fn with_timeout(nameserver: Option<SocketAddr>, try_timeout: Duration) -> Self {
         let resolver = resolver(nameserver, try_timeout);
         Self {
             resolver: resolver.map_err(|error| DnsError::NoNameserver(error.to_string())),
-            // Time for the tries by UDP, and for TCP when an answer is too long for that.
+            // Time for the tries by UDP, and for one by TCP when an answer is too long for UDP.
             deadline: try_timeout * 4,
         }
     }
 
-    /// Looks for the proof that `domain` belongs to who was given `challenge`. `domain` is in the
+    /// Looks for the TXT record that proves `domain` by equalling `challenge`. `domain` is in the
     /// form that [`domain_name::normalized`](crate::domain_name::normalized) gives. The strings of
     /// a record are joined, as providers split them where they like.
     ///
     /// # Errors
     ///
-    /// There is no answer.
+    /// The nameserver gave no answer.
     pub async fn proof(&self, domain: &str, challenge: &str) -> Result<Proof, DnsError> {
         let name = format!("{CHALLENGE_LABEL}.{domain}");
         let records = self.lookup(&name, RecordType::TXT, |data| match data {
@@ -93,11 +93,11 @@ impl Dns {
         })
     }
 
-    /// The name that `domain` is an alias for, if it is one; lower case, no dot at the end.
+    /// Target of the CNAME record of `domain`, if there is one; lower case, no dot at the end.
     ///
     /// # Errors
     ///
-    /// There is no answer.
+    /// The nameserver gave no answer.
     pub async fn alias(&self, domain: &str) -> Result<Option<String>, DnsError> {
         let targets = self.lookup(domain, RecordType::CNAME, |data| match data {
             RData::CNAME(target) => Some(target.0.to_ascii()),
@@ -107,11 +107,11 @@ impl Dns {
         Ok(target.map(|name| name.trim_end_matches('.').to_ascii_lowercase()))
     }
 
-    /// The addresses of `domain`, those of version 4 first.
+    /// Addresses of `domain`, IPv4 first.
     ///
     /// # Errors
     ///
-    /// There is no answer.
+    /// The nameserver gave no answer.
     pub async fn addresses(&self, domain: &str) -> Result<Vec<IpAddr>, DnsError> {
         let of = |data: &RData| data.ip_addr();
         let mut addresses = self.lookup(domain, RecordType::A, of).await?;
@@ -119,7 +119,7 @@ impl Dns {
         Ok(addresses)
     }
 
-    /// What `pick` takes of the records of one type; aliases are followed.
+    /// Looks up the records of one type and maps them by `pick`; aliases are followed.
     async fn lookup<T>(
         &self,
         domain: &str,
@@ -170,7 +170,7 @@ mod tests {
     use tokio::net::UdpSocket;
 
     #[test]
-    fn a_question_is_given_up_after_eight_seconds() {
+    fn a_lookup_is_given_up_after_eight_seconds() {
         let dns = Dns::new(Some(([127, 0, 0, 1], 53).into()));
         assert_eq!((TRY_TIMEOUT.as_secs(), RETRIES), (2, 2));
         assert_eq!(dns.deadline.as_secs(), 8);

@@ -1,10 +1,9 @@
-//! Domain names as people type them, in the one form that is kept: punycode, lower case, no dot at
-//! the end.
+//! Normalization of domain names as people type them: punycode, lower case, no dot at the end.
 
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 
-/// The kept form of a domain name; `None` if it is none that a person could own: a single label,
-/// an address, underscores, a top level of other than letters.
+/// Normalizes a domain name; `None` if nobody could own it: a single label, an address,
+/// underscores, a top level of other than letters.
 #[must_use]
 pub fn normalized(text: &str) -> Option<String> {
     let text = text.trim();
@@ -27,7 +26,7 @@ mod tests {
     use super::normalized;
 
     #[test]
-    fn names_are_kept_in_one_form() {
+    fn names_are_normalized_to_lower_case_punycode() {
         let table = [
             ("example.com", "example.com"),
             (" Example.COM. ", "example.com"),
@@ -36,7 +35,7 @@ mod tests {
             ("BÜCHER.example", "xn--bcher-kva.example"),
             ("xn--bcher-kva.example", "xn--bcher-kva.example"),
             ("例え.テスト", "xn--r8jz45g.xn--zckzah"),
-            // A full stop of other scripts is one.
+            // Full stops of other scripts separate labels, too.
             ("example。com", "example.com"),
             ("faß.de", "xn--fa-hia.de"),
         ];
@@ -46,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_can_own_is_none() {
+    fn names_that_nobody_can_own_are_rejected() {
         let long_label = format!("{}.com", "a".repeat(64));
         let long_name = format!("{}com", "abcdefgh.".repeat(31));
         for text in [

@@ -1,16 +1,16 @@
-//! Tells administrators of exports that somebody should look after.
+//! Mails to administrators about exports that need attention.
 
-use crate::mail::{ExportTrouble, Outbox, Trouble};
+use crate::mail::{ExportAlert, ExportProblem, Outbox};
 use async_trait::async_trait;
 use millrace_catalog::{BatchExport, Catalog};
 use millrace_exports::engine::{Notice, Notices};
 
-/// Sends mail where there is a server for it; everything is in the log as well.
+/// Sends notices of exports by mail, if a mail server is configured; logs them always.
 #[derive(Clone, Debug)]
 pub struct ExportNotices {
-    /// Knows who the administrators are.
+    /// Catalog that has the administrators' addresses.
     pub catalog: Catalog,
-    /// Sends; `None`: nothing is sent.
+    /// Outbox to send with; `None`: nothing is sent.
     pub outbox: Option<Outbox>,
 }
 
@@ -28,26 +28,26 @@ impl Notices for ExportNotices {
                 return;
             }
         };
-        let room = match outbox.reserve_notice(id) {
-            Ok(room) => room,
+        let slot = match outbox.reserve_notice(id) {
+            Ok(slot) => slot,
             Err(full) => {
                 tracing::warn!(%full, "administrators are not told of an export");
                 return;
             }
         };
-        let trouble = ExportTrouble {
+        let alert = ExportAlert {
             export: export.name.clone(),
             organization: organization.name,
-            trouble: match notice {
-                Notice::RunFailed => Trouble::RunFailed,
-                Notice::Paused => Trouble::Paused,
-                Notice::Waits => Trouble::Waits,
+            problem: match notice {
+                Notice::RunFailed => ExportProblem::RunFailed,
+                Notice::Paused => ExportProblem::Paused,
+                Notice::Waits => ExportProblem::Waits,
             },
             why: why.to_owned(),
             path: format!("/api/organizations/{id}/batch_exports/{}/", export.id),
         };
         let catalog = self.catalog.clone();
-        room.announce(trouble, move |after| {
+        slot.announce(alert, move |after| {
             let catalog = catalog.clone();
             async move { catalog.administrator_addresses(id, after).await }
         });

@@ -1,5 +1,5 @@
-//! The front page, `/`: leads whoever looks at the port with a browser to the page of the API, and says
-//! to programs where that and the document are.
+//! Front page, `/`: redirects browsers to the page of the API, and links the page and the
+//! document for programs.
 
 use crate::request::request_id;
 use http::header::{HeaderMap, HeaderValue, LOCATION};
@@ -10,17 +10,17 @@ use warp::{Filter, Rejection};
 
 const DOCS: &str = "/api/docs/";
 
-/// GET /
+/// Filter of `GET /`.
 pub(crate) fn route() -> impl Filter<Extract = (Response,), Error = Rejection> + Clone {
     warp::path::end()
         .and(warp::get().or(warp::head()).unify())
         .and(warp::method())
         .and(warp::header::headers_cloned())
-        .map(|method, headers| named(&method, &headers))
+        .map(|method, headers| respond(&method, &headers))
 }
 
-/// The answer under the request's name, as all others are.
-fn named(method: &Method, headers: &HeaderMap) -> Response {
+/// Builds the response, with the request's id as on all others.
+fn respond(method: &Method, headers: &HeaderMap) -> Response {
     let request_id = request_id::of(headers);
     let span = tracing::error_span!("request", request_id, %method, route = "/");
     span.in_scope(|| tracing::info!(status = 302, "answered"));

@@ -1,5 +1,5 @@
-//! The ingestion path's cache of project keys, where it is in the same process: told of a change
-//! before whoever made it has an answer, so that an old key is dead when its successor is known.
+//! Ingestion's cache of project keys, if ingestion runs in the same process. It is updated
+//! before a change is answered, so that an old key is refused once the client knows the new one.
 
 use futures_util::future::BoxFuture;
 use std::fmt;
@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 type CatchUp = dyn Fn() -> BoxFuture<'static, ()> + Send + Sync;
 
-/// What is waited for after every change. The default is nothing: ingestion elsewhere looks for
-/// changes by itself.
+/// Hook that is awaited after every change. The default does nothing: ingestion in another
+/// process polls for changes.
 #[derive(Clone, Default)]
 pub struct KeyCache(Option<Arc<CatchUp>>);
 
 impl KeyCache {
-    /// A cache that has caught up with the catalog when the future ends.
+    /// Creates a hook; its future resolves when the cache has caught up with the catalog.
     pub fn new<F>(catch_up: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
@@ -22,7 +22,7 @@ impl KeyCache {
         Self(Some(Arc::new(move || Box::pin(catch_up()))))
     }
 
-    /// Waits until the cache knows of all that was committed before the call.
+    /// Waits until the cache has everything that was committed before the call.
     pub(crate) async fn catch_up(&self) {
         if let Some(catch_up) = &self.0 {
             catch_up().await;

@@ -1,4 +1,4 @@
-//! Levels on the wire.
+//! Wire type of levels.
 
 use millrace_catalog::Level;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

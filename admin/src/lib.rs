@@ -3,24 +3,26 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `routes` | one file for each resource: its table of operations, handlers, wire types |
-//! | `operation` | what one operation says of itself; how to add one |
-//! | `openapi` | the document that all operations make, and a page of it |
-//! | `app`, `router`, `server` | the whole; from path to operation; the accept loop |
-//! | `connections` | how many an address may have |
-//! | `stages` | the way of a request, in order |
-//! | `admission` | whether it is let in |
-//! | `request` | its parts: who asks, how often, from where, of what; its body |
-//! | `change` | its end where it changes something: the same one twice, versions of a thing |
-//! | `context`, `services` | what handlers are given |
-//! | `answer`, `error`, `page` | what is sent |
-//! | [`certificates`] | whether a text is a certificate |
-//! | [`dns`], [`domain_name`] | proofs of domains, aliases; the one form of a name |
-//! | `key_cache` | what ingestion in the same process knows of keys |
+//! | `operation` | description of one operation; how to add one |
+//! | `openapi` | the OpenAPI document over all operations, and a page of it |
+//! | `app`, `filter` | what all requests share; the API as one filter |
+//! | `router`, `server` | from path to operation; the accept loop |
+//! | `connections` | limit on open connections of an address |
+//! | `middleware` | the checks of every request, in order |
+//! | `authorization` | authentication, rate limit, scopes, membership, level |
+//! | `request` | parts of a request: key, rate limits, origin, ids in its path, body |
+//! | `change` | requests that write: idempotency keys, versions, locks |
+//! | `context`, `services` | what handlers receive |
+//! | `response`, `error`, `page` | what is sent |
+//! | [`certificates`] | validation of certificates |
+//! | [`dns`], [`domain_name`] | proofs of domains, aliases; normalization of names |
+//! | `key_cache` | ingestion's cache of project keys in the same process |
 //! | [`mail`] | invitations and notices through SMTP |
 //! | [`plugin_catalogue`] | plugins that can be installed |
-//! | [`proxy_check`] | how far a reverse proxy's domain is |
+//! | [`proxy_check`] | checks of the domains of managed reverse proxies |
 //! | `signup_page` | the page behind an invitation's link; no operation, so not in the document |
-//! | `schema`, `patch`, `timestamp`, `level_number` | types of bodies and their fields |
+//! | `schema`, `control_characters` | schemas of bodies, and what texts in them may hold |
+//! | `patch`, `timestamp`, `level_number` | types of fields |
 //!
 //! Invariants:
 //!
@@ -31,40 +33,42 @@
 
 #![forbid(unsafe_code)]
 
-mod admission;
-mod answer;
 mod app;
+mod authorization;
 pub mod certificates;
 mod change;
 mod connections;
 mod context;
+mod control_characters;
 pub mod dns;
 pub mod domain_name;
 mod error;
 mod export_notices;
+mod filter;
 mod front_page;
 mod key_cache;
 mod level_number;
 pub mod mail;
+mod middleware;
 mod openapi;
 mod operation;
 mod page;
 mod patch;
-mod plain_text;
 pub mod plugin_catalogue;
 pub mod proxy_check;
 mod request;
+mod response;
 mod router;
 mod routes;
 mod schema;
 mod server;
 mod services;
 mod signup_page;
-mod stages;
 mod timestamp;
 
-pub use app::{TableError, routes};
+pub use app::TableError;
 pub use export_notices::ExportNotices;
+pub use filter::routes;
 pub use key_cache::KeyCache;
 pub use server::serve;
 pub use services::{ApiConfig, Services};

@@ -1,24 +1,24 @@
-//! Fields that a request may leave out.
+//! Field type that tells an absent field from a null one.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 
-/// A field that may be left out. `Patch<T>` refuses null, `Patch<Option<T>>` takes it as a value,
-/// so "leave it" and "make it null" stay apart.
+/// A field that a request may leave out. `Patch<T>` refuses null, `Patch<Option<T>>` takes it as
+/// a value, so that "leave it" and "make it null" are distinct.
 ///
 /// Structs of such fields carry `#[serde(default)]`, which makes all of them optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Patch<T> {
-    /// Not sent: leave it as it is.
+    /// Not sent: the field keeps its value.
     #[default]
     Absent,
-    /// Sent.
+    /// Sent with this value.
     Value(T),
 }
 
 impl<T> Patch<T> {
-    /// What was sent, if anything.
+    /// Value that was sent, if any.
     pub(crate) fn sent(self) -> Option<T> {
         match self {
             Self::Absent => None,
@@ -34,7 +34,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Patch<T> {
     }
 }
 
-/// As `T`; that it may be left out is said by the struct around it.
+/// Schema of `T`; the struct around it makes the field optional.
 impl<T: JsonSchema> JsonSchema for Patch<T> {
     fn inline_schema() -> bool {
         T::inline_schema()
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn absent_null_and_a_value_are_three_things() {
+    fn absent_null_and_a_value_are_distinct() {
         let read = |text: &str| serde_json::from_str::<Change>(text);
         let nothing = Change::default();
         assert_eq!(read("{}").unwrap(), nothing);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_says_what_may_be_null_and_requires_nothing() {
+    fn the_schema_has_nullable_fields_and_requires_none() {
         let schema = SchemaGenerator::default().into_root_schema_for::<Change>();
         let schema = schema.to_value();
         assert_eq!(schema["required"], serde_json::Value::Null);

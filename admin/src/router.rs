@@ -1,4 +1,4 @@
-//! From a path to the operations on it.
+//! Router: finds the operations at a path.
 
 use crate::operation::Operation;
 use http::Method;
@@ -6,22 +6,22 @@ use percent_encoding::percent_decode_str;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Everything that can be done at one path.
+/// Operations at one path.
 pub(crate) struct PathItem {
-    /// The template, as in the document.
+    /// Template of the path, as in the document.
     pub(crate) template: &'static str,
-    /// By method, in the order of the table; never empty.
+    /// Operations by method, in the order of the table; never empty.
     pub(crate) operations: Vec<Arc<Operation>>,
 }
 
 impl PathItem {
-    /// What a method does here.
+    /// Operation of a method at this path.
     pub(crate) fn operation(&self, method: &Method) -> Option<&Arc<Operation>> {
         let mut operations = self.operations.iter();
         operations.find(|operation| operation.method == method)
     }
 
-    /// The methods, for `Allow`.
+    /// Methods of this path, as the `Allow` header lists them.
     pub(crate) fn allow(&self) -> String {
         let mut methods = Vec::new();
         for operation in &self.operations {
@@ -34,25 +34,25 @@ impl PathItem {
     }
 }
 
-/// A path that exists.
-pub(crate) struct Found {
+/// A path that matched, with its parameters.
+pub(crate) struct RouteMatch {
     pub(crate) item: Arc<PathItem>,
-    /// By their names in the template, decoded.
+    /// Parameters by their names in the template, decoded.
     pub(crate) parameters: BTreeMap<&'static str, String>,
 }
 
-/// All paths.
+/// Router over the table of operations.
 pub(crate) struct Router {
     paths: matchit::Router<Arc<PathItem>>,
     items: Vec<Arc<PathItem>>,
 }
 
 impl Router {
-    /// Over a table of operations; `PUT` is put beside `PATCH`.
+    /// Builds the router of a table of operations; adds `PUT` beside each `PATCH` that has one.
     ///
     /// # Errors
     ///
-    /// A template that cannot be told from another, or one method twice.
+    /// Two templates conflict, or a path has a method twice.
     pub(crate) fn new(operations: Vec<Operation>) -> Result<Self, String> {
         let mut items: Vec<PathItem> = Vec::new();
         for operation in operations {
@@ -77,8 +77,8 @@ impl Router {
         &self.items
     }
 
-    /// Looks a path up; one slash at its end is ignored.
-    pub(crate) fn find(&self, path: &str) -> Option<Found> {
+    /// Looks up a path; one slash at its end is ignored.
+    pub(crate) fn find(&self, path: &str) -> Option<RouteMatch> {
         let path = path.strip_suffix('/').unwrap_or(path);
         if path.ends_with('/') {
             return None;
@@ -86,15 +86,15 @@ impl Router {
         let matched = self.paths.at(path).ok()?;
         let names = parameter_names(matched.value.template);
         let values = matched.params.iter().map(|(_, value)| decoded(value));
-        Some(Found {
+        Some(RouteMatch {
             item: matched.value.clone(),
             parameters: names.zip(values).collect(),
         })
     }
 }
 
-/// Tells each change how its thing is read: by the `GET` of its path, or of the path that an
-/// action hangs on.
+/// Sets the operation that reads the resource of each change: the `GET` of its path, or of the
+/// resource's path that an action's path continues.
 fn set_versions(items: &mut [PathItem]) {
     let reads = items.iter().filter_map(|item| {
         let read = item.operation(&Method::GET)?;
@@ -102,15 +102,15 @@ fn set_versions(items: &mut [PathItem]) {
     });
     let reads: HashMap<&str, Arc<Operation>> = reads.collect();
     for operation in items.iter_mut().flat_map(|item| &mut item.operations) {
-        if operation.changes_one_thing() {
-            let version = reads.get(thing_of(operation.path)).cloned();
+        if operation.changes_one_resource() {
+            let version = reads.get(resource_template(operation.path)).cloned();
             Arc::make_mut(operation).version = version;
         }
     }
 }
 
-/// The template up to its last parameter.
-fn thing_of(template: &str) -> &str {
+/// Part of a template up to its last parameter.
+fn resource_template(template: &str) -> &str {
     match template.rsplit_once("}/") {
         Some((thing, _)) => template.get(..thing.len() + 2).unwrap_or(template),
         None => template,
@@ -134,14 +134,14 @@ fn add(items: &mut Vec<PathItem>, operation: Operation) -> Result<(), String> {
     Ok(())
 }
 
-/// The names of a template's parameters, in order.
+/// Names of a template's parameters, in order.
 pub(crate) fn parameter_names(template: &'static str) -> impl Iterator<Item = &'static str> {
     template
         .split('/')
         .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
 }
 
-/// What is no UTF-8 stays encoded, and so matches nothing.
+/// Percent-decodes a parameter. Invalid UTF-8 stays encoded, and so matches nothing.
 fn decoded(value: &str) -> String {
     match percent_decode_str(value).decode_utf8() {
         Ok(text) => text.into_owned(),

@@ -1,6 +1,6 @@
-//! The schema of a request's body: published in the document, and what bodies are checked by.
+//! Schema of a request's body: published in the document, and used to check bodies.
 
-use crate::plain_text::{NoTags, PlainTexts};
+use crate::control_characters::{NoControlCharacters, NoTagCharacters};
 use crate::timestamp;
 use jsonschema::{Draft, Validator};
 use schemars::generate::SchemaSettings;
@@ -12,37 +12,37 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Marks a choice, or fields that go together, which are published and not checked here: who takes the body
-/// refuses it, as only they can say what is wrong, or blame another field.
+/// Schema extension that marks a choice, or fields that require each other, as published but not
+/// checked here: the handler refuses them, as it can name the cause or blame another field.
 pub(crate) const CHECKED_LATER: &str = "x-checked-later";
 
-/// What a body must look like.
+/// Schema of a request's body, with its compiled validator.
 #[derive(Clone)]
 pub(crate) struct BodySchema {
-    /// Its name in the document.
+    /// Name of the schema in the document.
     pub(crate) name: String,
     /// JSON Schema 2020-12, complete in itself.
     pub(crate) schema: Value,
-    /// Whether an empty body will do.
+    /// True if an empty body is valid.
     pub(crate) is_optional: bool,
-    /// The same in effect, compiled; else what is wrong with it, which a test would find.
+    /// Compiled validator, or why the schema does not compile, which a test would find.
     pub(crate) validator: Arc<Result<Validator, String>>,
 }
 
 impl BodySchema {
-    /// Of a type.
+    /// Derives the schema of a type.
     pub(crate) fn of<T: JsonSchema>() -> Self {
         let settings = SchemaSettings::draft2020_12().with(|settings| settings.meta_schema = None);
         let generator = settings
             .with_transform(IntegerRanges)
-            .with_transform(PlainTexts)
+            .with_transform(NoControlCharacters)
             .with_transform(without_boolean_schemas())
             .into_generator();
         let schema = generator.into_root_schema_for::<T>().to_value();
         Self::compiled(T::schema_name().into_owned(), schema)
     }
 
-    /// The same with fields that must be there: for `PUT`.
+    /// Derives the schema for `PUT`, in which these fields are required.
     pub(crate) fn requiring(&self, fields: &[&str]) -> Self {
         let name = self.name.strip_prefix("Patch").unwrap_or(&self.name);
         let name = format!("Put{name}");
@@ -79,28 +79,29 @@ impl BodySchema {
     }
 }
 
-/// Writes `{}` for "anything" instead of `true`, which generators of clients do not expect.
+/// Transform that writes `{}` for "anything" instead of `true`, which client generators do not
+/// expect.
 pub(crate) fn without_boolean_schemas() -> ReplaceBoolSchemas {
     let mut transform = ReplaceBoolSchemas::default();
     transform.skip_additional_properties = true;
     transform
 }
 
-/// The schema as bodies are checked by it. A value of another type is no choice either, and is to be blamed for
-/// that: where the values are listed, their type goes.
+/// Schema by which bodies are checked. Where the values are listed, their type is removed: a
+/// value of another type is then refused as no valid choice.
 fn as_checked(schema: Value) -> Value {
     match Schema::try_from(schema) {
         Ok(mut schema) => {
             ChoicesOfAnyType.transform(&mut schema);
-            NoTags.transform(&mut schema);
+            NoTagCharacters.transform(&mut schema);
             schema.to_value()
         }
-        // It cannot be compiled either, and that says why.
+        // This does not compile either, and the compiler's message says why.
         Err(error) => json!({ "type": error.to_string() }),
     }
 }
 
-/// The schema as it is published: what is checked where is our own affair.
+/// Schema as it is published, without the marks that only checking needs.
 fn without_marks(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(fields) => {
@@ -135,7 +136,7 @@ impl Transform for ChoicesOfAnyType {
     }
 }
 
-/// A body that nothing is read of, JSON as it must be.
+/// Body of an action that takes no fields; it must still be JSON.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Nothing;
 
@@ -151,11 +152,11 @@ impl JsonSchema for Nothing {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        schemars::json_schema!({ "description": "Nothing is read of it." })
+        schemars::json_schema!({ "description": "The body is ignored." })
     }
 }
 
-/// States what fits into Rust's integers, so that what the schema lets pass can be read.
+/// Transform that adds the ranges of Rust's integers, so that valid bodies can be deserialized.
 #[derive(Clone, Debug)]
 struct IntegerRanges;
 

@@ -1,15 +1,15 @@
 //! The accept loop.
 //!
-//! warp's own server has no time-outs, so connections are served by hyper here: a limit on their
-//! number, in all and from each address, on the time a request's head may take, on how long a
-//! client may take nothing of its answer, and on how slowly it may take the rest; `stages` bounds the
-//! time until there is one, and what all answers have of the memory.
+//! warp's own server has no time-outs, so connections are served by hyper here, with limits on
+//! the number of connections, in all and of each address; on the time of a request's head; on
+//! how long a client may read nothing of its response, and on how slowly it may read the rest.
+//! `middleware` bounds the time until there is a response, and the memory of all responses.
 
-use crate::answer::sent::sent;
-use crate::app::routes;
-use crate::connections::Connections;
-use crate::proxy_check::ProxyRounds;
+use crate::connections::ConnectionLimiter;
+use crate::filter::routes;
+use crate::proxy_check::ProxyCheckWorker;
 use crate::request::origin::Peer;
+use crate::response::paced_body::paced;
 use crate::services::Services;
 use http::Request;
 use hyper::body::Incoming;
@@ -27,20 +27,20 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Connections at a time; more wait in the kernel's queue.
+/// Most open connections; more wait in the kernel's queue.
 const CONNECTIONS_MAX: usize = 1_024;
-/// How long the head of a request may take, silent keep-alive included.
+/// Timeout of a request's head, silent keep-alive included.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long requests in flight may take after `shutdown`.
+/// Longest time that requests in flight may take after `shutdown`.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// The pause after accepting failed, as it does when file descriptors run out.
+/// Pause after `accept` failed, as it does when file descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// The longest head of a request.
+/// Size limit of a request's head.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// Serves the API on `listener`, and checks proxy records, until `shutdown` resolves; then lets
-/// requests in flight end for at most 10 seconds, and mails for as long again. Must run on the
-/// runtime that opened the catalog.
+/// Serves the API on `listener` and checks proxy records until `shutdown` resolves. Then waits at
+/// most 10 seconds for requests in flight, and as long again for mails. Must run on the runtime
+/// that opened the catalog.
 ///
 /// # Errors
 ///
@@ -52,11 +52,11 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let outbox = services.outbox.clone();
-    let connections = Connections::new(services.config.trusted_proxies.clone());
+    let connections = ConnectionLimiter::new(services.config.trusted_proxies.clone());
     let write_timeout = services.config.write_timeout;
-    let rounds = ProxyRounds::new(&services).map_err(io::Error::other)?;
-    // Ends with this call, or before the drain.
-    let rounds = AbortOnDropHandle::new(tokio::spawn(rounds.run()));
+    let proxy_checks = ProxyCheckWorker::new(&services).map_err(io::Error::other)?;
+    // Aborted when this call ends, or before the drain.
+    let proxy_checks = AbortOnDropHandle::new(tokio::spawn(proxy_checks.run()));
     let filter = routes(services).map_err(io::Error::other)?;
     let service = TowerToHyperService::new(warp::service(filter));
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -67,7 +67,7 @@ pub async fn serve(
             () = &mut shutdown => break,
             accepted = accept(&listener, &slots) => accepted?,
         };
-        let Some(place) = connections.place(peer.0.ip()) else {
+        let Some(permit) = connections.try_acquire(peer.0.ip()) else {
             tracing::debug!(address = %peer.0.ip(), "an address has too many connections");
             continue;
         };
@@ -77,7 +77,7 @@ pub async fn serve(
         let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer);
             let answering = hyper::service::Service::call(&service, request);
-            async move { answering.await.map(sent) }
+            async move { answering.await.map(paced) }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -90,10 +90,10 @@ pub async fn serve(
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection to the admin API ended early");
             }
-            drop((slot, place));
+            drop((slot, permit));
         });
     }
-    drop((listener, rounds));
+    drop((listener, proxy_checks));
     if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown())
         .await
         .is_err()
@@ -106,7 +106,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// The next connection, once there is a slot for it; an error is the listener's.
+/// Accepts the next connection once there is a slot for it; an error is the listener's.
 async fn accept(
     listener: &TcpListener,
     slots: &Arc<Semaphore>,
@@ -126,7 +126,7 @@ async fn accept(
     }
 }
 
-/// Whether the listener itself is at fault, not the connection or the moment.
+/// Returns true if the listener itself is broken, not the connection.
 fn is_broken(error: &io::Error) -> bool {
     let kind = error.kind();
     matches!(

@@ -1,4 +1,4 @@
-//! What handlers work with, and how the API is set up.
+//! Configuration of the API, and the collaborators of its handlers.
 
 use crate::dns::Dns;
 use crate::key_cache::KeyCache;
@@ -10,29 +10,31 @@ use millrace_catalog::{Catalog, SecretKey};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How the API is set up; [`ApiConfig::default`] suits a service without proxies.
+/// Configuration of the API; [`ApiConfig::default`] suits a service without proxies.
 #[derive(Clone, Debug)]
 pub struct ApiConfig {
-    /// Where clients reach the API, without a slash at the end; `None`: where they say they did.
+    /// Address at which clients reach the API, without a slash at the end; `None`: the one in their
+    /// requests.
     pub public_url: Option<String>,
-    /// Peers whose `X-Forwarded-For`, `-Host` and `-Proto` are believed.
+    /// Peers whose `X-Forwarded-For`, `-Host` and `-Proto` are trusted.
     pub trusted_proxies: Vec<IpNet>,
     /// Requests that a key may make in a minute; 0: any number.
     pub requests_per_minute_max: u32,
     /// Requests that a key may make in an hour; 0: any number.
     pub requests_per_hour_max: u32,
-    /// All keys of a user together may make so many times what one may; 0: any number.
+    /// Factor by which all keys of a user together may make more requests than one key; 0: any
+    /// number.
     pub requests_per_user_factor: u32,
     /// Wrong keys that an address may present in a minute; 0: any number. Right keys are served
     /// all the same.
     pub wrong_keys_per_minute_max: u32,
-    /// How long a client may take nothing of its answer before it is cut off.
+    /// Longest time that a client may read nothing of its response before it is disconnected.
     pub write_timeout: Duration,
-    /// The domain below which our reverse proxies answer.
+    /// Domain below which our reverse proxies answer.
     pub proxy_base_name: String,
-    /// The folder that exports to files stay in; `None`: there are no such exports.
+    /// Folder that exports to files stay in; `None`: there are no such exports.
     pub export_root: Option<PathBuf>,
-    /// Whether exports may go to private networks.
+    /// True if exports may go to private networks.
     pub allow_private_destinations: bool,
 }
 
@@ -53,30 +55,30 @@ impl Default for ApiConfig {
     }
 }
 
-/// What handlers work with. A new collaborator is a field here with a default in
-/// [`Services::new`]; handlers reach it as `context.services.<field>`.
+/// Collaborators of handlers. A new one is a field here with a default in [`Services::new`];
+/// handlers reach it as `context.services.<field>`.
 #[derive(Clone, Debug)]
 pub struct Services {
-    /// Where everything is kept.
+    /// Catalog of organizations, projects, keys and exports.
     pub catalog: Catalog,
-    /// What secrets of destinations are encrypted with.
+    /// Key that encrypts secrets of destinations.
     pub secret_key: SecretKey,
-    /// How the API is set up.
+    /// Configuration of the API.
     pub config: ApiConfig,
-    /// Sends mail; `None`: nothing is sent.
+    /// Outbox for mails; `None`: nothing is sent.
     pub outbox: Option<Outbox>,
-    /// Proves domains; the system's nameservers unless another one is given.
+    /// DNS client; asks the system's nameservers unless another one is given.
     pub dns: Dns,
-    /// How the domains of proxy records are probed.
+    /// Options for probing the domains of proxy records.
     pub probe: ProbeOptions,
     /// Plugins that can be installed.
     pub plugin_catalogue: PluginCatalogue,
-    /// Ingestion in the same process, which has to know of changes before they are answered.
+    /// Key cache of ingestion in the same process, updated before a change is answered.
     pub key_cache: KeyCache,
 }
 
 impl Services {
-    /// A catalog and the key of its secrets; everything else as it is without configuration.
+    /// Services over a catalog and the key of its secrets; everything else has its default.
     #[must_use]
     pub fn new(catalog: Catalog, secret_key: SecretKey) -> Self {
         Self {

@@ -1,8 +1,8 @@
 //! The page behind an invitation's link: `/signup/<token>`.
 //!
-//! One page for all tokens; its script takes the token from the address and talks to
-//! `/api/signup/<token>/`. It loads nothing, runs nothing but its own script, is kept by no cache
-//! and tells no other site where it was, as the address is a secret.
+//! One page for all tokens; its script takes the token from the address and calls
+//! `/api/signup/<token>/`. As the address is a secret, the page loads nothing, runs only its own
+//! script, is not cached, and sends no referrer.
 
 use crate::request::request_id;
 use base64::Engine;
@@ -26,21 +26,21 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// GET /signup/:token
+/// Filter of `GET /signup/:token`.
 pub(crate) fn route() -> impl Filter<Extract = (Response,), Error = Rejection> + Clone {
     warp::path!("signup" / String)
         .and(warp::get().or(warp::head()).unify())
         .and(warp::header::headers_cloned())
-        .map(|_token, headers| named(&headers))
+        .map(|_token, headers| respond(&headers))
 }
 
-/// The page under the request's name, as all other answers are.
-fn named(headers: &HeaderMap) -> Response {
+/// Builds the response, with the request's id as on all others.
+fn respond(headers: &HeaderMap) -> Response {
     let request_id = request_id::of(headers);
     let route = "/signup/{token}";
     let span = tracing::error_span!("request", request_id, method = "GET", route);
     span.in_scope(|| tracing::info!(status = 200, "answered"));
-    let mut response = answer();
+    let mut response = page();
     if let Ok(value) = request_id.parse() {
         let headers = response.headers_mut();
         headers.insert(request_id::X_REQUEST_ID, value);
@@ -48,8 +48,8 @@ fn named(headers: &HeaderMap) -> Response {
     response
 }
 
-/// The page, with headers that keep its address and the key on it to itself.
-fn answer() -> Response {
+/// The page, with headers that keep its address and the key on it secret.
+fn page() -> Response {
     let mut response = warp::reply::html(PAGE).into_response();
     let headers = response.headers_mut();
     let fixed = [
@@ -69,7 +69,7 @@ fn answer() -> Response {
     response
 }
 
-/// The hash by which the policy allows the page's only element of this name.
+/// Hash by which the content security policy allows the page's only element of this name.
 fn hash_of(element: &str) -> String {
     let (open, close) = (format!("<{element}>"), format!("</{element}>"));
     let inner = PAGE
@@ -107,7 +107,7 @@ mod tests {
         ] {
             assert!(!PAGE.contains(foreign), "{foreign}");
         }
-        let headers = answer().headers().clone();
+        let headers = page().headers().clone();
         assert_eq!(headers[REFERRER_POLICY], "no-referrer");
         assert_eq!(headers[CACHE_CONTROL], "no-store");
         assert_eq!(headers[CONTENT_SECURITY_POLICY], POLICY.as_str());

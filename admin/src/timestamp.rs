@@ -1,4 +1,4 @@
-//! Instants on the wire.
+//! Wire type of instants.
 
 use millrace_catalog::UtcTime;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use time::format_description::well_known::{Iso8601, Rfc3339};
 use time::{OffsetDateTime, UtcOffset};
 
-/// ISO 8601. Any offset comes in, none is refused; UTC goes out, microseconds only if there are
-/// any.
+/// An instant in ISO 8601. Accepts any offset, refuses times without one; writes UTC, with
+/// microseconds only if there are any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Timestamp(pub(crate) UtcTime);
 
@@ -18,7 +18,7 @@ impl From<UtcTime> for Timestamp {
     }
 }
 
-/// Reads an instant; `None` for what is none, and for times without a zone.
+/// Parses an instant; `None` for other texts, and for times without a zone.
 pub(crate) fn parse(text: &str) -> Option<UtcTime> {
     let at = OffsetDateTime::parse(text, &Iso8601::PARSING)
         .or_else(|_| OffsetDateTime::parse(text, &Rfc3339))
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_offset_comes_in_and_utc_goes_out() {
+    fn any_offset_is_accepted_and_utc_is_written() {
         let table = [
             ("2025-03-01T10:00:00Z", Some("2025-03-01T10:00:00Z")),
             ("2025-03-01T10:00:00+02:00", Some("2025-03-01T08:00:00Z")),

@@ -1,4 +1,4 @@
-//! Rows into buffers: the floor under every parser that stores what it reads.
+//! Encoding of rows into buffers: the least that any parser which stores rows must spend.
 
 #![allow(
     clippy::unwrap_used,
@@ -56,7 +56,7 @@ fn encode(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A row as one would hand it to a serialiser.
+/// An event row declared for serde.
 #[derive(Serialize)]
 struct JsonRow<'a> {
     uuid: Uuid,
@@ -69,8 +69,8 @@ struct JsonRow<'a> {
     historical_migration: bool,
 }
 
-/// The same rows as lines of JSON, which ClickHouse takes, too; and what one copy and one
-/// compression of the encoded rows take.
+/// Alternatives: the rows as lines of JSON, which ClickHouse takes too; one copy of the encoded
+/// rows; one compression of them.
 fn alternatives(group: &mut BenchmarkGroup<'_, WallTime>, encoded: &[u8]) {
     let text = "x".repeat(819);
     let row = JsonRow {

@@ -1,7 +1,7 @@
-//! Compressed bodies into JSON: the libraries that ingestion uses (`ours`), called as it calls
-//! them, beside the ones it does not, on the same bodies.
+//! Decompression of bodies: the libraries that ingestion uses (`ours`), called as it calls them,
+//! beside those it does not use, on the same bodies.
 //!
-//! `memcpy` is one copy of what comes out.
+//! `memcpy` is one copy of the decompressed body.
 
 #![allow(
     clippy::unwrap_used,
@@ -67,7 +67,8 @@ fn brotli(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, plain: &[u8]) {
     );
 }
 
-/// A decoder made for each body and read to its end, as a layer of a web framework does it.
+/// Measures a decoder that is created for each body and read to its end, as the decompression
+/// layer of a web framework does it.
 fn streamed<R: Read>(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,

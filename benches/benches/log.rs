@@ -1,6 +1,6 @@
-//! Rows into the log: blocks (`frame`), then a file (`append`, with its sync).
+//! Writing rows to the log: blocks (`frame`), then a file (`append`, with its sync).
 //!
-//! The log lies in memory (`/dev/shm`), so that every instruction runs and no disk decides.
+//! The log lies in memory (`/dev/shm`): every instruction runs, and the disk's speed is no factor.
 //! Beside it: a copy, LZ4 alone, and the bare system calls on a file of the same kind.
 
 #![allow(
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 const SEGMENT_BYTES: u64 = 64 << 20;
 
-/// A workload's rows, and what the log says of them.
+/// A workload's rows and their section header.
 fn rows(workload: Workload) -> (SectionHeader, Vec<u8>) {
     let groups = Parsing::of(workload.body(false)).rows().unwrap();
     let group = groups.into_iter().next().unwrap();
@@ -110,7 +110,7 @@ fn millrace(
             log.append(black_box(&[section])).unwrap();
             let end = log.sync().unwrap();
             unreleased += blocks.len() as u64;
-            // As the shipper does, or the log would be full.
+            // As the shipper does; without it the log would fill up.
             if unreleased > 2 * SEGMENT_BYTES {
                 handle.release(end).unwrap();
                 unreleased = 0;
@@ -119,7 +119,7 @@ fn millrace(
     });
 }
 
-/// A write into a file that has room, and a sync.
+/// Measures a write into a preallocated file, and a sync.
 fn bare(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, blocks: &[u8]) {
     let mut file = tempfile::tempfile_in(memory_dir()).unwrap();
     file.set_len(SEGMENT_BYTES).unwrap();
@@ -127,7 +127,7 @@ fn bare(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, blocks: &[u8]) {
     group.bench_function(format!("bare_write/{name}"), |bencher| {
         bencher.iter(|| {
             if offset + blocks.len() as u64 > SEGMENT_BYTES {
-                // Its pages are given back: a log writes into new ones, too.
+                // Free the file's pages: a log writes into new ones, too.
                 file.set_len(0).unwrap();
                 file.set_len(SEGMENT_BYTES).unwrap();
                 file.seek(SeekFrom::Start(0)).unwrap();

@@ -1,8 +1,8 @@
-//! The parser beside its yardsticks, on the same bodies in the same run.
+//! The parser beside its baselines, on the same bodies in the same run.
 //!
-//! `tape` is simd-json's whole parse with all buffers reused: what a design that walks a tape
-//! could reach at most, before it has validated or stored anything. `memcpy` is one copy of the
-//! body, `lz4` one compression of it. The others are what one would reach for first.
+//! `tape` is simd-json's whole parse with all buffers reused: the upper limit of a design that
+//! walks a tape, before it has validated or stored anything. `memcpy` is one copy of the body,
+//! `lz4` one compression of it. The others are the usual choices of a Rust program.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,7 +25,7 @@ use std::borrow::Cow;
 use std::hint::black_box;
 use uuid::Uuid;
 
-/// A batch as one would declare it for serde, properties kept as text.
+/// A batch declared for serde, with properties kept as text.
 #[derive(Deserialize)]
 #[allow(dead_code, reason = "what is measured is reading the fields")]
 struct RawBatch<'a> {
@@ -55,7 +55,7 @@ fn millrace(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, body: &[u8]) {
     });
 }
 
-fn yardsticks(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, body: &[u8]) {
+fn baselines(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, body: &[u8]) {
     let mut copy = Vec::with_capacity(body.len() + simd_json::INPUT_PADDING);
     group.bench_function(format!("memcpy/{name}"), |bencher| {
         bencher.iter(|| {
@@ -143,7 +143,7 @@ fn parse(criterion: &mut Criterion) {
     for workload in WORKLOADS {
         let body = workload.body(false);
         group.throughput(Throughput::Elements(workload.events as u64));
-        yardsticks(&mut group, workload.name, &body);
+        baselines(&mut group, workload.name, &body);
         millrace(&mut group, workload.name, &body);
         peers(&mut group, workload.name, &body);
         if workload.properties > 0 {
@@ -154,8 +154,8 @@ fn parse(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// What it takes only to know that a body is sound; ours does it in the walk that reads the
-/// fields, so its figure is that of `parse`.
+/// Measures validation alone. Our parser validates while it reads the fields, so its figure is
+/// that of `parse`.
 fn validate(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("validate");
     for workload in WORKLOADS {
@@ -175,7 +175,7 @@ fn validate(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// What one would write first: declared types, then each event looked at.
+/// The plain implementation: declared types, then a check of each event.
 fn typed_and_checked(body: &[u8]) -> usize {
     let batch: RawBatch<'_> = serde_json::from_slice(body).unwrap();
     let is_sound = |event: &&RawEvent<'_>| {

@@ -1,4 +1,4 @@
-//! The smallest time of many, for machines that are not quiet: a disturbed run is only ever
+//! The smallest of many times, for machines that are not quiet: a disturbed run is only ever
 //! slower.
 
 #![allow(
@@ -65,7 +65,7 @@ fn parse_of(body: Vec<u8>) -> impl FnMut() {
     move || parsing.once().unwrap()
 }
 
-/// With depth 0 simd-json stops after its first stage.
+/// A parse by simd-json; with depth 0 it stops after its first stage.
 fn simd_json_of(body: &[u8], depth_max: usize) -> impl FnMut() {
     let len = body.len();
     let mut padded = body.to_vec();

@@ -1,21 +1,21 @@
-//! The way of a request's body, without HTTP: parsed, submitted, committed to a log.
+//! Handling of a request's body, without HTTP: parse, submit, commit to a log.
 
 use crate::requests::Workload;
 use crate::store::Store;
 use anyhow::{Result, anyhow};
-use millrace_parse::{Facts, KeyLookup, Limits, Parser, Project, Protocol};
+use millrace_parse::{KeyLookup, Limits, ParseContext, Parser, Project, Protocol};
 use millrace_rows::{Batch, EventRow, Micros, RowGroup, TeamId};
 use std::hint::black_box;
 use std::path::Path;
 use uuid::Uuid;
 
-/// The moment at which every measured request arrives.
+/// Time at which every measured request arrives.
 pub const RECEIVED_AT: Micros = Micros(1_795_189_091_100_000);
 
-/// What is known of every measured request beside its body.
+/// Parse context of every measured request.
 #[must_use]
-pub fn facts() -> Facts<'static> {
-    Facts {
+pub fn parse_context() -> ParseContext<'static> {
+    ParseContext {
         received_at: RECEIVED_AT,
         created_at: RECEIVED_AT,
         request_id: Uuid::from_u128(0x0191_f99b_0000_7000_8000_0000_0000_0001),
@@ -30,7 +30,7 @@ pub fn facts() -> Facts<'static> {
     }
 }
 
-/// The project that every key is of.
+/// Project that every key belongs to.
 pub const PROJECT: Project = Project {
     team_id: TeamId(1),
     anonymize_ips: false,
@@ -59,7 +59,7 @@ pub struct Parsing {
 }
 
 impl Parsing {
-    /// Of a body; it is kept.
+    /// Creates a parser for a body.
     #[must_use]
     pub fn of(body: Vec<u8>) -> Self {
         Self {
@@ -68,10 +68,10 @@ impl Parsing {
         }
     }
 
-    /// Parses it into rows, and gives their buffers back.
+    /// Parses the body into rows, and gives their buffers back.
     ///
     /// # Errors
-    /// The body was not taken as a whole.
+    /// The body or one of its events was refused.
     pub fn once(&mut self) -> Result<()> {
         let batch = batch(&mut self.parser, &self.body)?;
         let groups = black_box(batch).groups.into_iter();
@@ -79,10 +79,10 @@ impl Parsing {
         Ok(())
     }
 
-    /// The rows of one body, as they go to the log.
+    /// Parses the body into rows, as they go to the log.
     ///
     /// # Errors
-    /// The body was not taken as a whole.
+    /// The body or one of its events was refused.
     pub fn rows(mut self) -> Result<Vec<RowGroup>> {
         Ok(batch(&mut self.parser, &self.body)?.groups)
     }
@@ -91,13 +91,13 @@ impl Parsing {
 fn batch(parser: &mut Parser, body: &[u8]) -> Result<Batch> {
     let mut find = |_: &str| KeyLookup::Found(PROJECT);
     let parsed = parser
-        .parse(black_box(body), &facts(), &mut find)
+        .parse(black_box(body), &parse_context(), &mut find)
         .map_err(|refused| anyhow!("the body was refused: {refused:?}"))?;
     anyhow::ensure!(parsed.report.rejected_count == 0, "an event was refused");
     Ok(parsed.batch)
 }
 
-/// Requests on their way to a log that nobody ships, one after the other.
+/// Commits one request after the other to a log that nobody ships.
 pub struct Requests {
     parsing: Parsing,
     store: Store,
@@ -118,7 +118,7 @@ impl Requests {
     /// Takes one request from body to "on disk".
     ///
     /// # Errors
-    /// It was not stored: the log is full after about 2 GiB.
+    /// The request was not stored: the log is full after about 2 GiB.
     pub fn once(&mut self) -> Result<()> {
         let Parsing { parser, body } = &mut self.parsing;
         let parse = |parser: &mut Parser| batch(parser, body);
@@ -126,7 +126,7 @@ impl Requests {
     }
 }
 
-/// Where a log is written to memory; the system's temporary folder if there is no such place.
+/// Folder that lies in memory (`/dev/shm`), or the system's temporary folder if there is none.
 #[must_use]
 pub fn memory_dir() -> std::path::PathBuf {
     let memory = Path::new("/dev/shm");
@@ -143,7 +143,7 @@ mod tests {
     use crate::requests::WORKLOADS;
 
     #[test]
-    fn every_workload_goes_all_the_way_again_and_again() {
+    fn every_workload_is_committed_repeatedly() {
         for workload in WORKLOADS {
             let dir = tempfile::tempdir().unwrap();
             let mut requests = Requests::of(workload, dir.path()).unwrap();

@@ -1,9 +1,9 @@
-//! What the benches share: requests of known shape, made without chance so that two runs measure
-//! the same bytes, and the way that they go.
+//! Code that the benches share: requests of known content and the path they take. No randomness,
+//! so that two runs measure the same bytes.
 //!
 //! - [`requests`]: the bodies.
-//! - [`hot_path`]: what is done with them.
-//! - [`hostile`]: requests that are made to cost much.
+//! - [`hot_path`]: parses a body and commits it.
+//! - [`hostile`]: requests that are made to be expensive.
 //! - [`store`]: a log for them.
 //! - [`check`]: `make bench-check`, instructions counted and compared.
 

@@ -1,21 +1,21 @@
-//! Batches as the SDKs send them.
+//! Batches like those the SDKs send.
 
 use std::fmt::Write as _;
 
-/// What one benchmark sends.
+/// Size and content of the requests of one benchmark.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
-    /// Its name in reports: event bytes and events per request.
+    /// Name in reports: event bytes and events per request.
     pub name: &'static str,
-    /// Events in one request.
+    /// Number of events in one request.
     pub events: usize,
     /// Bytes of one event's JSON.
     pub event_bytes: usize,
-    /// Properties of one event.
+    /// Number of properties of one event.
     pub properties: usize,
 }
 
-/// The workloads of every parse bench. The first is the one the product's goal is stated for.
+/// Workloads of every parse bench. The product's goal is stated for the first.
 pub const WORKLOADS: [Workload; 4] = [
     Workload {
         name: "998B_x250",
@@ -44,7 +44,7 @@ pub const WORKLOADS: [Workload; 4] = [
 ];
 
 impl Workload {
-    /// A `/batch` body. With `escapes`, one property of each event has an escaped string.
+    /// Makes a `/batch` body. With `escapes`, one property of each event has an escaped string.
     #[must_use]
     pub fn body(&self, escapes: bool) -> Vec<u8> {
         let mut body = String::from(
@@ -92,8 +92,8 @@ impl Workload {
     }
 }
 
-/// Properties of the kinds and sizes that web analytics has: mostly short strings, some numbers
-/// and booleans, one list, one object.
+/// Writes properties of the kinds and sizes that web analytics has: mostly short strings, some
+/// numbers and booleans, one list, one object.
 fn push_properties(event: &mut String, count: usize, number: usize, escapes: bool) {
     let quote = if escapes { r#"\"quoted\""# } else { "unquoted" };
     let texts = [

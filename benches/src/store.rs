@@ -9,12 +9,12 @@ use tempfile::TempDir;
 
 const LOG_BYTES_MAX: u64 = 2 << 30;
 
-/// A pipeline with a log of its own.
+/// A pipeline with its own temporary log.
 pub struct Store {
     pipeline: Pipeline,
     running: Option<Running>,
     runtime: tokio::runtime::Runtime,
-    /// Removed when dropped.
+    /// Folder of the log, removed when dropped.
     _log: TempDir,
 }
 
@@ -43,10 +43,10 @@ impl Store {
         })
     }
 
-    /// Commits the rows that `parse` makes of a body of so many bytes.
+    /// Commits the rows that `parse` makes of a body of `body_bytes` bytes.
     ///
     /// # Errors
-    /// It was not parsed, or not stored: the log is full after about 2 GiB.
+    /// The body was not parsed, or not stored: the log is full after about 2 GiB.
     pub fn commit(
         &self,
         parser: &mut Parser,
@@ -61,7 +61,7 @@ impl Store {
         Ok(())
     }
 
-    /// Bytes that the log has.
+    /// Bytes used by the log.
     #[must_use]
     pub fn bytes_used(&self) -> u64 {
         self.pipeline.log_bytes_used()

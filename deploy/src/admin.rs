@@ -3,8 +3,8 @@
 
 use crate::cleanup;
 use crate::config::Config;
+use crate::connect;
 use crate::nodes;
-use crate::open;
 use crate::plugin_source::SourceProcesses;
 use crate::secret_key;
 use anyhow::{Context, anyhow};
@@ -22,30 +22,30 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::time::MissedTickBehavior;
 
-/// How often it is looked whether the catalog answers, and how long that may take.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-const LOOK_TIMEOUT: Duration = Duration::from_secs(3);
-/// When the catalog is tried again.
-const AGAIN_AFTER: Duration = Duration::from_secs(10);
-/// Threads for requests: a second one, so that a long answer does not hold up the others.
+/// Interval and timeout of the health check of the catalog.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(3);
+/// Pause between attempts to open the catalog.
+const RETRY_PAUSE: Duration = Duration::from_secs(10);
+/// Threads for requests: a second one, so that a long response does not delay the others.
 const THREADS: usize = 2;
 
-/// The running API; it ends with the process, or when it is stopped.
+/// Running organization API; it ends with the process, or when it is stopped.
 #[derive(Debug)]
 pub struct Admin {
     addr: SocketAddr,
-    /// Whether the catalog answered when it was last looked.
+    /// True if the catalog answered the last health check.
     catalog_answers: Arc<AtomicBool>,
     stop: watch::Sender<bool>,
     ended: oneshot::Receiver<anyhow::Result<()>>,
 }
 
 impl Admin {
-    /// Listens, and starts the API's thread. The catalog must be migrated. `keys` are those of ingestion
-    /// in this process, which knows of every change before it is answered.
+    /// Listens, and starts the API's thread. The catalog must be migrated. `keys` is the key cache
+    /// of ingestion in this process, which learns of every change before the response.
     ///
     /// # Errors
-    /// When the address cannot be listened on, or the system has no room for a thread.
+    /// When the address is in use, or the thread cannot be started.
     pub fn start(config: &Config, keys: Option<Keys>) -> anyhow::Result<Self> {
         let secret_key = secret_key::find(config)?;
         let listener = TcpListener::bind(config.admin_addr)?;
@@ -60,7 +60,7 @@ impl Admin {
             .name("admin".to_owned())
             .spawn(move || {
                 let outcome = serve(&config, secret_key, keys, listener, &answers, stopped);
-                // Nobody waits for it where the process ends otherwise.
+                // Nobody waits for the outcome if the process ends otherwise.
                 drop(end.send(outcome));
             })?;
         Ok(Self {
@@ -71,13 +71,13 @@ impl Admin {
         })
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// A condition for readiness: nothing can be answered without the catalog.
+    /// Readiness condition: nothing can be answered without the catalog.
     pub fn failure(&self) -> impl Fn() -> Option<String> + Send + Sync + 'static {
         let answers = self.catalog_answers.clone();
         move || {
@@ -91,7 +91,7 @@ impl Admin {
         outcome.unwrap_or_else(|_| Err(anyhow!("the admin API panicked")))
     }
 
-    /// Waits until it ends by itself: never, unless something is wrong; why it did.
+    /// Waits until the API ends by itself, which only a failure causes; returns the reason.
     pub async fn failed(&mut self) -> anyhow::Error {
         match self.ended().await {
             Ok(()) => anyhow!("the admin API ended by itself"),
@@ -99,10 +99,10 @@ impl Admin {
         }
     }
 
-    /// Lets it finish what is in flight.
+    /// Stops the API once it has finished what is in flight.
     ///
     /// # Errors
-    /// When something was wrong with it.
+    /// When the API failed.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         self.stop.send_replace(true);
         self.ended().await
@@ -135,7 +135,7 @@ fn serve(
             served = millrace_admin::serve(listener, services, stop) => {
                 served.context("the admin API stopped")
             }
-            never = look(&catalog, catalog_answers) => match never {},
+            never = check_catalog(&catalog, catalog_answers) => match never {},
             never = nodes::watch(&catalog) => match never {},
             never = cleanup::run(&catalog, config.activity_log_kept) => match never {},
         }
@@ -144,17 +144,18 @@ fn serve(
     outcome
 }
 
-/// The catalog, as soon as it can be opened; none if the process stops before. Nothing else of the process ends for it.
+/// Opens the catalog, as soon as that is possible; `None` if the process stops before. Other parts
+/// go on meanwhile.
 async fn catalog(config: &Config, stopped: &mut watch::Receiver<bool>) -> Option<Catalog> {
     loop {
-        match open::catalog(config).await {
+        match connect::catalog(config).await {
             Ok(catalog) => return Some(catalog),
             Err(error) => tracing::error!(
                 "the API does not run yet, as the catalog cannot be opened: {error:#}"
             ),
         }
         let stop = stopped.wait_for(|stop| *stop);
-        if tokio::time::timeout(AGAIN_AFTER, stop).await.is_ok() {
+        if tokio::time::timeout(RETRY_PAUSE, stop).await.is_ok() {
             return None;
         }
     }
@@ -167,24 +168,24 @@ fn key_cache(keys: Keys) -> KeyCache {
     })
 }
 
-/// Looks whether the catalog answers, again and again.
-async fn look(catalog: &Catalog, answers: &AtomicBool) -> Infallible {
-    let mut every = tokio::time::interval(LOOK_EVERY);
+/// Checks periodically that the catalog answers, for ever.
+async fn check_catalog(catalog: &Catalog, answers: &AtomicBool) -> Infallible {
+    let mut every = tokio::time::interval(CHECK_INTERVAL);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         every.tick().await;
-        let looked = tokio::time::timeout(LOOK_TIMEOUT, catalog.keys_version()).await;
-        answers.store(matches!(looked, Ok(Ok(_))), Ordering::Release);
+        let checked = tokio::time::timeout(CHECK_TIMEOUT, catalog.keys_version()).await;
+        answers.store(matches!(checked, Ok(Ok(_))), Ordering::Release);
     }
 }
 
-/// Sends mail, if it is configured.
+/// Outbox of mails, if mail is configured.
 #[must_use]
 pub fn outbox(config: &Config) -> Option<Outbox> {
     config.mail.clone().map(Outbox::new)
 }
 
-/// What the API works with, as configured.
+/// Services of the API, as configured.
 fn services(config: &Config, catalog: Catalog, secret_key: SecretKey) -> Services {
     let catalog = catalog
         .with_source_parser(Arc::new(SourceProcesses::default()))

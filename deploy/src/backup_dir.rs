@@ -1,7 +1,8 @@
-//! The folder that ClickHouse writes backups to, and the rests of those that were cut off.
+//! The folder that ClickHouse writes backups to, and removal of incomplete backups.
 //!
-//! A backup is written to `<uuid>.part` and moved from there by the command that asked for it, which holds a lock on the
-//! folder for as long. Whoever has the folder alone takes away what is left: no command is there to move it.
+//! A backup is written to `<uuid>.part` and moved from there by the command that requested it,
+//! which holds a shared lock on the folder meanwhile. A process that gets the lock exclusively
+//! removes what is left: no command will move it.
 
 use anyhow::Context;
 use rustix::fs::{FlockOperation, flock};
@@ -10,28 +11,29 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
-/// The end of the names that backups have until they are whole.
+/// Suffix of the names of incomplete backups.
 const PART: &str = ".part";
 
-/// The right to have a part there; given back when dropped.
+/// Shared lock for one backup; released when dropped.
 #[derive(Debug)]
-pub struct Writing {
+pub struct BackupLock {
     _dir: File,
     part: PathBuf,
 }
 
-impl Writing {
-    /// The folder to write to; nothing is there yet.
+impl BackupLock {
+    /// Folder to write to; it does not exist yet.
     pub fn part(&self) -> &Path {
         &self.part
     }
 }
 
-/// Makes the folder where it is missing, takes away what is left of earlier backups, and begins another one.
+/// Creates a missing folder, removes leftovers of earlier backups, and locks the folder for a new
+/// one.
 ///
 /// # Errors
-/// When the folder cannot be made or opened.
-pub fn begin(dir: &Path) -> anyhow::Result<Writing> {
+/// When the folder cannot be created or opened.
+pub fn begin(dir: &Path) -> anyhow::Result<BackupLock> {
     let unusable = || {
         format!(
             "cannot use {} for backups of ClickHouse; make it a folder that this user and ClickHouse may write to, or name \
@@ -47,13 +49,13 @@ pub fn begin(dir: &Path) -> anyhow::Result<Writing> {
         clear(dir);
     }
     flock(&opened, FlockOperation::LockShared).with_context(unusable)?;
-    Ok(Writing {
+    Ok(BackupLock {
         _dir: opened,
         part: dir.join(format!("{}{PART}", Uuid::new_v4())),
     })
 }
 
-/// Takes away what is left of earlier backups, unless one is being written or moved.
+/// Removes leftovers of earlier backups, unless a backup is being written or moved.
 pub fn clear_unused(dir: &Path) {
     if let Ok(opened) = File::open(dir)
         && is_alone(&opened)
@@ -77,7 +79,7 @@ fn clear(dir: &Path) {
             continue;
         }
         let path = entry.path();
-        // Links are followed by neither.
+        // Neither of the two follows links.
         let removed = match entry.file_type() {
             Ok(kind) if kind.is_dir() => fs::remove_dir_all(&path),
             Ok(_) => fs::remove_file(&path),
@@ -109,7 +111,7 @@ mod tests {
             .collect()
     }
 
-    /// A folder with parts of backups that were cut off, and names that it must keep.
+    /// Creates a folder with leftovers of backups, and with names that must stay; returns these.
     fn filled() -> (TempDir, BTreeSet<String>) {
         let dir = TempDir::new().unwrap();
         let [part, file] = [(); 2].map(|()| format!("{}.part", Uuid::new_v4()));
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_backup_has_left_goes_at_the_next_start() {
+    fn leftovers_of_a_killed_backup_are_removed_at_the_next_start() {
         let (dir, kept) = filled();
         clear_unused(dir.path());
         assert_eq!(names(dir.path()), kept);
@@ -136,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_running_backup_writes_stays() {
+    fn a_running_backup_is_not_removed() {
         let (dir, mut kept) = filled();
         let writing = begin(dir.path()).unwrap();
         fs::create_dir(writing.part()).unwrap();
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_not_followed_and_a_missing_folder_is_none() {
+    fn links_are_not_followed_and_a_missing_folder_is_not_created() {
         let (dir, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         fs::write(elsewhere.path().join("kept"), "a").unwrap();
         let link = dir.path().join(format!("{}.part", Uuid::new_v4()));

@@ -1,7 +1,8 @@
-//! The first start: an organization, a project, an owner and their keys.
+//! First start: creates an organization, a project, an owner and their keys.
 //!
-//! `credentials.json` is written once it can be whole, at the end of a start. Until then the first
-//! personal key is in a file of its own: a crash must not leave a key in the catalog that nobody knows.
+//! `credentials.json` is written at the end of a start, when it is complete. Until then the first
+//! personal key is in a file of its own: a crash must not leave a key in the catalog that nobody
+//! knows.
 
 use crate::credentials::Credentials;
 use crate::data_dir;
@@ -11,11 +12,12 @@ use millrace_catalog::{BootstrapOptions, Catalog};
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Holds the first personal key from before the catalog learns of it until `credentials.json` does.
+/// File of the first personal key, from before the catalog has the key until `credentials.json`
+/// does.
 const FIRST_KEY_FILE: &str = "first.key";
 
-/// Fills an empty catalog and completes the credentials, of which `is_kept` says that they come from
-/// their file; true when this is the first start, also if an earlier one was cut off.
+/// Fills an empty catalog and completes the credentials; `is_kept` is true if they come from their
+/// file. Returns true for the first start, also if an earlier attempt was cut off.
 ///
 /// # Errors
 /// When the catalog or the key's file cannot be written.
@@ -41,7 +43,8 @@ pub async fn run(
             .expose()
             .clone_into(&mut credentials.personal_api_key);
     } else if !is_kept {
-        // Made by a start that was cut off; or the catalog was filled long ago, and the file deleted since.
+        // Made by a start that was cut off; or the catalog was filled long ago, and the file
+        // deleted since.
         is_first = catalog
             .authenticate(&credentials.personal_api_key)
             .await?
@@ -59,8 +62,8 @@ pub async fn run(
     Ok(is_first)
 }
 
-/// Says that the credentials are in their file.
-pub fn done(dir: &Path) {
+/// Removes the file of the first key: `credentials.json` has the key.
+pub fn finish(dir: &Path) {
     let path = dir.join(FIRST_KEY_FILE);
     if let Err(error) = std::fs::remove_file(&path)
         && error.kind() != ErrorKind::NotFound
@@ -72,7 +75,7 @@ pub fn done(dir: &Path) {
     }
 }
 
-/// The key that an earlier start was about to give, or a new one.
+/// First personal key: the one of a start that was cut off, or a new one.
 fn first_key(dir: &Path) -> anyhow::Result<String> {
     let path = dir.join(FIRST_KEY_FILE);
     match std::fs::read_to_string(&path) {

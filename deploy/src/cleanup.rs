@@ -1,8 +1,8 @@
-//! Deletes in the background what deleted projects and organizations left in the catalog, and what of
-//! the activity log is older than it is kept.
+//! Background deletion of rows of deleted projects and organizations, and of old entries of the
+//! activity log.
 //!
 //! Every process with the organization API takes part; the one that holds the lease deletes. All
-//! that it knows is in the catalog, so another one goes on wherever it was killed.
+//! its state is in the catalog, so another process goes on wherever it was killed.
 
 use millrace_catalog::leases::CLEANUP_LEASE;
 use millrace_catalog::{Catalog, CatalogError, ChangeError};
@@ -11,48 +11,48 @@ use std::time::Duration;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Between two looks whether there is something to delete.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// Between two pieces others get at the catalog: SQLite has one writer.
+/// Pause between two checks for rows to delete.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// Pause between two transactions, in which others write: SQLite has one writer.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Between two looks whether entries of the activity log have become too old.
-const FORGET_EVERY: Duration = Duration::from_secs(3_600);
-/// How long a process that says nothing keeps others from going on. A piece takes far less.
-const LAPSE_AFTER: Duration = Duration::from_secs(10);
+/// Interval of pruning the activity log.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(3_600);
+/// Lifetime of the lease: a silent process loses it. A transaction takes far less.
+const LEASE_LIFETIME: Duration = Duration::from_secs(10);
 
-/// Looks again and again, and deletes what there is. Entries of the activity log are kept for ever
-/// without `activity_kept`.
+/// Deletes leftovers periodically, for ever. Entries of the activity log are kept for ever without
+/// `activity_kept`.
 pub async fn run(catalog: &Catalog, activity_kept: Option<Duration>) -> Infallible {
     let holder = Uuid::new_v4();
-    let mut forget_at = Instant::now();
+    let mut prune_at = Instant::now();
     loop {
         if let Err(error) = delete(catalog, holder).await {
             tracing::warn!(%error, "rows of deleted projects cannot be deleted; trying again");
         }
         let now = Instant::now();
-        if let Some(kept) = activity_kept.filter(|_| forget_at <= now) {
-            match forget_activity(catalog, holder, kept).await {
-                Ok(()) => forget_at = now + FORGET_EVERY,
+        if let Some(kept) = activity_kept.filter(|_| prune_at <= now) {
+            match prune_activity(catalog, holder, kept).await {
+                Ok(()) => prune_at = now + PRUNE_INTERVAL,
                 Err(error) => {
                     tracing::warn!(%error, "old activity cannot be forgotten; trying again");
                 }
             }
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }
 
-/// Forgets piece by piece, as long as the lease can be held and something is too old.
-async fn forget_activity(
+/// Prunes the activity log in pieces, as long as the lease is held and entries are too old.
+async fn prune_activity(
     catalog: &Catalog,
     holder: Uuid,
     kept: Duration,
 ) -> Result<(), ChangeError> {
     while catalog
-        .hold_lease(CLEANUP_LEASE, holder, LAPSE_AFTER)
+        .hold_lease(CLEANUP_LEASE, holder, LEASE_LIFETIME)
         .await?
     {
-        if catalog.forget_activity(kept).await? == 0 {
+        if catalog.prune_activity(kept).await? == 0 {
             break;
         }
         tokio::time::sleep(PAUSE).await;
@@ -60,11 +60,11 @@ async fn forget_activity(
     Ok(())
 }
 
-/// Deletes piece by piece, as long as the lease can be held and something is left.
+/// Deletes leftovers in pieces, as long as the lease is held and rows are left.
 async fn delete(catalog: &Catalog, holder: Uuid) -> Result<(), CatalogError> {
-    // Only read where nothing is left: nobody writes for the lease every other second.
+    // A check reads only: the lease, which is a write, is taken only where something is left.
     while catalog.has_leftovers().await? {
-        let is_held = catalog.hold_lease(CLEANUP_LEASE, holder, LAPSE_AFTER);
+        let is_held = catalog.hold_lease(CLEANUP_LEASE, holder, LEASE_LIFETIME);
         if !is_held.await? {
             return Ok(());
         }

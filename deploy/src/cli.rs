@@ -18,13 +18,13 @@ use clap::{Arg, ArgAction, CommandFactory, Parser, Subcommand};
     max_term_width = 100
 )]
 pub struct Cli {
-    /// What to do; `serve` when nothing is given
+    /// Command to run; `serve` by default
     #[command(subcommand)]
     pub command: Option<Command>,
     /// Print the keys and addresses of the first start again (serve)
     #[arg(long, global = true)]
     pub print_credentials: bool,
-    /// Kill this process at a place, as in group-synced:12
+    /// Kill this process at a fail point, as in group-synced:12
     #[cfg(feature = "failpoints")]
     #[arg(
         long,
@@ -33,13 +33,13 @@ pub struct Cli {
         value_name = "POINT:NTH"
     )]
     pub fail_point: Option<millrace_log::fail_point::Armed>,
-    /// The settings
+    /// Settings
     #[command(flatten)]
     pub settings: Settings,
 }
 
-/// The command line as clap knows it. `-h` shows what a command does and where its data is;
-/// `--help` all settings as well.
+/// Builds the clap command. `-h` shows a command's own options and the data folder; `--help` all
+/// settings as well.
 #[must_use]
 pub fn command() -> clap::Command {
     Cli::command()
@@ -51,8 +51,8 @@ pub fn command() -> clap::Command {
         .mut_subcommand("import", with_short_help)
 }
 
-/// The same error with the usage of the command's help: clap's own has each setting that was given, or is in
-/// the environment, as if it were required.
+/// Replaces an error's usage line by that of the command's help: clap's own lists each setting that
+/// was given, or is in the environment, as if it were required.
 #[must_use]
 pub fn with_usage_of_help(mut error: clap::Error) -> clap::Error {
     let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else {
@@ -73,7 +73,7 @@ pub fn with_usage_of_help(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// A command whose `--help` is that of `-h`: who imports need not read the settings of a server.
+/// Makes `--help` of a command the short help, as imports do not need the settings of a server.
 fn with_short_help(command: clap::Command) -> clap::Command {
     let help = Arg::new("help")
         .short('h')
@@ -86,18 +86,18 @@ fn with_short_help(command: clap::Command) -> clap::Command {
         .mut_subcommands(with_short_help)
 }
 
-/// What to do.
+/// Command of the program.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run everything: ingestion, organization API, embedded ClickHouse (the default)
     Serve,
-    /// Run the ingestion half alone
+    /// Run ingestion alone
     Ingest,
     /// Run the organization API alone
     Admin,
     /// Run the embedded ClickHouse alone
     Clickhouse {
-        /// The process that supervises it, with which it ends
+        /// Process that supervises the engine; the engine ends with it
         #[arg(long, hide = true)]
         parent: Option<u32>,
     },
@@ -108,37 +108,37 @@ pub enum Command {
     /// Create, list and revoke keys
     #[command(subcommand)]
     Keys(keys::Command),
-    /// Create and list organizations, and say what they may use
+    /// Create and list organizations, and choose their features
     #[command(subcommand)]
     Organizations(organizations::Command),
-    /// List the members of an organization, change their levels, take them out
+    /// List the members of an organization, change their levels, remove them
     #[command(subcommand)]
     Members(members::Command),
     /// Invite people into an organization
     #[command(subcommand)]
     Invites(invites::Command),
-    /// Decide on imports of past events beyond what anyone may import
+    /// Approve or reject imports of past events above the default quota
     #[command(subcommand)]
     Migrations(migrations::Command),
     /// Import past events from other tools and files
     #[command(subcommand)]
     Import(import::Command),
-    /// List the nodes that take events and how far each has shipped, and forget one that is gone
+    /// List the nodes that accept events with their watermarks, and deregister one that is gone
     #[command(subcommand)]
     Nodes(nodes::Command),
-    /// Look at events that were refused, and send them again
+    /// List, show and resend rejected events
     #[command(subcommand)]
     Rejected(rejected::Command),
-    /// The key that secrets of destinations are encrypted with
+    /// Rotate the key that encrypts secrets of destinations
     #[command(subcommand)]
     Secrets(secrets::Command),
-    /// Delete the events of projects that were deleted
+    /// Delete the events of deleted projects
     Purge(purge::Purge),
-    /// Copy what a server of this folder keeps into another one, while it runs
+    /// Back up the data of a running server to a new folder
     Backup(backup::Backup),
-    /// Make a data folder out of a backup
+    /// Create a data folder from a backup
     Restore(backup::Restore),
-    /// Look at the log
+    /// Inspect the log
     #[command(subcommand)]
     Log(log::Command),
 }
@@ -153,9 +153,9 @@ mod tests {
         global.map(|arg| arg.get_id().to_string()).collect()
     }
 
-    /// Neither of the two would get what it was given.
+    /// An option and a setting of one name would shadow each other.
     #[test]
-    fn no_command_has_an_option_of_a_setting_s_name() {
+    fn no_option_of_a_command_has_the_name_of_a_setting() {
         fn walk(command: &clap::Command, global: &[String]) {
             for arg in command.get_arguments().filter(|arg| !arg.is_global_set()) {
                 let name = arg.get_id().to_string();

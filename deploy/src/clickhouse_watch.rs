@@ -1,9 +1,9 @@
-//! Looks whether ClickHouse can be used, from the start on. Events wait in the log where it cannot, and
-//! nobody would notice before they have waited for long: so it is said once, in the log, in the banner,
-//! by `/_health/ready?verbose` and by a metric, and taken back when it is mended.
+//! Health check of ClickHouse, from the start on. While ClickHouse cannot be used, events wait in
+//! the log, which would go unnoticed for long: so the problem is reported once in the log, in the
+//! banner, by `/_health/ready?verbose` and by a metric, and withdrawn when it is solved.
 
 use crate::config::{Config, Engine};
-use crate::open;
+use crate::connect;
 use metrics::{describe_gauge, gauge};
 use millrace_clickhouse::{ClickHouse, Purpose, QueryErrorKind, Settings, Unusable};
 use millrace_embedded::Confinement;
@@ -13,17 +13,18 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-/// Between two looks while all is well, and while it is not.
-const LOOK_EVERY: Duration = Duration::from_secs(15);
-const LOOK_AGAIN: Duration = Duration::from_secs(3);
-/// How long a start waits for the first answer of a server: one that is far away or hangs must hold
-/// up nothing.
+/// Pause between two checks, while ClickHouse can be used and while it cannot.
+const CHECK_INTERVAL: Duration = Duration::from_secs(15);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(3);
+/// Longest wait of a start for the first response of a server: one that is far away or hangs must
+/// delay nothing.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
 const USABLE: &str = "millrace_clickhouse_usable";
 
-/// Begins to look where ClickHouse is known; answers what is wrong at the start, if that is known soon.
+/// Starts the checks if the address of ClickHouse is known; returns the problem at the start, if it
+/// is known soon.
 pub async fn begin(config: &Config, stores_events: bool, readiness: &Readiness) -> Option<String> {
-    let settings = open::clickhouse_settings(config).ok()?;
+    let settings = connect::clickhouse_settings(config).ok()?;
     let purpose = match stores_events {
         true => Purpose::Events,
         false => Purpose::Persons,
@@ -33,7 +34,7 @@ pub async fn begin(config: &Config, stores_events: bool, readiness: &Readiness) 
         Engine::Server { .. } => Owner::Others,
     };
     if owner == Owner::Us
-        && let Some(warning) = Confinement::of_this_kernel().warning()
+        && let Some(warning) = Confinement::supported_by_kernel().warning()
     {
         readiness.observe("clickhouse_confinement", move || Some(warning.to_owned()));
     }
@@ -45,102 +46,106 @@ pub async fn begin(config: &Config, stores_events: bool, readiness: &Readiness) 
 /// Owner of the ClickHouse that is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
-    /// Ours, as a child, whose supervisor says when it is not there.
+    /// This process, as the engine is its child, whose supervisor reports its absence.
     Us,
-    /// Somebody else's.
+    /// Another operator or service.
     Others,
 }
 
-/// Outcome of the last look.
+/// Outcome of the last check.
 #[derive(Debug)]
 struct ClickHouseWatch {
-    found: watch::Receiver<Found>,
+    usability: watch::Receiver<Usability>,
     owner: Owner,
 }
 
 #[derive(Clone, Debug)]
-enum Found {
-    NotYetAsked,
+enum Usability {
+    Unknown,
     Usable,
     Unusable(Unusable),
 }
 
 impl ClickHouseWatch {
-    /// Begins to look, for as long as the runtime lives.
+    /// Starts the checks, for as long as the runtime lives.
     fn start(settings: &Settings, purpose: Purpose, owner: Owner) -> Self {
         describe_gauge!(
             USABLE,
-            "Whether ClickHouse knows us and has all that is needed of it"
+            "1 if ClickHouse accepts the user and has everything that is needed of it, else 0"
         );
-        let (tell, found) = watch::channel(Found::NotYetAsked);
+        let (publish, usability) = watch::channel(Usability::Unknown);
         let clickhouse = ClickHouse::new(settings);
-        tokio::spawn(async move { look(&clickhouse, purpose, owner, &tell).await });
-        Self { found, owner }
+        tokio::spawn(async move { check(&clickhouse, purpose, owner, &publish).await });
+        Self { usability, owner }
     }
 
-    /// Problem at the start; `None` if nothing is, or nothing can be said yet.
+    /// Problem at the start; `None` if there is none, or it is not known yet.
     async fn first_problem(&self) -> Option<String> {
-        // Ours comes up while the banner is printed.
+        // The embedded engine comes up while the banner is printed.
         if self.owner == Owner::Others {
-            let mut found = self.found.clone();
-            let asked = found.wait_for(|found| !matches!(found, Found::NotYetAsked));
+            let mut usability = self.usability.clone();
+            let asked = usability.wait_for(|usability| !matches!(usability, Usability::Unknown));
             drop(timeout(FIRST_WAIT, asked).await);
         }
-        match &*self.found.borrow() {
-            Found::Unusable(problem) if !self.is_coming_up(problem) => Some(problem.to_string()),
+        match &*self.usability.borrow() {
+            Usability::Unusable(problem) if !self.is_coming_up(problem) => {
+                Some(problem.to_string())
+            }
             _ => None,
         }
     }
 
-    /// A part for `/_health/ready?verbose`.
+    /// Failure for `/_health/ready?verbose`.
     fn failure(&self) -> impl Fn() -> Option<String> + Send + Sync + 'static {
-        let found = self.found.clone();
-        move || match &*found.borrow() {
-            Found::NotYetAsked => Some("it has not answered yet".to_owned()),
-            Found::Usable => None,
-            Found::Unusable(problem) => Some(problem.to_string()),
+        let usability = self.usability.clone();
+        move || match &*usability.borrow() {
+            Usability::Unknown => Some("it has not answered yet".to_owned()),
+            Usability::Usable => None,
+            Usability::Unusable(problem) => Some(problem.to_string()),
         }
     }
 
     fn is_coming_up(&self, problem: &Unusable) -> bool {
-        is_told_by_supervisor(self.owner, problem)
+        is_reported_by_supervisor(self.owner, problem)
     }
 }
 
-async fn look(
+async fn check(
     clickhouse: &ClickHouse,
     purpose: Purpose,
     owner: Owner,
-    tell: &watch::Sender<Found>,
+    publish: &watch::Sender<Usability>,
 ) -> Infallible {
-    let mut told: Option<String> = None;
+    let mut reported: Option<String> = None;
     loop {
-        let looked = clickhouse.check_usable(purpose).await;
-        gauge!(USABLE).set(f64::from(u8::from(looked.is_ok())));
-        let pause = match looked {
+        let checked = clickhouse.check_usable(purpose).await;
+        gauge!(USABLE).set(f64::from(u8::from(checked.is_ok())));
+        let pause = match checked {
             Ok(()) => {
-                if told.take().is_some() {
+                if reported.take().is_some() {
                     tracing::info!("ClickHouse can be used again");
                 }
-                tell.send_replace(Found::Usable);
-                LOOK_EVERY
+                publish.send_replace(Usability::Usable);
+                CHECK_INTERVAL
             }
             Err(problem) => {
-                if told.as_ref() != Some(&problem.advice) && !is_told_by_supervisor(owner, &problem)
+                if reported.as_ref() != Some(&problem.advice)
+                    && !is_reported_by_supervisor(owner, &problem)
                 {
                     report(&problem);
-                    told = Some(problem.advice.clone());
+                    reported = Some(problem.advice.clone());
                 }
-                tell.send_replace(Found::Unusable(problem));
-                LOOK_AGAIN
+                publish.send_replace(Usability::Unusable(problem));
+                RECHECK_INTERVAL
             }
         };
         sleep(pause).await;
     }
 }
 
-/// Tells an engine of ours that is only not there: it comes up, or has died, which is said by who starts it.
-fn is_told_by_supervisor(owner: Owner, problem: &Unusable) -> bool {
+/// Returns true if the embedded engine is merely absent: it starts or has died, which its
+/// supervisor reports.
+fn is_reported_by_supervisor(owner: Owner, problem: &Unusable) -> bool {
     let is_there = matches!(
         problem.kind,
         QueryErrorKind::Misconfigured | QueryErrorKind::Tls(_)

@@ -1,8 +1,8 @@
-//! `credentials.json`: where everything is and the first keys, for local tools.
+//! `credentials.json`: addresses and first keys, for local tools.
 //!
-//! It is written anew at every start, once the real ports are known, as a whole and readable by its
-//! owner only. It is the
-//! only place where the personal key stays readable; deleting the file forgets it.
+//! It is written anew at every start, once the real ports are known, atomically and readable by its
+//! owner only. It is the only place that keeps the personal key in clear text; deleting the file
+//! loses that key.
 
 use crate::data_dir;
 use anyhow::Context;
@@ -11,29 +11,29 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// What the file holds. Fields are empty when the process does not run that part.
+/// Content of the file. Fields are empty when the process does not run that part.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Credentials {
-    /// Where to post events.
+    /// URL to post events to.
     pub ingest_url: String,
-    /// The organization API.
+    /// URL of the organization API.
     pub admin_url: String,
-    /// Health and metrics.
+    /// URL of health checks and metrics.
     pub health_url: String,
-    /// ClickHouse's HTTP interface.
+    /// URL of ClickHouse's HTTP interface.
     pub clickhouse_url: String,
-    /// The user to query as.
+    /// User to query as.
     pub clickhouse_user: String,
-    /// That user's password.
+    /// Password of that user.
     pub clickhouse_password: String,
-    /// The first organization.
+    /// Id of the first organization.
     pub organization_id: String,
-    /// The first project.
+    /// Id of the first project.
     pub team_id: i64,
-    /// That project's key.
+    /// Key of that project.
     pub project_api_key: String,
-    /// The owner's key; empty when this file was deleted after the first start.
+    /// Personal key of the owner; empty when this file was deleted after the first start.
     pub personal_api_key: String,
 }
 
@@ -41,7 +41,7 @@ impl Credentials {
     /// Reads the file; `None` when there is none.
     ///
     /// # Errors
-    /// When the file is there and cannot be read or is not ours.
+    /// When the file exists and cannot be read or parsed.
     pub fn load(path: &Path) -> anyhow::Result<Option<Self>> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
@@ -59,16 +59,16 @@ impl Credentials {
         Ok(Some(credentials))
     }
 
-    /// Writes the file as a whole, for its owner's eyes only.
+    /// Writes the file atomically, readable by its owner only.
     ///
     /// # Errors
     /// When the folder cannot be written.
     pub fn store(&self, path: &Path) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(self)? + "\n";
         match data_dir::replace(path, text.as_bytes()) {
-            // Only shipping makes room, so a full disk must not keep us from starting. What is lost
-            // is convenience: the keys in the file that is there are the same.
-            Err(error) if is_want_of_room(&error) && path.exists() => {
+            // Only shipping makes room, so a full disk must not prevent a start. The old file has
+            // the same keys; only its addresses may be outdated.
+            Err(error) if is_disk_full(&error) && path.exists() => {
                 tracing::warn!(
                     "{} tells old addresses, as it cannot be written anew: {error}",
                     path.display()
@@ -80,35 +80,35 @@ impl Credentials {
     }
 }
 
-/// There is no such file, nor can there be one where the folder is a file.
+/// Returns true if there is no such file, also where the folder is a file.
 fn is_absent(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-fn is_want_of_room(error: &std::io::Error) -> bool {
+fn is_disk_full(error: &std::io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded
     )
 }
 
-/// What a person reads after the start: where to post, with which key, and a line to paste.
+/// Banner that is printed after a start: addresses, keys, and a command to paste.
 pub struct Banner<'a> {
-    /// What is running where.
+    /// Addresses and keys.
     pub credentials: &'a Credentials,
-    /// Where it is kept.
+    /// Path of `credentials.json`.
     pub path: &'a Path,
-    /// Whether the personal key is shown, and not only where it is: what is printed elsewhere than to a
-    /// person is kept, by a journal or for a container, and read by others.
+    /// True if the personal key itself is printed, and not only its place: output that does not go
+    /// to a terminal is kept, by a journal or for a container, and read by others.
     pub shows_personal_key: bool,
-    /// Whether ClickHouse is the embedded one, whose password was made here.
+    /// True if ClickHouse is the embedded one, whose password was generated here.
     pub is_embedded: bool,
-    /// Why ClickHouse cannot be used, and what to do; `None` if it can.
+    /// Reason why ClickHouse cannot be used, and advice; `None` if it can.
     pub clickhouse_problem: Option<&'a str>,
 }
 
 impl Banner<'_> {
-    /// Place of the password of ClickHouse's user.
+    /// Describes the password of ClickHouse's user.
     fn password(&self) -> String {
         if self.is_embedded {
             format!("password in {}", self.path.display())
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_personal_key_is_shown_to_a_person_and_otherwise_where_it_is() {
+    fn the_personal_key_is_printed_to_a_terminal_only() {
         let path = Path::new("data/credentials.json");
         let table = [
             (
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_banner_says_where_the_password_is_and_what_a_browser_may_open() {
+    fn the_banner_names_the_place_of_the_password_and_the_api_docs() {
         let table = [
             (true, "made", "password in data/credentials.json"),
             (false, "given", "password as set in clickhouse_password"),

@@ -1,4 +1,4 @@
-//! The data folder: made, checked and held by one process at a time.
+//! The data folder: created, checked and locked by one process at a time.
 
 use anyhow::{Context, bail};
 use rustix::fs::{Access, FlockOperation, access, flock};
@@ -9,34 +9,39 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
-/// The right to use a data folder; given back when dropped.
+/// Folder of the rows that ClickHouse cannot read.
+pub const DEAD_LETTERS: &str = "dead-letters";
+/// Its name in data folders and backups of before.
+pub const FORMER_DEAD_LETTERS: &str = "poison";
+
+/// Lock on a data folder; released when dropped.
 #[derive(Debug)]
 pub struct DataDirLock {
     _file: File,
     path: PathBuf,
-    /// Whether the folder was made for it.
+    /// True if the folder was created for this lock.
     made_dir: bool,
 }
 
 impl DataDirLock {
-    /// Takes away a folder that was made for this lock, if nothing else is in it.
-    pub fn leave_no_trace(self) {
+    /// Removes a folder that was created for this lock, if nothing else is in it.
+    pub fn remove_created_dir(self) {
         let Some(dir) = self.path.parent().filter(|_| self.made_dir) else {
             return;
         };
         let is_alone = std::fs::read_dir(dir).is_ok_and(|files| files.count() == 1);
         if is_alone && std::fs::remove_file(&self.path).is_ok() {
-            // Somebody else may have put something there meanwhile.
+            // Another process may have written to the folder meanwhile.
             let _ = std::fs::remove_dir(dir);
         }
     }
 }
 
-/// Takes a folder that this role has used before for this process; `None` if it has not, and then
-/// nothing is made.
+/// Locks a folder that this role has used before; `None` if it has not, and then nothing is
+/// created.
 ///
 /// # Errors
-/// When it cannot be written, or another process has it.
+/// When the folder cannot be written, or another process holds the lock.
 pub fn take_used(dir: &Path, role: &str) -> anyhow::Result<Option<DataDirLock>> {
     let existing = dir.ancestors().find(|dir| dir.exists());
     if let Some(file) = existing.filter(|existing| !existing.is_dir()) {
@@ -69,11 +74,11 @@ fn lock_path(dir: &Path, role: &str) -> PathBuf {
     dir.join(format!("{role}.lock"))
 }
 
-/// Makes the folder where it is missing and takes it for this process. Processes of different
-/// roles may share a folder.
+/// Creates a missing folder and locks it for this process. Processes of different roles may share a
+/// folder.
 ///
 /// # Errors
-/// When it cannot be made or written, or another process has it.
+/// When the folder cannot be created or written, or another process holds the lock.
 pub fn take(dir: &Path, role: &str) -> anyhow::Result<DataDirLock> {
     let made_dir = !dir.exists();
     DirBuilder::new()
@@ -104,7 +109,7 @@ pub fn take(dir: &Path, role: &str) -> anyhow::Result<DataDirLock> {
     }
 }
 
-/// The name of this node, made at the first start: no two nodes that write to one ClickHouse may
+/// Name of this node, generated at the first start: no two nodes that write to one ClickHouse may
 /// share it.
 ///
 /// # Errors
@@ -122,10 +127,23 @@ pub fn node_name(dir: &Path) -> anyhow::Result<String> {
     Ok(name)
 }
 
-/// Puts a file in its place as a whole, for its owner's eyes only; it survives a power cut once this returns.
+/// Renames the folder of dead letters, durably, where it still has its former name.
 ///
 /// # Errors
-/// When the folder cannot be written or the disk is full: then the old file is still there.
+/// When the folder cannot be renamed.
+pub fn rename_former_folders(dir: &Path) -> anyhow::Result<()> {
+    let (former, path) = (dir.join(FORMER_DEAD_LETTERS), dir.join(DEAD_LETTERS));
+    if !former.exists() || path.exists() {
+        return Ok(());
+    }
+    let renamed = rename(&former, &path).and_then(|()| File::open(dir)?.sync_all());
+    renamed.with_context(|| format!("cannot rename {} to {}", former.display(), path.display()))
+}
+
+/// Replaces a file atomically and durably, readable by its owner only.
+///
+/// # Errors
+/// When the folder cannot be written or the disk is full: the old file is still there then.
 pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let temporary = path.with_added_extension("tmp");
     let mut options = OpenOptions::new();

@@ -1,4 +1,4 @@
-//! The embedded ClickHouse: as our child, and as the child itself.
+//! Embedded ClickHouse: the supervised child process, and the child's own main function.
 
 use crate::backup_dir;
 use crate::config::{Config, Engine};
@@ -7,7 +7,7 @@ use crate::signals;
 use anyhow::{Context, bail};
 use metrics::{counter, describe_counter};
 use millrace_embedded::{
-    EXIT_HOPELESS, EngineError, EngineOptions, LibraryError, State, Status, Supervisor,
+    EXIT_PERMANENT_FAILURE, EngineError, EngineOptions, LibraryError, State, Status, Supervisor,
     SupervisorOptions,
 };
 use std::net::{SocketAddr, TcpListener};
@@ -19,15 +19,15 @@ use std::time::Duration;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-/// How long the engine may take to name its port, when it was to choose one.
-const PORT_WAIT: Duration = Duration::from_secs(30);
+/// Timeout for the engine to announce the port that it chose.
+const PORT_TIMEOUT: Duration = Duration::from_secs(30);
 const RESTARTS: &str = "millrace_engine_restarts_total";
-/// The variable that carries the password to the child: a command line can be read by everybody.
+/// Variable that carries the password to the child: a command line can be read by everybody.
 const PASSWORD_VARIABLE: &str = "MILLRACE_CLICKHOUSE_PASSWORD";
-/// Variables of ours that the child gets.
+/// Variables of this process that the child inherits.
 const KEPT_VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "RUST_BACKTRACE"];
 
-/// Starts the engine as a supervised child and fills in where it is. `None` when a server is used
+/// Starts the engine as a supervised child and fills in its address. `None` when a server is used
 /// instead.
 ///
 /// # Errors
@@ -56,20 +56,20 @@ pub async fn start(
         } => (*listen, library, user),
     };
     let library = millrace_embedded::find_library(library.as_deref())?;
-    // The child would say it too, but only in the log, again and again.
+    // The child would report it too, but only in the log and repeatedly.
     TcpListener::bind(listen).with_context(|| {
         format!("cannot listen on {listen}; give the embedded ClickHouse another address with --clickhouse-addr")
     })?;
     ensure_password(config, credentials)?;
     credentials.clickhouse_user.clone_from(user);
-    let child = Child {
+    let process = EngineProcess {
         executable: std::env::current_exe().context("cannot find the program's own file")?,
         config: config.clone(),
         library,
         password: credentials.clickhouse_password.clone(),
     };
     let supervisor = Supervisor::start(SupervisorOptions::default(), move |chosen| {
-        child.command(chosen.unwrap_or(listen))
+        process.command(chosen.unwrap_or(listen))
     })
     .context("cannot start the supervisor of ClickHouse")?;
     tokio::spawn(count_restarts(supervisor.status()));
@@ -82,17 +82,18 @@ pub async fn start(
     Ok(Some(supervisor))
 }
 
-/// All that it takes to start the engine's process.
-struct Child {
+/// Parameters of the engine's process.
+struct EngineProcess {
     executable: PathBuf,
     config: Config,
     library: PathBuf,
     password: String,
 }
 
-impl Child {
-    /// The command line. Of our environment, where keys and passwords are, the child has what its loader needs; and it
-    /// reads no file of settings, as they are all here.
+impl EngineProcess {
+    /// Builds the command line. Of our environment, which has keys and passwords, the child
+    /// inherits only what its loader needs; it reads no settings file, as all settings are
+    /// arguments.
     fn command(&self, listen: SocketAddr) -> Command {
         let mut command = Command::new(&self.executable);
         command.env_clear().env(PASSWORD_VARIABLE, &self.password);
@@ -134,11 +135,11 @@ impl Child {
     }
 }
 
-/// Counts how often the engine had to be started again, until the supervisor is gone.
+/// Counts restarts of the engine, until the supervisor is gone.
 async fn count_restarts(mut status: watch::Receiver<Status>) {
     describe_counter!(
         RESTARTS,
-        "How often the embedded ClickHouse died and was started again"
+        "Restarts of the embedded ClickHouse after it died"
     );
     loop {
         counter!(RESTARTS).absolute(status.borrow_and_update().restarts);
@@ -154,47 +155,51 @@ async fn chosen_address(supervisor: &Supervisor) -> anyhow::Result<SocketAddr> {
         let settled = [State::Stopped, State::Failed];
         matches!(status.state, State::Up { .. }) || settled.contains(&status.state)
     };
-    let settled = tokio::time::timeout(PORT_WAIT, status.wait_for(is_settled)).await;
+    let settled = tokio::time::timeout(PORT_TIMEOUT, status.wait_for(is_settled)).await;
     if let Ok(Ok(status)) = settled
         && let State::Up { address, .. } = status.state
     {
         return Ok(address);
     }
-    match why_hopeless(supervisor) {
+    match permanent_failure_reason(supervisor) {
         Some(reason) => bail!(reason),
         None => bail!("the embedded ClickHouse does not come up; see the log"),
     }
 }
 
-/// Waits until it is known that the engine can never start.
-pub async fn hopeless(mut status: watch::Receiver<Status>) {
+/// Waits until the engine has failed permanently.
+pub async fn permanent_failure(mut status: watch::Receiver<Status>) {
     let failed = status.wait_for(|status| status.state == State::Failed);
     if failed.await.is_err() {
-        // It was stopped.
+        // The engine was stopped.
         std::future::pending::<()>().await;
     }
 }
 
-/// Why the engine can never start; `None` unless that is known.
-pub fn why_hopeless(supervisor: &Supervisor) -> Option<String> {
+/// Reason why the engine can never start; `None` if it has not failed permanently.
+pub fn permanent_failure_reason(supervisor: &Supervisor) -> Option<String> {
     let status = supervisor.status();
     let status = status.borrow();
-    let words = status.last_words.as_deref().unwrap_or_default();
+    let words = status.last_stderr_line.as_deref().unwrap_or_default();
     let reason = words.strip_prefix("millrace: ").unwrap_or(words);
     (status.state == State::Failed)
         .then(|| format!("the embedded ClickHouse cannot start: {reason}"))
 }
 
-/// The status with which the supervised engine ends, by which its parent knows whether to try again.
+/// Exit code of the supervised engine; it tells the parent if a restart is useless.
 pub fn exit_code(error: &anyhow::Error) -> u8 {
-    let is_hopeless = error.is::<LibraryError>()
+    let is_permanent = error.is::<LibraryError>()
         || error
             .downcast_ref::<EngineError>()
-            .is_some_and(EngineError::is_hopeless);
-    if is_hopeless { EXIT_HOPELESS } else { 1 }
+            .is_some_and(EngineError::is_permanent);
+    if is_permanent {
+        EXIT_PERMANENT_FAILURE
+    } else {
+        1
+    }
 }
 
-/// The configured password, else the one of earlier starts, else a new one.
+/// Sets the password: the configured one, else the one of earlier starts, else a new one.
 fn ensure_password(config: &Config, credentials: &mut Credentials) -> anyhow::Result<()> {
     if let Engine::Embedded {
         password: Some(password),
@@ -208,7 +213,8 @@ fn ensure_password(config: &Config, credentials: &mut Credentials) -> anyhow::Re
     Ok(())
 }
 
-/// `millrace clickhouse`: the engine itself. `parent` is the process that supervises it, if any.
+/// Runs `millrace clickhouse`, the engine itself. `parent` is the process that supervises it, if
+/// any.
 ///
 /// # Errors
 /// When a server is configured instead, or the engine cannot start.
@@ -243,30 +249,31 @@ pub fn run(config: &Config, parent: Option<u32>) -> anyhow::Result<()> {
         sources: sources.clone(),
     };
     let announce = match parent {
-        Some(_) => Announcer::ToParent,
-        None => Announcer::of_file(path, credentials, user.clone())?,
+        Some(_) => AddressReceiver::ToParent,
+        None => AddressReceiver::of_file(path, credentials, user.clone())?,
     };
-    // A terminal's Ctrl-C reaches the whole group; a supervised engine waits for its parent's word.
+    // A terminal's Ctrl-C reaches the whole group; a supervised engine waits for its parent's
+    // SIGTERM.
     let shutdown = async move {
         if parent.is_some() {
             signals::terminate_only().await;
         } else {
-            signals::Stop::listen().asked().await;
+            signals::StopSignal::listen().received().await;
         }
     };
-    let announce = move |address| announce.say(address);
+    let announce = move |address| announce.announce(address);
     Ok(millrace_embedded::run(options, announce, shutdown)?)
 }
 
-/// The listener for the engine's address.
-enum Announcer {
+/// Receiver of the engine's address.
+enum AddressReceiver {
     ToParent,
-    /// A thread that began before the engine's process was confined to its folders, and ends when it has written the
-    /// file.
+    /// Thread that was started before the process was confined to its folders, and ends when it has
+    /// written `credentials.json`.
     ToFile(SyncSender<SocketAddr>),
 }
 
-impl Announcer {
+impl AddressReceiver {
     fn of_file(path: PathBuf, mut credentials: Credentials, user: String) -> anyhow::Result<Self> {
         let (sender, receiver) = mpsc::sync_channel::<SocketAddr>(1);
         let write = move || {
@@ -286,10 +293,10 @@ impl Announcer {
         Ok(Self::ToFile(sender))
     }
 
-    fn say(self, address: SocketAddr) {
+    fn announce(self, address: SocketAddr) {
         match self {
             Self::ToParent => millrace_embedded::announce(address),
-            // It is there until it was told.
+            // The thread ends only after it has received the address.
             Self::ToFile(sender) => drop(sender.send(address)),
         }
     }

@@ -1,10 +1,10 @@
-//! Batch exports as a part of the process: on a thread and a runtime of their own, as rows on their
-//! way must hold up neither events nor the API.
+//! Engine of batch exports as a part of the process: on a thread and a runtime of its own, as runs
+//! must delay neither events nor the API.
 
 use crate::admin;
-use crate::background::give_way;
 use crate::config::Config;
-use crate::{open, secret_key};
+use crate::thread_priority::lower_priority;
+use crate::{connect, secret_key};
 use anyhow::{Context, anyhow};
 use millrace_admin::ExportNotices;
 use millrace_catalog::SecretKey;
@@ -17,15 +17,14 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Threads: compression of one run must not keep another from saying how far it is.
+/// Runtime threads: compression of one run must not keep another from reporting its progress.
 const THREADS: usize = 2;
-/// How long runs may take to be given back: to take back what they delivered, and to tell the
-/// catalog.
+/// Timeout of a stop: runs roll back what they delivered, and release their claims in the catalog.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
-/// When it is tried again to begin.
-const AGAIN_AFTER: Duration = Duration::from_secs(10);
+/// Pause between attempts to start the engine.
+const RETRY_PAUSE: Duration = Duration::from_secs(10);
 
-/// The running engine of exports; it ends with the process, or when it is stopped.
+/// Running engine of exports; it ends with the process, or when it is stopped.
 #[derive(Debug)]
 pub struct Exports {
     stop: CancellationToken,
@@ -46,16 +45,16 @@ impl Exports {
         std::thread::Builder::new()
             .name("exports".to_owned())
             .spawn(move || {
-                // Threads that are made from here have it, too.
-                give_way();
+                // Threads that are started from here inherit the priority.
+                lower_priority();
                 let outcome = serve(&config, &secret_key, &clickhouse, &stopped);
-                // Nobody waits for it where the process ends otherwise.
+                // Nobody waits for the outcome if the process ends otherwise.
                 let _ = end.send(outcome);
             })?;
         Ok(Self { stop, ended })
     }
 
-    /// Waits until it ends by itself, which only a bug has it do; why it did.
+    /// Waits until the engine ends by itself, which only a bug causes; returns the reason.
     pub async fn failed(&mut self) -> anyhow::Error {
         match (&mut self.ended).await {
             Ok(Err(error)) => error.context("batch exports ended"),
@@ -64,11 +63,11 @@ impl Exports {
         }
     }
 
-    /// Gives back the runs that are under way, for whoever runs exports next. Those of a catalog
-    /// that does not answer lapse by themselves.
+    /// Releases the runs under way to the next process that runs exports. If the catalog does not
+    /// answer, their claims lapse.
     pub async fn stop(self) {
         self.stop.cancel();
-        // An error in it is a thread that has ended already.
+        // An error of the channel is a thread that has ended already.
         if timeout(STOP_TIMEOUT, self.ended).await.is_err() {
             tracing::warn!("runs of exports could not be given back in time; their claims lapse");
         }
@@ -96,7 +95,7 @@ fn serve(
                     tracing::error!(error, "batch exports do not run; trying again");
                 }
             }
-            let pause = tokio::time::sleep(AGAIN_AFTER);
+            let pause = tokio::time::sleep(RETRY_PAUSE);
             if stopped.run_until_cancelled(pause).await.is_none() {
                 break Ok(());
             }
@@ -106,13 +105,13 @@ fn serve(
     Ok(outcome?)
 }
 
-/// The engine, which does nothing yet; an error if it cannot begin.
+/// Creates the engine, which does not run yet.
 async fn engine(
     config: &Config,
     secret_key: &SecretKey,
     clickhouse: &ClickHouse,
 ) -> anyhow::Result<Engine> {
-    let catalog = open::catalog(config).await?;
+    let catalog = connect::catalog(config).await?;
     let destinations = Destinations::new(
         secret_key.clone(),
         config.allow_private_destinations,
@@ -141,7 +140,7 @@ async fn engine(
 
 #[cfg(test)]
 impl Exports {
-    /// Exports whose thread ends as the other half says.
+    /// Creates exports whose thread ends with what the channel delivers.
     pub fn of_thread(ended: oneshot::Receiver<anyhow::Result<()>>) -> Self {
         let stop = CancellationToken::new();
         Self { stop, ended }
@@ -153,7 +152,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_end_is_not_waited_for_without_end() {
+    async fn a_stop_times_out_if_the_thread_does_not_end() {
         let (_end, ended) = oneshot::channel();
         let exports = Exports::of_thread(ended);
         let stop = exports.stop.clone();

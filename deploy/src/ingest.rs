@@ -2,15 +2,15 @@
 
 use crate::config::Config;
 use crate::credentials::Credentials;
-use crate::signals::Stop;
-use crate::{data_dir, open, register, room};
+use crate::signals::StopSignal;
+use crate::{capacity, connect, data_dir, node_registration};
 use anyhow::{Context, anyhow, bail};
 use millrace_catalog::Catalog;
 use millrace_clickhouse::ClickHouse;
 use millrace_ingest::keys::Keys;
 use millrace_ingest::watermark::RunningNode;
 use millrace_ingest::{
-    Allowances, Deps, EarlyListener, Readiness, RunningAllowances, Server, ServerConfig,
+    Deps, ImportQuota, Readiness, RunningImportQuota, Server, ServerConfig, StartupListener,
 };
 use millrace_pipeline::ship::{self, ShipOptions};
 use millrace_pipeline::{Pipeline, PipelineOptions, Running};
@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 /// Size of a log segment, in bytes.
 const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
@@ -27,51 +27,55 @@ const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
 const QUEUE_REQUESTS_MAX: usize = 16 * 1024;
 /// Bytes of requests that may wait for a commit, per lane.
 const QUEUE_BYTES_MAX: usize = 512 * 1024 * 1024;
-/// How long shipping may take, when the grace period is over, to note what it has done.
-const LAST_NOTES_TIME: Duration = Duration::from_secs(1);
-/// How long the catalog may take to hear that this node has ended, when the grace period is over.
+/// Time that shippers have after the grace period to store their checkpoints.
+const LAST_CHECKPOINT_TIME: Duration = Duration::from_secs(1);
+/// Shortest time that the node has to deregister, also when the grace period is over.
 const DEREGISTER_TIME_MIN: Duration = Duration::from_secs(1);
-/// Shortest and longest wait between two tries to make the tables.
+/// Shortest and longest pause between two attempts to create the tables.
 const MIGRATE_PAUSE_MIN: Duration = Duration::from_millis(50);
 const MIGRATE_PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// What takes events and writes them down; where they go from there is not known yet.
-pub struct Accepting {
+/// Ingestion that accepts events and logs them; its shippers have not started yet.
+pub struct AcceptingIngest {
     server: Server,
     pipeline: Pipeline,
     running: Running,
-    allowances: RunningAllowances,
+    import_quota: RunningImportQuota,
+    /// Task that notices changed and revoked keys.
+    key_watcher: JoinHandle<()>,
     node: RunningNode,
     node_name: String,
 }
 
-/// Ingestion that runs.
+/// Running ingestion, with its shippers.
 pub struct Ingest {
     server: Server,
     pipeline: Pipeline,
     running: Running,
-    allowances: RunningAllowances,
+    import_quota: RunningImportQuota,
+    /// Task that notices changed and revoked keys.
+    key_watcher: JoinHandle<()>,
     node: RunningNode,
     shippers: JoinSet<Result<(), ship::ShipError>>,
-    /// Set to what is left of the grace period.
+    /// Rest of the grace period; set when the shippers have to stop.
     stop_shippers: watch::Sender<Option<Duration>>,
 }
 
-impl Accepting {
-    /// Listens, opens the log, has this node counted among those that exports wait for, and takes events.
-    /// Whoever connects before is told to come again.
+impl AcceptingIngest {
+    /// Listens, opens the log, registers the node, so that exports wait for it, and accepts events.
+    /// Clients that connect earlier are asked to retry. Waits while the catalog cannot register the
+    /// node; `None` if a stop was requested meanwhile.
     ///
     /// # Errors
-    /// When the log cannot be opened, or the address is busy. While the catalog cannot note the node
-    /// it waits; `None` if it was asked to stop meanwhile.
+    /// When the log cannot be opened, or the address is busy.
     pub async fn start(
         config: &Config,
         keys: Keys,
         catalog: &Catalog,
         readiness: &Readiness,
-        stop: &mut Stop,
+        stop: &mut StopSignal,
     ) -> anyhow::Result<Option<Self>> {
-        let early = EarlyListener::start(config.ingest_addr, config.workers)
+        let early = StartupListener::start(config.ingest_addr, config.workers)
             .map_err(|error| anyhow!("{error}, or give another address with --ingest-addr"))?;
         let begun = Arc::new(OnceLock::<Pipeline>::new());
         let log = Arc::clone(&begun);
@@ -81,28 +85,30 @@ impl Accepting {
         });
         let opened = tokio::select! {
             opened = open_logs(config) => opened?,
-            // Reading it is given up as by a crash, which does no harm.
-            () = stop.asked() => return Ok(None),
+            // Reading is cut off as by a crash, which does no harm.
+            () = stop.received() => return Ok(None),
         };
         let (pipeline, running) = opened;
-        room::watch(config, pipeline.clone());
-        tokio::spawn(keys.clone().watch_changes());
+        capacity::watch(config, pipeline.clone());
+        let key_watcher = tokio::spawn(keys.clone().watch_changes());
         let known = keys.clone();
         readiness.require("catalog", move || known.failure());
+        data_dir::rename_former_folders(&config.data_dir)?;
         let node_name = data_dir::node_name(&config.data_dir)?;
-        // Before the first request, as exports could otherwise pass what it brings.
-        let registered = register::register(catalog, &config.data_dir, &node_name, stop).await;
+        // Before the first request, as exports could otherwise miss its events.
+        let registered =
+            node_registration::register(catalog, &config.data_dir, &node_name, stop).await;
         let Ok(Some(node)) = registered else {
             let is_empty = pipeline.is_all_shipped();
             finish_commits(running).await?;
             if is_empty && registered.is_ok() {
-                register::forget_tries(catalog, &node_name).await;
+                node_registration::withdraw(catalog, &node_name).await;
             }
             return registered.map(|_| None);
         };
-        let arrivals = node.arrivals();
+        let request_epochs = node.request_epochs();
         let node = node.run(pipeline.clone(), Arc::new(SystemClock));
-        let (allowances, running_allowances) = Allowances::start(
+        let (import_quota, running_import_quota) = ImportQuota::start(
             catalog.clone(),
             pipeline.clone(),
             node_name.clone(),
@@ -110,11 +116,11 @@ impl Accepting {
         );
         let deps = Deps {
             keys,
-            allowances,
+            import_quota,
             pipeline: pipeline.clone(),
             clock: Arc::new(SystemClock),
             readiness: readiness.clone(),
-            arrivals,
+            request_epochs,
         };
         let server = match Server::start_after(early, server_config(config), deps).await {
             Ok(server) => server,
@@ -123,58 +129,61 @@ impl Accepting {
                 bail!("{error}")
             }
         };
-        // Once only, so nobody was before.
+        // Set once only, so this never fails.
         let _ = begun.set(pipeline.clone());
         Ok(Some(Self {
             server,
             pipeline,
             running,
-            allowances: running_allowances,
+            import_quota: running_import_quota,
+            key_watcher,
             node,
             node_name,
         }))
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     pub fn addr(&self) -> SocketAddr {
         self.server.addr()
     }
 
-    /// Ends before it is known where events go: whoever sent some is answered, and the next start ships
-    /// them.
+    /// Stops before any shipping: requests under way are answered, and the next start ships their
+    /// events.
     ///
     /// # Errors
     /// When a commit thread panicked.
     pub async fn stop(self, grace: Duration) -> anyhow::Result<()> {
         self.server.run(std::future::ready(())).await;
         finish_commits(self.running).await?;
-        self.allowances.stop().await;
+        self.import_quota.stop().await;
         self.node.stop(grace.max(DEREGISTER_TIME_MIN)).await;
         Ok(())
     }
 
-    /// Starts the shippers to the ClickHouse that the credentials name.
+    /// Starts the shippers, to the configured ClickHouse or the one of the credentials.
     pub fn ship(self, config: &Config, credentials: &Credentials) -> Ingest {
         let Self {
             server,
             pipeline,
             mut running,
-            allowances,
+            import_quota,
+            key_watcher,
             node,
             node_name,
         } = self;
-        let settings = open::configured_settings(config)
-            .unwrap_or_else(|| open::embedded_settings(credentials));
+        let settings = connect::configured_settings(config)
+            .unwrap_or_else(|| connect::embedded_settings(credentials));
         let clickhouse = ClickHouse::new(&settings);
         tokio::spawn(migrate(clickhouse.clone()));
         let (stop_shippers, stopped) = watch::channel(None);
         let mut shippers = JoinSet::new();
         for output in running.take_outputs() {
             report_recovery(&output);
-            let poison_dir = config.data_dir.join("poison").join(output.lane.name());
-            let mut options = ShipOptions::of(output.lane, &node_name, poison_dir);
+            let dead_letters_dir = config.data_dir.join(data_dir::DEAD_LETTERS);
+            let dead_letters_dir = dead_letters_dir.join(output.lane.name());
+            let mut options = ShipOptions::of(output.lane, &node_name, dead_letters_dir);
             if settings.insert_quorum.is_some() {
-                // ClickHouse refuses what comes while another insert of the table waits for its quorum.
+                // ClickHouse rejects inserts while another one of the table waits for its quorum.
                 options.limits.in_flight_max = 1;
             }
             let mut stopped = stopped.clone();
@@ -194,7 +203,8 @@ impl Accepting {
             server,
             pipeline,
             running,
-            allowances,
+            import_quota,
+            key_watcher,
             node,
             shippers,
             stop_shippers,
@@ -203,12 +213,12 @@ impl Accepting {
 }
 
 impl Ingest {
-    /// Serves until it is to stop or fails, then drains.
+    /// Serves until the stop signal or a failure, then drains.
     ///
     /// # Errors
-    /// When a log, a shipper or a task beside them fails: what nobody notices would last for ever. Then no leave is taken of the catalog: exports wait for what this
-    /// node's log may have.
-    pub async fn until_the_end(
+    /// When a log, a shipper or a background task fails: unnoticed, its failure would last for
+    /// ever. The node is not deregistered then: exports wait for the events that its log may have.
+    pub async fn run_until_stopped(
         self,
         config: &Config,
         stop: impl Future<Output = ()>,
@@ -219,7 +229,8 @@ impl Ingest {
             server,
             pipeline,
             running,
-            mut allowances,
+            mut import_quota,
+            mut key_watcher,
             mut node,
             mut shippers,
             stop_shippers,
@@ -229,21 +240,25 @@ impl Ingest {
         let serving = server.run(async move {
             stop.await;
             tracing::info!("stopping: finishing what is in flight");
-            // Heard below, which lives as long.
+            // The receiver below lives as long.
             let _ = asked.send(Instant::now());
         });
         tokio::select! {
             () = serving => {}
             reason = failed.failed() => return Err(anyhow!("{reason}; start again to recover what is on disk")),
-            reason = allowances.failed() => bail!("{reason}"),
+            reason = import_quota.failed() => bail!("{reason}"),
             reason = node.failed() => bail!("{reason}"),
+            ended = &mut key_watcher => {
+                ended.context("the task that notices changed keys panicked")?;
+                bail!("the task that notices changed keys ended by itself");
+            }
             Some(ended) = shippers.join_next() => {
                 ended.context("a shipper panicked")?.context("shipping stopped")?;
                 bail!("shipping stopped by itself");
             }
         }
         finish_commits(running).await?;
-        allowances.stop().await;
+        import_quota.stop().await;
         // Connections and shipping share the grace period.
         let passed = stopping.try_recv().map_or(Duration::ZERO, |at: Instant| {
             at.elapsed().saturating_sub(drain)
@@ -252,7 +267,7 @@ impl Ingest {
         let end = Instant::now() + left;
         stop_shippers.send_replace(Some(left));
         let shipped = async { while shippers.join_next().await.is_some() {} };
-        if tokio::time::timeout(left + LAST_NOTES_TIME, shipped)
+        if tokio::time::timeout(left + LAST_CHECKPOINT_TIME, shipped)
             .await
             .is_err()
         {
@@ -266,8 +281,9 @@ impl Ingest {
     }
 }
 
-/// Reads both lanes' logs, on a thread that may take its time over them. It is made by this one and not a background
-/// thread of the runtime, as the commit threads have the priority of whoever makes them.
+/// Opens the logs of both lanes, on a thread that may block. It is started from this thread, not
+/// from a background thread of the runtime, as the commit threads inherit the priority of their
+/// creator.
 async fn open_logs(config: &Config) -> anyhow::Result<(Pipeline, Running)> {
     let options = PipelineOptions {
         log_dir: config.log_dir.clone(),
@@ -281,7 +297,7 @@ async fn open_logs(config: &Config) -> anyhow::Result<(Pipeline, Running)> {
     std::thread::Builder::new()
         .name("log-open".to_owned())
         .spawn(move || {
-            // Nobody waits for it any more if the process is to stop.
+            // Nobody waits for the outcome if the process is to stop.
             let _ = opened.send(Pipeline::start(&options));
         })
         .context("the thread that reads the logs cannot be started")?;
@@ -305,14 +321,14 @@ fn server_config(config: &Config) -> ServerConfig {
     }
 }
 
-/// Waits until all that was handed over is on disk.
+/// Waits until all submitted requests are on disk.
 async fn finish_commits(running: Running) -> anyhow::Result<()> {
     let stopped = tokio::task::spawn_blocking(|| running.stop()).await;
     stopped.context("a commit thread panicked")
 }
 
-/// Makes the tables as soon as ClickHouse answers, so that they can be queried before the first
-/// event came.
+/// Creates the tables as soon as ClickHouse answers, so that they can be queried before the first
+/// event.
 async fn migrate(clickhouse: ClickHouse) {
     let mut pause = MIGRATE_PAUSE_MIN;
     while let Err(error) = clickhouse.migrate().await {
@@ -322,7 +338,7 @@ async fn migrate(clickhouse: ClickHouse) {
     }
 }
 
-/// What opening a log found goes to the operator.
+/// Reports the recovery of a log to the operator.
 fn report_recovery(output: &millrace_pipeline::LaneOutput) {
     let (lane, found) = (output.lane.name(), &output.recovery);
     if found.frames > 0 {
@@ -337,7 +353,7 @@ fn report_recovery(output: &millrace_pipeline::LaneOutput) {
         tracing::info!(lane, at = %cut.position, bytes = cut.bytes, "cut an unfinished write, which was never acknowledged");
     }
     // Always, so that there is a 0 to see.
-    metrics::counter!("millrace_log_damaged_total", "lane" => lane).increment(found.damages());
+    metrics::counter!("millrace_log_damaged_total", "lane" => lane).increment(found.damage_count());
     if found.is_damaged() {
         tracing::error!(
             lane,

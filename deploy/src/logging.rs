@@ -1,5 +1,5 @@
-//! Log lines: to standard error, for people or as JSON. A line is one event's, whatever its texts hold: control
-//! characters in them are escaped.
+//! Log lines to standard error, for people or as JSON. Each log event is one line, whatever its
+//! texts hold: control characters are escaped.
 
 use crate::config::LogFormat;
 use millrace_rows::{shown, shown_json};
@@ -11,7 +11,8 @@ use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::Writer;
 
-/// Starts logging; the filter was checked with the settings. A `supervised` process is read by its parent.
+/// Starts logging; the filter was checked with the settings. The log of a `supervised` process is
+/// read by its parent.
 ///
 /// # Errors
 /// When the filter cannot be read.
@@ -44,7 +45,7 @@ pub fn start(format: LogFormat, filter: &str, supervised: bool) -> anyhow::Resul
     Ok(())
 }
 
-/// Fields as people read them, each text in one line.
+/// Formats fields for people, each text in one line.
 struct ShownFields;
 
 impl<'writer> FormatFields<'writer> for ShownFields {
@@ -91,14 +92,14 @@ impl Visit for Fields<'_> {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        // Where a line of the crate `log` is from: its target and level stand before it.
+        // Origin of a line of the crate `log`: the line begins with target and level already.
         if self.result.is_ok() && !field.name().starts_with("log.") {
             self.result = self.write(field.name(), value);
         }
     }
 }
 
-/// Lines of JSON, each of which comes as a whole, to where they go; their meaning stays.
+/// Writer that escapes control characters in lines of JSON; each write is one whole line.
 struct ShownJson<W>(W);
 
 impl<W: Write> Write for ShownJson<W> {
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_for_people_stays_a_line_whatever_its_texts_hold() {
+    fn hostile_texts_stay_in_one_line_for_people() {
         let lines = Lines::default();
         let writer = lines.clone();
         let subscriber = tracing_subscriber::fmt()
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_json_means_what_it_did_and_has_no_control() {
+    fn json_lines_have_no_control_characters_and_keep_their_meaning() {
         let lines = Lines::default();
         let writer = lines.clone();
         let subscriber = tracing_subscriber::fmt()

@@ -2,49 +2,53 @@
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `cli`, `config` | what the user asked for |
-//! | `serve` | the modes that stay: serve, ingest, admin, clickhouse |
-//! | `ingest`, `admin`, `engine` | their parts |
-//! | `beside` | parts beside ingestion, and what happens when one of them ends |
-//! | `register` | the start of a node, told from one of a copy of its folder |
-//! | `preflight` | what has to be right before a start makes anything |
-//! | `plugin_source` | sources of plugins, read in a process of their own |
+//! | `cli`, `config` | command line and settings |
+//! | `serve` | the long-running modes: serve, ingest, admin |
+//! | `ingest`, `admin`, `engine` | parts of a mode: ingestion, organization API, embedded ClickHouse |
+//! | `exports`, `persons`, `background_parts` | parts that run beside ingestion, and their end |
+//! | `connect` | access to the catalog and ClickHouse of a configuration |
+//! | `node_registration` | registration of a node, which detects copies of its data folder |
+//! | `preflight` | checks before a start creates anything |
+//! | `plugin_source` | sources of plugins, parsed in a process of their own |
 //! | `commands` | the operator's tools |
-//! | `credentials`, `logging`, `data_dir` | what every mode needs |
-//! | `backup_dir` | the folder of backups, and what is left there |
-//! | `cleanup` | deletes what deleted projects left in the catalog |
-//! | `clickhouse_watch` | can ClickHouse be used, and what to do where it cannot |
-//! | `nodes` | which node holds exports up, as metrics |
-//! | `room` | how full log and disks are, as metrics |
+//! | `bootstrap`, `credentials`, `secret_key` | first start, `credentials.json`, `secret.key` |
+//! | `logging`, `signals`, `thread_priority` | log lines, SIGTERM, background threads |
+//! | `data_dir`, `backup_dir` | the data folder, the folder of backups |
+//! | `cleanup` | deletes rows of deleted projects from the catalog |
+//! | `clickhouse_watch` | health check of ClickHouse, as log, banner and metric |
+//! | `nodes` | metrics of nodes that exports wait for |
+//! | `capacity` | metrics of log and disk capacity |
 
 #![forbid(unsafe_code)]
 
 mod admin;
-mod background;
+mod background_parts;
 mod backup_dir;
-mod beside;
 mod bootstrap;
+mod capacity;
 mod cleanup;
 mod cli;
 mod clickhouse_watch;
 mod commands;
 mod config;
+mod connect;
 mod credentials;
 mod data_dir;
 mod engine;
 mod exports;
 mod ingest;
 mod logging;
+mod node_registration;
 mod nodes;
-mod open;
 mod persons;
 mod plugin_source;
 mod preflight;
-mod register;
-mod room;
+#[cfg(test)]
+mod reference;
 mod secret_key;
 mod serve;
 mod signals;
+mod thread_priority;
 
 use clap::FromArgMatches;
 use cli::{Cli, Command};
@@ -57,11 +61,11 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The command line or the configuration cannot be used (`EX_USAGE` of sysexits.h).
+/// Exit code for a command line or configuration that cannot be used (`EX_USAGE` of sysexits.h).
 const EXIT_USAGE: u8 = 64;
 
 fn main() -> ExitCode {
-    // What we write is for our eyes only, also in a folder that somebody made wider.
+    // Files are for their owner only, also in a folder with wider permissions.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let args: Vec<OsString> = std::env::args_os().collect();
     if plugin_source::is_asked_for(&args) {
@@ -97,7 +101,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
-    let given = commands::Given::new(cli::command(), &layers.matches);
+    let invocation = commands::Invocation::new(cli::command(), &layers.matches);
     match &cli.command {
         None | Some(Command::Serve) if cli.print_credentials => serve::print_credentials(config),
         None | Some(Command::Serve) => serve::run(config, serve::Parts::ALL),
@@ -114,21 +118,21 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
         Some(Command::Members(command)) => commands::members::run(config, command),
         Some(Command::Invites(command)) => commands::invites::run(config, command),
         Some(Command::Migrations(command)) => commands::migrations::run(config, command),
-        Some(Command::Import(command)) => commands::import::run(config, command, &given),
+        Some(Command::Import(command)) => commands::import::run(config, command, &invocation),
         Some(Command::Nodes(command)) => commands::nodes::run(config, command),
-        Some(Command::Rejected(command)) => commands::rejected::run(config, command, &given),
+        Some(Command::Rejected(command)) => commands::rejected::run(config, command, &invocation),
         Some(Command::Secrets(command)) => commands::secrets::run(config, command),
-        Some(Command::Purge(purge)) => commands::purge::run(config, *purge, &given),
+        Some(Command::Purge(purge)) => commands::purge::run(config, *purge, &invocation),
         Some(Command::Backup(backup)) => commands::backup::backup(config, backup),
         Some(Command::Restore(restore)) => commands::backup::restore(config, restore),
         Some(Command::Log(command)) => commands::log::run(config, command),
     }
 }
 
-/// Help and version are no errors; the rest is the user's to mend.
+/// Prints an error of the command line, or the help or version that was asked for.
 fn command_line(error: clap::Error) -> ExitCode {
     let error = cli::with_usage_of_help(error);
-    // Where nobody listens, there is nobody to tell.
+    // A closed standard error or output has no reader.
     let _ = error.print();
     if error.use_stderr() {
         ExitCode::from(EXIT_USAGE)
@@ -142,13 +146,13 @@ fn fail(code: u8, message: &str) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Writes to standard output, without a control character but line feeds; a closed pipe is the reader's
-/// choice. Texts of others are put into it by [`millrace_rows::shown`], so that they add no line.
+/// Prints text to standard output, without control characters but line feeds; a closed pipe is no
+/// error. Untrusted text goes through [`millrace_rows::shown`] first, so that it adds no line.
 fn print(text: &str) {
     let _ = writeln!(std::io::stdout(), "{}", shown_lines(text));
 }
 
-/// The same of JSON, whose meaning stays.
+/// Prints JSON to standard output; control characters are escaped without changing its meaning.
 fn print_json(json: &str) {
     let _ = writeln!(std::io::stdout(), "{}", shown_json(json));
 }

@@ -1,4 +1,5 @@
-//! Which node holds exports up, as metrics and in the log: one that died says nothing itself.
+//! Watch of nodes that exports wait for, as metrics and log lines: a dead node reports nothing
+//! itself.
 
 use metrics::{Unit, describe_gauge, gauge};
 use millrace_catalog::{Catalog, IngestNode, NodeState, UtcTime};
@@ -10,45 +11,45 @@ use tokio::time::MissedTickBehavior;
 
 const NODE_WATERMARK_AGE: &str = "millrace_node_watermark_age_seconds";
 
-/// How often it is looked, and how long that may take.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
-const LOOK_TIMEOUT: Duration = Duration::from_secs(3);
-/// From here on a node is said to hold exports up.
+/// Interval and timeout of reading the nodes.
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(3);
+/// Age of a watermark from which on a node is reported to hold up exports.
 const LATE_SECONDS: i64 = 300;
 
-/// Looks now and again and again.
+/// Reads the nodes at once and then periodically, for ever.
 pub async fn watch(catalog: &Catalog) -> Infallible {
     describe_gauge!(
         NODE_WATERMARK_AGE,
         Unit::Seconds,
-        "How far exports have to wait for a node: how long ago its watermark is; 0 when nobody waits"
+        "Time by which a node holds up exports: the age of its watermark; 0 when nothing waits"
     );
-    let mut every = tokio::time::interval(LOOK_EVERY);
+    let mut every = tokio::time::interval(CHECK_INTERVAL);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut seen = BTreeMap::new();
     loop {
         every.tick().await;
-        if let Ok(Ok(nodes)) = tokio::time::timeout(LOOK_TIMEOUT, catalog.ingest_nodes()).await {
-            seen = look(SystemClock.now().into(), &nodes, seen);
+        if let Ok(Ok(nodes)) = tokio::time::timeout(CHECK_TIMEOUT, catalog.ingest_nodes()).await {
+            seen = update(SystemClock.now().into(), &nodes, seen);
         }
     }
 }
 
-/// What was last seen of a node: its machine, and whether it is late.
-type Seen = BTreeMap<String, (String, bool)>;
+/// Host of each node, and true if the node was late, as of the last look.
+type NodeHealth = BTreeMap<String, (String, bool)>;
 
-/// Sets the gauges and says what changed.
-fn look(now: UtcTime, nodes: &[IngestNode], mut before: Seen) -> Seen {
-    let mut seen = Seen::new();
+/// Sets the gauges and logs changes.
+fn update(now: UtcTime, nodes: &[IngestNode], mut before: NodeHealth) -> NodeHealth {
+    let mut seen = NodeHealth::new();
     for node in nodes {
         let (name, host) = (&node.name, &node.host);
         let seconds = behind_seconds(node, now);
-        age(name, host, seconds as f64);
+        set_age(name, host, seconds as f64);
         let was = before.remove(name);
         let was_late = was.as_ref().is_some_and(|(_, is_late)| *is_late);
         if let Some((elsewhere, _)) = was.filter(|(was_on, _)| was_on != host) {
-            // It has moved: nobody waits for what its gauge said there.
-            age(name, &elsewhere, 0.0);
+            // The node has moved: its gauge on the old host is void.
+            set_age(name, &elsewhere, 0.0);
         }
         let is_late = seconds > LATE_SECONDS;
         if is_late && !was_late {
@@ -57,7 +58,7 @@ fn look(now: UtcTime, nodes: &[IngestNode], mut before: Seen) -> Seen {
                 host,
                 seconds,
                 heard_of = %node.published_at,
-                "exports wait for this node: start it, or if its log is lost, `millrace nodes forget`"
+                "exports wait for this node: start it, or if its log is lost, `millrace nodes deregister`"
             );
         } else if was_late && !is_late {
             tracing::info!(
@@ -69,20 +70,20 @@ fn look(now: UtcTime, nodes: &[IngestNode], mut before: Seen) -> Seen {
         seen.insert(name.clone(), (host.clone(), is_late));
     }
     for (name, (host, _)) in before {
-        age(&name, &host, 0.0);
+        set_age(&name, &host, 0.0);
     }
     seen
 }
 
-fn age(name: &str, host: &str, seconds: f64) {
+fn set_age(name: &str, host: &str, seconds: f64) {
     gauge!(NODE_WATERMARK_AGE, "node" => name.to_owned(), "host" => host.to_owned()).set(seconds);
 }
 
-/// How far exports have to wait for a node, in seconds.
+/// Seconds by which a node holds up exports.
 pub fn behind_seconds(node: &IngestNode, now: UtcTime) -> i64 {
     let far = match node.state {
         NodeState::Stopped => return 0,
-        // It waits to be heard of for the first time since this start.
+        // It has published no watermark since this start.
         NodeState::Starting => node.started_at,
         NodeState::Running => node.watermark.unwrap_or(node.started_at),
     };
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn exports_wait_for_nodes_that_count() {
+    fn exports_wait_for_running_and_starting_nodes() {
         let table = [
             (node(NodeState::Running, Some(900), 10), 100),
             (node(NodeState::Running, Some(1_100), 10), 0),
@@ -127,17 +128,21 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_late_until_it_goes_on_or_is_forgotten() {
+    fn a_node_is_late_until_it_goes_on_or_is_deregistered() {
         let now = UtcTime(1_000_000_000);
-        let late = look(now, &[node(NodeState::Running, Some(1), 0)], Seen::new());
+        let late = update(
+            now,
+            &[node(NodeState::Running, Some(1), 0)],
+            NodeHealth::new(),
+        );
         assert!(late["n"].1);
-        let well = look(now, &[node(NodeState::Running, Some(999), 0)], late.clone());
+        let well = update(now, &[node(NodeState::Running, Some(999), 0)], late.clone());
         assert!(!well["n"].1);
-        assert!(look(now, &[], late).is_empty());
+        assert!(update(now, &[], late).is_empty());
     }
 
     #[test]
-    fn a_node_that_moved_keeps_no_exports_waiting_where_it_was() {
+    fn a_node_that_moved_has_no_lag_on_its_old_host() {
         let recorder = PrometheusBuilder::new().build_recorder();
         let now = UtcTime(1_000_000_000);
         let late = node(NodeState::Running, Some(1), 0);
@@ -146,14 +151,14 @@ mod tests {
             ..node(NodeState::Running, Some(999), 0)
         };
         metrics::with_local_recorder(&recorder, || {
-            let seen = look(now, &[late], Seen::new());
-            look(now, &[moved], seen);
+            let seen = update(now, &[late], NodeHealth::new());
+            update(now, &[moved], seen);
         });
-        let said = recorder.handle().render();
+        let rendered = recorder.handle().render();
         let gauge = |host: &str, seconds: u32| {
             format!("{NODE_WATERMARK_AGE}{{node=\"n\",host=\"{host}\"}} {seconds}\n")
         };
-        assert!(said.contains(&gauge("h", 0)), "{said}");
-        assert!(said.contains(&gauge("elsewhere", 1)), "{said}");
+        assert!(rendered.contains(&gauge("h", 0)), "{rendered}");
+        assert!(rendered.contains(&gauge("elsewhere", 1)), "{rendered}");
     }
 }

@@ -1,9 +1,9 @@
-//! Persons and groups as a part of the process: on a thread and a runtime of their own, as large
-//! steps must hold up neither the API nor exports.
+//! Worker of persons and groups as a part of the process: on a thread and a runtime of its own, as
+//! large steps must delay neither the API nor exports.
 
-use crate::background::give_way;
 use crate::config::Config;
-use crate::open;
+use crate::connect;
+use crate::thread_priority::lower_priority;
 use anyhow::{Context, anyhow};
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_persons::{Worker, WorkerOptions};
@@ -11,13 +11,13 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-/// Threads: a long step must not keep the lease from being extended.
+/// Runtime threads: a long step must not keep the lease from being renewed.
 const THREADS: usize = 2;
-/// When it is tried again to begin.
-const AGAIN_AFTER: Duration = Duration::from_secs(10);
+/// Pause between attempts to open the catalog.
+const RETRY_PAUSE: Duration = Duration::from_secs(10);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-/// The running worker; it ends with the process, or when it is stopped.
+/// Running worker of persons; it ends with the process, or when it is stopped.
 #[derive(Debug)]
 pub struct Persons {
     stop: CancellationToken,
@@ -37,16 +37,16 @@ impl Persons {
         std::thread::Builder::new()
             .name("persons".to_owned())
             .spawn(move || {
-                // Threads that are made from here have it, too.
-                give_way();
+                // Threads that are started from here inherit the priority.
+                lower_priority();
                 let outcome = serve(&config, &clickhouse, &stopped);
-                // Nobody waits for it where the process ends otherwise.
+                // Nobody waits for the outcome if the process ends otherwise.
                 let _ = end.send(outcome);
             })?;
         Ok(Self { stop, ended })
     }
 
-    /// Waits until it ends by itself, which only a bug has it do; why it did.
+    /// Waits until the worker ends by itself, which only a bug causes; returns the reason.
     pub async fn failed(&mut self) -> anyhow::Error {
         match (&mut self.ended).await {
             Ok(Err(error)) => error.context("the keeping of persons ended"),
@@ -55,7 +55,7 @@ impl Persons {
         }
     }
 
-    /// Ends the step that is under way, and gives the lease back.
+    /// Finishes the current step, and releases the lease.
     pub async fn stop(self) {
         self.stop.cancel();
         // An error is a thread that has ended already.
@@ -76,20 +76,20 @@ fn serve(
         .context("cannot start the runtime")?;
     let options = WorkerOptions {
         kept: DAY * config.person_updates_kept_days,
-        new_ids_per_hour_max: config.new_distinct_ids_per_hour_max,
+        growth: config.person_growth,
         merged_ids_max: config.merged_distinct_ids_max,
         ..WorkerOptions::default()
     };
     let outcome = runtime.block_on(async {
         let catalog = loop {
-            match open::catalog(config).await {
+            match connect::catalog(config).await {
                 Ok(catalog) => break catalog,
                 Err(error) => {
                     let error = format!("{error:#}");
                     tracing::error!(error, "persons are not kept; trying again");
                 }
             }
-            let pause = tokio::time::sleep(AGAIN_AFTER);
+            let pause = tokio::time::sleep(RETRY_PAUSE);
             if stopped.run_until_cancelled(pause).await.is_none() {
                 return Ok(());
             }
@@ -103,7 +103,7 @@ fn serve(
 
 #[cfg(test)]
 impl Persons {
-    /// Persons whose thread ends as the other half says.
+    /// Creates persons whose thread ends with what the channel delivers.
     pub fn of_thread(ended: oneshot::Receiver<anyhow::Result<()>>) -> Self {
         let stop = CancellationToken::new();
         Self { stop, ended }

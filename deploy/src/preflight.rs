@@ -1,4 +1,4 @@
-//! What has to be right before a start makes anything: a start that fails here leaves nothing behind.
+//! Checks before a start creates anything: a start that fails here leaves nothing behind.
 
 use crate::config::{Config, Engine};
 use crate::secret_key;
@@ -6,7 +6,7 @@ use crate::serve::Parts;
 use anyhow::{Context, bail};
 use std::net::{SocketAddr, TcpListener};
 
-/// Checks addresses, the engine's library, folders and the key of secrets. Makes nothing.
+/// Checks addresses, the engine's library, folders and the key of secrets. Creates nothing.
 ///
 /// # Errors
 /// A sentence that names the setting.
@@ -31,7 +31,7 @@ pub fn check(config: &Config, parts: Parts) -> anyhow::Result<()> {
             addresses.push((*listen, "--clickhouse-addr"));
         }
     }
-    are_free(&addresses)?;
+    check_free(&addresses)?;
     if parts.admin {
         secret_key::check(config)?;
         if let Some(root) = config.export_root.as_ref().filter(|root| root.exists())
@@ -46,10 +46,10 @@ pub fn check(config: &Config, parts: Parts) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes `export_root`, as whoever named it wants it to be there; by whom the data folder is locked.
+/// Creates `export_root` if it is configured. The caller holds the lock of the data folder.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When it cannot be created.
 pub fn make_export_root(config: &Config, parts: Parts) -> anyhow::Result<()> {
     let root = config.export_root.as_ref().filter(|_| parts.admin);
     root.map_or(Ok(()), |root| {
@@ -63,8 +63,8 @@ pub fn make_export_root(config: &Config, parts: Parts) -> anyhow::Result<()> {
     })
 }
 
-/// Listens on all of them for a moment, and together, so that none is given twice.
-fn are_free(addresses: &[(SocketAddr, &str)]) -> anyhow::Result<()> {
+/// Checks that all addresses are free and different: listens on all of them together for a moment.
+fn check_free(addresses: &[(SocketAddr, &str)]) -> anyhow::Result<()> {
     let mut listeners = Vec::new();
     for (address, flag) in addresses {
         let listener = TcpListener::bind(address);
@@ -73,7 +73,7 @@ fn are_free(addresses: &[(SocketAddr, &str)]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The sentence for an address that is somebody else's.
+/// Error message for an address that is in use.
 pub fn cannot_listen(address: SocketAddr, flag: &str) -> String {
     format!("cannot listen on {address}; give another address with {flag}")
 }

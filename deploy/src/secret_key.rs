@@ -1,9 +1,10 @@
-//! The key that secrets of destinations are encrypted with: configured, or made at the first start
-//! and kept in the data folder, for its owner's eyes only. Without it, secrets must be given anew.
+//! Key that secrets of destinations are encrypted with: configured, or generated at the first start
+//! and kept in the data folder, readable by its owner only. Without it, secrets must be entered
+//! anew.
 //!
-//! A key that was replaced stays in the file behind the new one until the next rotation, as a
-//! server may still seal with it; servers read the file again before they seal, and before they
-//! give a secret up.
+//! A replaced key stays in the file behind the new one until the next rotation, as a server may
+//! still seal with it; servers read the file again before they seal a secret, and before they
+//! report that one cannot be opened.
 
 use crate::config::Config;
 use anyhow::{Context, bail};
@@ -13,12 +14,12 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Its file, in the data folder.
+/// Name of the key's file, in the data folder.
 const FILE: &str = "secret.key";
-/// Keys from before the present one that stay in the file.
+/// Older keys that stay in the file.
 const OLDER_KEPT: usize = 1;
 
-/// The key of this installation.
+/// Key of this installation; a missing file is created.
 ///
 /// # Errors
 /// When its file cannot be read or written, or holds no key.
@@ -27,14 +28,14 @@ pub fn find(config: &Config) -> anyhow::Result<SecretKey> {
         Some(key) => Ok(key.clone()),
         None => {
             let path = config.data_dir.join(FILE);
-            let kept = kept(&config.data_dir)?;
-            Ok(kept.read_again_by(move || again(&path)))
+            let key = load_or_create(&config.data_dir)?;
+            Ok(key.with_reload(move || reload(&path)))
         }
     }
 }
 
-/// The key as the file has it now; `None`, and a line in the log, if it cannot be read.
-fn again(path: &Path) -> Option<SecretKey> {
+/// Reads the key again; `None`, and a line in the log, if the file cannot be read.
+fn reload(path: &Path) -> Option<SecretKey> {
     let read = read(path).and_then(|key| key.with_context(|| format!("{FILE} is gone")));
     let told = |error: &anyhow::Error| {
         let error = format!("{error:#}");
@@ -46,7 +47,7 @@ fn again(path: &Path) -> Option<SecretKey> {
     read.inspect_err(told).ok()
 }
 
-/// Looks whether the key of this installation can be used, if there is one already.
+/// Checks that the key of this installation can be used, if there is one already.
 ///
 /// # Errors
 /// As [`find`].
@@ -57,9 +58,9 @@ pub fn check(config: &Config) -> anyhow::Result<()> {
     }
 }
 
-/// Makes another key the one of this installation; `reseal` is given it with those before, and
-/// seals all secrets with it. Then all but the latest of those before are dropped. A crash in
-/// between leaves all, and is mended by doing it again.
+/// Replaces the key of this installation; `reseal` gets the new key with the older ones, and seals
+/// all secrets with it. Then all but the latest older key are dropped. A crash in between keeps all
+/// of them, and another rotation completes it.
 ///
 /// # Errors
 /// When another one does it at the same time, the file cannot be written, or what `reseal` says.
@@ -76,10 +77,10 @@ pub fn rotate(
         )
     };
     read(&path)?.with_context(missing)?;
-    let _lock = locked(dir)?;
+    let _lock = lock_rotation(dir)?;
     let before = read(&path)?.with_context(missing)?;
     let all = if before.older_count() > OLDER_KEPT {
-        // One that was cut off: no key too many is made, however often that happens.
+        // Completes a rotation that was cut off, without another key, however often that happens.
         before
     } else {
         before
@@ -91,8 +92,8 @@ pub fn rotate(
     replace(dir, &all.with_older(OLDER_KEPT))
 }
 
-/// Keeps other rotations out for as long as it is held: of two, one would write over the other's key.
-fn locked(dir: &Path) -> anyhow::Result<File> {
+/// Locks rotation while it is held: of two rotations, one would overwrite the other's key.
+fn lock_rotation(dir: &Path) -> anyhow::Result<File> {
     let opened = File::open(dir).with_context(|| format!("cannot open {}", dir.display()))?;
     match opened.try_lock() {
         Ok(()) => Ok(opened),
@@ -109,15 +110,15 @@ fn locked(dir: &Path) -> anyhow::Result<File> {
 fn replace(dir: &Path, key: &SecretKey) -> anyhow::Result<()> {
     let path = dir.join(FILE);
     let write = || -> std::io::Result<()> {
-        let temporary = written(dir, key)?;
+        let temporary = write_temporary(dir, key)?;
         std::fs::rename(temporary, &path)?;
         File::open(dir)?.sync_all()
     };
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Writes a key to a file that nobody reads yet.
-fn written(dir: &Path, key: &SecretKey) -> std::io::Result<PathBuf> {
+/// Writes a key to a temporary file; returns its path.
+fn write_temporary(dir: &Path, key: &SecretKey) -> std::io::Result<PathBuf> {
     let temporary = dir.join(format!("{FILE}.{}", std::process::id()));
     let mut options = OpenOptions::new();
     let options = options.write(true).create(true).truncate(true);
@@ -127,15 +128,15 @@ fn written(dir: &Path, key: &SecretKey) -> std::io::Result<PathBuf> {
     Ok(temporary)
 }
 
-fn kept(dir: &Path) -> anyhow::Result<SecretKey> {
+fn load_or_create(dir: &Path) -> anyhow::Result<SecretKey> {
     let path = dir.join(FILE);
     match read(&path)? {
         Some(key) => Ok(key),
-        None => make(dir, &path),
+        None => create(dir, &path),
     }
 }
 
-/// `None` when there is no such file.
+/// Reads the key's file; `None` when there is none.
 fn read(path: &Path) -> anyhow::Result<Option<SecretKey>> {
     match std::fs::read_to_string(path) {
         Ok(text) => SecretKey::parse(&text).map(Some).with_context(|| {
@@ -150,11 +151,11 @@ fn read(path: &Path) -> anyhow::Result<Option<SecretKey>> {
     }
 }
 
-/// The file appears whole or not at all, and where two processes make one the first wins.
-fn make(dir: &Path, path: &Path) -> anyhow::Result<SecretKey> {
+/// Creates the key's file atomically; of two processes that do so, the first wins.
+fn create(dir: &Path, path: &Path) -> anyhow::Result<SecretKey> {
     let key = SecretKey::generate().context("the system has no randomness for a new key")?;
     let write = || -> std::io::Result<()> {
-        let temporary = written(dir, &key)?;
+        let temporary = write_temporary(dir, &key)?;
         let linked = std::fs::hard_link(&temporary, path);
         std::fs::remove_file(&temporary)?;
         linked?;
@@ -162,7 +163,7 @@ fn make(dir: &Path, path: &Path) -> anyhow::Result<SecretKey> {
     };
     match write() {
         Ok(()) => Ok(key),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => kept(dir),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => load_or_create(dir),
         Err(error) => Err(error).with_context(|| format!("cannot write {}", path.display())),
     }
 }
@@ -173,30 +174,33 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn the_key_is_made_once_for_its_owners_eyes_only() {
+    fn the_key_is_created_once_and_readable_by_its_owner_only() {
         let dir = tempfile::TempDir::new().unwrap();
-        let made = kept(dir.path()).unwrap();
+        let made = load_or_create(dir.path()).unwrap();
         let path = dir.path().join("secret.key");
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert_eq!(kept(dir.path()).unwrap().to_text(), made.to_text());
-        assert_eq!(make(dir.path(), &path).unwrap().to_text(), made.to_text());
+        assert_eq!(
+            load_or_create(dir.path()).unwrap().to_text(),
+            made.to_text()
+        );
+        assert_eq!(create(dir.path(), &path).unwrap().to_text(), made.to_text());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
         std::fs::write(&path, "nonsense").unwrap();
-        kept(dir.path()).unwrap_err();
+        load_or_create(dir.path()).unwrap_err();
     }
 
     #[test]
-    fn the_key_before_stays_until_the_next_rotation() {
+    fn a_replaced_key_stays_until_the_next_rotation() {
         let dir = tempfile::TempDir::new().unwrap();
-        let mut before = kept(dir.path()).unwrap().to_text();
+        let mut before = load_or_create(dir.path()).unwrap().to_text();
         for _ in 0..3 {
             rotate(dir.path(), |_| {
                 rotate(dir.path(), |_| panic!("two at the same time")).unwrap_err();
                 Ok(())
             })
             .unwrap();
-            let after = kept(dir.path()).unwrap();
+            let after = load_or_create(dir.path()).unwrap();
             assert_eq!(after.older_count(), 1);
             let first = |text: &str| text.lines().next().unwrap().to_owned();
             let expected = format!("{}\n{}", after.with_older(0).to_text(), first(&before));
@@ -206,12 +210,12 @@ mod tests {
     }
 
     #[test]
-    fn a_rotation_that_was_cut_off_is_done_again() {
+    fn a_rotation_that_was_cut_off_is_completed_by_the_next() {
         let dir = tempfile::TempDir::new().unwrap();
-        let old = kept(dir.path()).unwrap().to_text();
+        let old = load_or_create(dir.path()).unwrap().to_text();
         let cut_off = || {
             rotate(dir.path(), |_| anyhow::bail!("cut off")).unwrap_err();
-            kept(dir.path()).unwrap().to_text()
+            load_or_create(dir.path()).unwrap().to_text()
         };
         let first = cut_off();
         assert!(first.ends_with(&old) && first != old);
@@ -224,6 +228,9 @@ mod tests {
         })
         .unwrap();
         let left: Vec<_> = second.lines().take(2).collect();
-        assert_eq!(kept(dir.path()).unwrap().to_text(), left.join("\n"));
+        assert_eq!(
+            load_or_create(dir.path()).unwrap().to_text(),
+            left.join("\n")
+        );
     }
 }

@@ -1,13 +1,13 @@
-//! The modes that stay: builds the parts, prints where they are, waits, drains.
+//! Long-running modes: starts the parts, prints their addresses, waits, drains.
 
 use crate::admin::Admin;
-use crate::background::give_way;
-use crate::beside::Beside;
+use crate::background_parts::BackgroundParts;
 use crate::config::{Config, Engine};
 use crate::credentials::{Banner, Credentials};
-use crate::ingest::{Accepting, Ingest};
-use crate::signals::Stop;
-use crate::{bootstrap, clickhouse_watch, data_dir, engine, open, preflight};
+use crate::ingest::{AcceptingIngest, Ingest};
+use crate::signals::StopSignal;
+use crate::thread_priority::lower_priority;
+use crate::{bootstrap, clickhouse_watch, connect, data_dir, engine, preflight};
 use anyhow::{Context, anyhow, bail};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use millrace_catalog::Catalog;
@@ -20,10 +20,10 @@ use std::path::Path;
 use std::pin::pin;
 use std::time::Duration;
 
-/// Threads for everything that is not a request: shipping, lookups.
+/// Runtime threads for everything that is not a request: shipping, lookups.
 const BACKGROUND_THREADS: usize = 2;
 
-/// Which parts run.
+/// Parts that run in this process.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts {
     /// Ingestion, with its log and shippers.
@@ -58,17 +58,17 @@ pub fn run(config: &Config, parts: Parts) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(BACKGROUND_THREADS)
         .thread_name("background")
-        .on_thread_start(give_way)
+        .on_thread_start(lower_priority)
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    // Before anything else, as a signal that nobody listens for ends the process as a crash does.
+    // Before anything else: without a listener a signal ends the process as a crash does.
     let stop = {
         let _context = runtime.enter();
-        Stop::listen()
+        StopSignal::listen()
     };
     let role = if parts.ingest { "millrace" } else { "admin" };
-    // First, as who has the folder has the addresses, too.
+    // First, as another process on the folder has the addresses, too.
     let lock = data_dir::take_used(&config.data_dir, role)?;
     preflight::check(config, parts)?;
     let lock = match lock {
@@ -79,9 +79,9 @@ pub fn run(config: &Config, parts: Parts) -> anyhow::Result<()> {
     let outcome = ready
         .and_then(|prometheus| runtime.block_on(until_stopped(config, parts, prometheus, stop)));
     if outcome.is_err() {
-        lock.leave_no_trace();
+        lock.remove_created_dir();
     }
-    // Whatever still waits must not keep the process: what matters is on disk.
+    // Waiting tasks must not keep the process: what matters is on disk.
     runtime.shutdown_background();
     outcome
 }
@@ -91,20 +91,21 @@ async fn until_stopped(
     config: &Config,
     parts: Parts,
     prometheus: PrometheusHandle,
-    mut stop: Stop,
+    mut stop: StopSignal,
 ) -> anyhow::Result<()> {
-    let Some(up) = Up::start(config, parts, prometheus, &mut stop).await? else {
+    let Some(server) = RunningServer::start(config, parts, prometheus, &mut stop).await? else {
         tracing::info!("stopped before it was up");
         return Ok(());
     };
-    up.until_the_end(config, async move { stop.asked().await })
+    server
+        .run_until_stopped(config, async move { stop.received().await })
         .await
 }
 
 /// `millrace serve --print-credentials`.
 ///
 /// # Errors
-/// When the file was deleted: the personal key cannot be had again.
+/// When the file was deleted: the personal key cannot be recovered.
 pub fn print_credentials(config: &Config) -> anyhow::Result<()> {
     let path = config.credentials_path();
     let Some(credentials) = Credentials::load(&path)? else {
@@ -118,28 +119,28 @@ pub fn print_credentials(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Everything that runs.
-struct Up {
+/// All running parts.
+struct RunningServer {
     ingest: Option<Ingest>,
-    beside: Beside,
+    background_parts: BackgroundParts,
     engine: Option<Supervisor>,
-    /// Ends when the process does.
+    /// Kept until the process ends.
     _health: HealthServer,
 }
 
-/// What has to be there before anything listens.
-struct Opened {
+/// Catalog and credentials, which are needed before anything listens.
+struct StartupState {
     catalog: Catalog,
     credentials: Credentials,
     is_first_start: bool,
 }
 
-impl Opened {
+impl StartupState {
     async fn new(config: &Config, path: &Path) -> anyhow::Result<Self> {
         let kept = Credentials::load(path)?;
         let is_kept = kept.is_some();
         let mut credentials = kept.unwrap_or_default();
-        let catalog = open::catalog_or_make(config).await?;
+        let catalog = connect::catalog_or_create(config).await?;
         let is_first_start =
             bootstrap::run(&catalog, &config.data_dir, is_kept, &mut credentials).await?;
         Ok(Self {
@@ -150,20 +151,21 @@ impl Opened {
     }
 }
 
-impl Up {
-    /// `None` if it was asked to stop meanwhile; what was under way by then is finished.
+impl RunningServer {
+    /// Starts all parts; `None` if a stop was requested meanwhile, and then everything under way is
+    /// finished.
     async fn start(
         config: &Config,
         parts: Parts,
         prometheus: PrometheusHandle,
-        stop: &mut Stop,
+        stop: &mut StopSignal,
     ) -> anyhow::Result<Option<Self>> {
         let path = config.credentials_path();
         let opened = tokio::select! {
-            opened = Opened::new(config, &path) => opened?,
-            () = stop.asked() => return Ok(None),
+            opened = StartupState::new(config, &path) => opened?,
+            () = stop.received() => return Ok(None),
         };
-        let Opened {
+        let StartupState {
             catalog,
             mut credentials,
             is_first_start,
@@ -179,15 +181,16 @@ impl Up {
             let started = Admin::start(config, here)
                 .with_context(|| preflight::cannot_listen(config.admin_addr, "--admin-addr"))?;
             credentials.admin_url = format!("http://{}", started.addr());
-            // Beside ingestion it is not asked for: events come in without the API.
+            // Not required beside ingestion: events come in without the API.
             if !parts.ingest {
                 readiness.require("catalog", started.failure());
             }
             admin = Some(started);
         }
         if parts.ingest {
-            let accepting = Accepting::start(config, keys, &catalog, &readiness, stop).await?;
-            let begun = take_events(config, accepting, &mut credentials, stop).await?;
+            let accepting =
+                AcceptingIngest::start(config, keys, &catalog, &readiness, stop).await?;
+            let begun = start_ingest(config, accepting, &mut credentials, stop).await?;
             let Some((shipping, found)) = begun else {
                 if let Some(admin) = admin {
                     admin.stop().await?;
@@ -196,17 +199,17 @@ impl Up {
             };
             (ingest, engine) = (Some(shipping), found);
         }
-        let mut up = Self {
+        let mut server = Self {
             ingest,
-            beside: Beside {
+            background_parts: BackgroundParts {
                 admin,
-                ..Beside::default()
+                ..BackgroundParts::default()
             },
             engine,
             _health: health,
         };
-        if let Err(error) = up.finish_start(config, &credentials, &path) {
-            return Err(up.give_up(config, error).await);
+        if let Err(error) = server.finish_start(config, &credentials, &path) {
+            return Err(server.abort_start(config, error).await);
         }
         let problem = clickhouse_watch::begin(config, parts.ingest, &readiness).await;
         let banner = Banner {
@@ -217,18 +220,19 @@ impl Up {
             clickhouse_problem: problem.as_deref(),
         };
         crate::print(&banner.to_string());
-        Ok(Some(up))
+        Ok(Some(server))
     }
 
-    /// Ends after a start that failed, so that nobody waits for this node, unless it took something that it cannot ship.
-    async fn give_up(self, config: &Config, error: anyhow::Error) -> anyhow::Error {
-        match self.until_the_end(config, std::future::ready(())).await {
+    /// Drains after a failed start and deregisters the node, unless it accepted events that it
+    /// cannot ship.
+    async fn abort_start(self, config: &Config, error: anyhow::Error) -> anyhow::Error {
+        match self.run_until_stopped(config, std::future::ready(())).await {
             Ok(()) => error,
             Err(end) => error.context(format!("{end:#}")),
         }
     }
 
-    /// What can be done only once it is known where everything is.
+    /// Completes a start once all addresses are known: stores the credentials, starts the workers.
     fn finish_start(
         &mut self,
         config: &Config,
@@ -236,52 +240,53 @@ impl Up {
         path: &Path,
     ) -> anyhow::Result<()> {
         credentials.store(path)?;
-        bootstrap::done(&config.data_dir);
-        self.beside.start_workers(config)
+        bootstrap::finish(&config.data_dir);
+        self.background_parts.start_workers(config)
     }
 
-    /// Waits until it is to stop or something fails, then drains.
-    async fn until_the_end(
+    /// Waits for the stop signal or a failure, then drains.
+    async fn run_until_stopped(
         self,
         config: &Config,
         stop: impl Future<Output = ()>,
     ) -> anyhow::Result<()> {
         let Self {
             ingest,
-            mut beside,
+            mut background_parts,
             engine,
             _health,
         } = self;
         let status = engine.as_ref().map(Supervisor::status);
-        let hopeless = async {
+        let engine_failed = async {
             match status {
                 None => std::future::pending().await,
-                Some(status) => engine::hopeless(status).await,
+                Some(status) => engine::permanent_failure(status).await,
             }
         };
         let mut failure = None;
         let stop = async {
             tokio::select! {
                 () = stop => {}
-                () = hopeless => {}
-                error = beside.failed() => failure = Some(error),
+                () = engine_failed => {}
+                error = background_parts.failed() => failure = Some(error),
             }
         };
         let outcome = match ingest {
-            Some(ingest) => ingest.until_the_end(config, stop).await,
+            Some(ingest) => ingest.run_until_stopped(config, stop).await,
             None => {
                 stop.await;
                 Ok(())
             }
         };
         if outcome.is_err() {
-            // The kernel ends the engine with us: waiting for it would keep a broken process alive.
+            // The kernel ends the engine with this process: waiting for it would keep a broken
+            // process alive.
             std::mem::forget(engine);
             return outcome;
         }
-        beside.stop().await?;
+        background_parts.stop().await?;
         if let Some(engine) = engine {
-            let reason = engine::why_hopeless(&engine);
+            let reason = engine::permanent_failure_reason(&engine);
             tokio::task::spawn_blocking(|| engine.stop())
                 .await
                 .context("the supervisor panicked")?;
@@ -299,28 +304,28 @@ impl Up {
     }
 }
 
-/// Ships what comes in once it is known where to; `None` if it was asked to stop before.
-async fn take_events(
+/// Starts the engine and ships to it; `None` if a stop was requested before.
+async fn start_ingest(
     config: &Config,
-    accepting: Option<Accepting>,
+    accepting: Option<AcceptingIngest>,
     credentials: &mut Credentials,
-    stop: &mut Stop,
+    stop: &mut StopSignal,
 ) -> anyhow::Result<Option<(Ingest, Option<Supervisor>)>> {
     let Some(accepting) = accepting else {
         return Ok(None);
     };
     credentials.ingest_url = public_url(config, accepting.addr());
     let grace = Duration::from_secs(config.grace_seconds);
-    // Requests are answered by now.
+    // Requests are served from here on.
     let found = {
         let mut starting = pin!(engine::start(config, &mut *credentials));
         let found = tokio::select! {
             found = &mut starting => found.map(Some),
-            () = stop.asked() => Ok(None),
+            () = stop.received() => Ok(None),
         };
         let Ok(Some(engine)) = found else {
-            // So that nobody waits for this node, unless it took something. Before the engine ends, which
-            // may take its time, or be cut short by whoever has no more of it.
+            // Deregisters the node, unless it accepted events. Before the engine ends, which may
+            // take long, or be cut short by a supervisor out of patience.
             accepting.stop(grace).await?;
             return found.map(|_| None);
         };
@@ -336,7 +341,7 @@ fn recorder() -> anyhow::Result<PrometheusHandle> {
         .context("cannot start the metrics")
 }
 
-/// From 50 µs to 10 s.
+/// Buckets of latency histograms: from 50 µs to 10 s.
 const SECONDS_BUCKETS: [f64; 16] = [
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
     1.0, 2.5, 10.0,

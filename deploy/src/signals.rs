@@ -1,15 +1,15 @@
-//! When to stop.
+//! Signals that stop the process.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM and Ctrl-C, heard from its making on: before, they end the process at once.
-pub struct Stop {
+/// Listener for SIGTERM and Ctrl-C, which end the process at once before it exists.
+pub struct StopSignal {
     terminate: Option<Signal>,
     interrupt: Option<Signal>,
 }
 
-impl Stop {
-    /// Listens from now on; needs a tokio runtime.
+impl StopSignal {
+    /// Starts to listen; needs a tokio runtime.
     pub fn listen() -> Self {
         Self {
             terminate: listen(SignalKind::terminate()),
@@ -17,8 +17,8 @@ impl Stop {
         }
     }
 
-    /// Waits until one of them has come.
-    pub async fn asked(&mut self) {
+    /// Waits until one of the signals has come.
+    pub async fn received(&mut self) {
         tokio::select! {
             () = receive(&mut self.terminate) => {}
             () = receive(&mut self.interrupt) => {}
@@ -26,7 +26,7 @@ impl Stop {
     }
 }
 
-/// Waits for SIGTERM; Ctrl-C is heard and ignored.
+/// Waits for SIGTERM; ignores Ctrl-C.
 pub async fn terminate_only() {
     let _ignored = listen(SignalKind::interrupt());
     receive(&mut listen(SignalKind::terminate())).await;

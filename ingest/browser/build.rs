@@ -1,5 +1,5 @@
-//! Lists what `pack.mjs` has put into `bundle`, for the crate to hold. Nothing, where it has not run: then
-//! the program builds all the same, and says that it has no bundle.
+//! Build script that lists the files which `pack.mjs` has put into `bundle`, for the crate to hold.
+//! Without them the program builds all the same, and answers that it has no bundle.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,8 @@ fn main() {
     }
 }
 
-/// The manifest as Rust: the version in its first line, then a name and the start of a hash a line.
+/// Renders the manifest as Rust: the version in its first line, then a name and the start of a hash
+/// a line.
 fn list(bundle: &Path, manifest: &str) -> String {
     let mut lines = manifest.lines();
     let version = lines.next();

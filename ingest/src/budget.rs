@@ -1,35 +1,38 @@
-//! How many bytes of bodies the process holds, and for whom.
+//! Memory budget of request bodies, for the whole process.
 //!
-//! Bytes are counted, not requests: one body may be a thousand times another. A request asks
-//! before it reads, and gives back when its [`Share`] is dropped.
+//! Bytes are counted, not requests: one body may be a thousand times as large as another. A request
+//! asks before it reads, and gives its bytes back when its [`Share`] is dropped.
 //!
-//! Who sends most of a large body at once and then a byte now and then would hold its room for as long as bodies may
-//! take, and some fifty of them all there is. So large bodies of projects that are not known, or not yet, have
-//! half of the room together; and those that keep us waiting have a quarter, or half as soon as their project
-//! is known. Small ones are bounded by the number of connections, and are counted once.
+//! A client that sends most of a large body at once and then a byte now and then would hold its
+//! share for as long as bodies may take, and some fifty such clients the whole budget. So large
+//! bodies of projects that are not known, or not yet, have half of the budget together; and slow
+//! large bodies have a quarter, or half as soon as their project is known. Small bodies are bounded
+//! by the number of connections, and count against the whole budget alone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes up to which a body is small.
 pub const SMALL_BYTES_MAX: usize = 64 << 10;
-/// Parts of the room: of strangers' large bodies, of slow large ones, and of those of both.
-const STRANGERS_SHARE: usize = 2;
-const SLOW_SHARE: usize = 2;
-const SLOW_STRANGERS_SHARE: usize = 4;
+/// Divisor of the budget for large bodies of unknown projects.
+const UNKNOWN_DIVISOR: usize = 2;
+/// Divisor of the budget for slow large bodies.
+const SLOW_DIVISOR: usize = 2;
+/// Divisor of the budget for slow large bodies as long as their projects are unknown.
+const SLOW_UNKNOWN_DIVISOR: usize = 4;
 
-/// The bytes of bodies in memory, shared by all cores.
+/// Bytes of bodies in memory, shared by all cores.
 #[derive(Debug)]
 pub struct Budget {
     all: Account,
-    /// Of large bodies whose project is not known.
-    strangers: Account,
-    /// Of large bodies that keep us waiting.
+    /// Bytes of large bodies whose projects are not known.
+    unknown: Account,
+    /// Bytes of large bodies that are slow.
     slow: Account,
     bytes_max: usize,
 }
 
-/// What one request holds of the budget.
+/// Part of the budget that one request holds.
 #[derive(Debug)]
 pub struct Share {
     budget: Arc<Budget>,
@@ -45,11 +48,11 @@ struct Account(AtomicUsize);
 // === impl Budget ===
 
 impl Budget {
-    /// An unused budget.
+    /// Returns an unused budget.
     pub fn new(bytes_max: usize) -> Arc<Self> {
         Arc::new(Self {
             all: Account::default(),
-            strangers: Account::default(),
+            unknown: Account::default(),
             slow: Account::default(),
             bytes_max,
         })
@@ -60,12 +63,12 @@ impl Budget {
         self.all.0.load(Ordering::Relaxed)
     }
 
-    /// Whether so many bytes more would fit at the moment; nothing is taken.
-    pub fn has_room(&self, bytes: usize) -> bool {
+    /// Returns true if so many bytes more would fit at the moment; takes none.
+    pub fn has_capacity(&self, bytes: usize) -> bool {
         self.used().saturating_add(bytes) <= self.bytes_max
     }
 
-    /// A share of nothing, to be grown, of a project that is not known yet.
+    /// Returns a share of no bytes, to be grown, of a project that is not known yet.
     pub fn share(self: &Arc<Self>) -> Share {
         Share {
             budget: Arc::clone(self),
@@ -79,7 +82,7 @@ impl Budget {
 // === impl Share ===
 
 impl Share {
-    /// Makes the share at least `bytes` large; `false` when the budget has no room for it.
+    /// Grows the share to at least `bytes`; returns `false` when the budget has not as many left.
     #[must_use]
     pub fn grow_to(&mut self, bytes: usize) -> bool {
         let Some(more) = bytes.checked_sub(self.bytes) else {
@@ -96,22 +99,23 @@ impl Share {
         true
     }
 
-    /// Its project turned out to be known: it is no stranger's any more.
-    pub fn is_of_known_project(&mut self) {
+    /// Counts the share as one of a known project from now on.
+    pub fn mark_project_known(&mut self) {
         if !std::mem::replace(&mut self.is_known, true) {
-            self.budget.strangers.give(self.large());
+            self.budget.unknown.give(self.large());
         }
     }
 
-    /// The body keeps us waiting; `false` when there is no room for another one that does.
+    /// Counts the share as one of a slow body from now on; returns `false` when the budget has not
+    /// as many bytes left for slow bodies.
     #[must_use]
     pub fn slow_down(&mut self) -> bool {
         self.is_slow = self.is_slow || self.budget.slow.take(self.large(), self.slow_bytes_max());
         self.is_slow
     }
 
-    /// The body is there.
-    pub fn is_whole(&mut self) {
+    /// Counts the share as slow no more, as the whole body has arrived.
+    pub fn mark_complete(&mut self) {
         if std::mem::take(&mut self.is_slow) {
             self.budget.slow.give(self.large());
         }
@@ -122,23 +126,24 @@ impl Share {
     }
 
     fn slow_bytes_max(&self) -> usize {
-        let share = match self.is_known {
-            true => SLOW_SHARE,
-            false => SLOW_STRANGERS_SHARE,
+        let divisor = match self.is_known {
+            true => SLOW_DIVISOR,
+            false => SLOW_UNKNOWN_DIVISOR,
         };
-        self.budget.bytes_max / share
+        self.budget.bytes_max / divisor
     }
 
-    /// Takes so many bytes more where large bodies are counted.
+    /// Takes so many bytes more from the accounts of large bodies; returns `false` when one of them
+    /// has not as many left.
     fn take_large(&self, bytes: usize) -> bool {
         let budget = &self.budget;
-        let strangers_max = budget.bytes_max / STRANGERS_SHARE;
-        if !self.is_known && !budget.strangers.take(bytes, strangers_max) {
+        let unknown_max = budget.bytes_max / UNKNOWN_DIVISOR;
+        if !self.is_known && !budget.unknown.take(bytes, unknown_max) {
             return false;
         }
         if self.is_slow && !budget.slow.take(bytes, self.slow_bytes_max()) {
             if !self.is_known {
-                budget.strangers.give(bytes);
+                budget.unknown.give(bytes);
             }
             return false;
         }
@@ -148,13 +153,13 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.is_whole();
-        self.is_of_known_project();
+        self.mark_complete();
+        self.mark_project_known();
         self.budget.all.give(self.bytes);
     }
 }
 
-/// Bytes of a body that count where large ones do.
+/// Bytes of a body as they count for large bodies: none if it is small.
 const fn large(bytes: usize) -> usize {
     if bytes > SMALL_BYTES_MAX { bytes } else { 0 }
 }
@@ -162,7 +167,7 @@ const fn large(bytes: usize) -> usize {
 // === impl Account ===
 
 impl Account {
-    /// Takes so many bytes, unless they would be more than that all in all.
+    /// Takes so many bytes; returns `false` if more than `bytes_max` would be in use.
     fn take(&self, bytes: usize, bytes_max: usize) -> bool {
         if bytes == 0 {
             return true;
@@ -175,6 +180,7 @@ impl Account {
         fits
     }
 
+    /// Gives so many bytes back.
     fn give(&self, bytes: usize) {
         if bytes > 0 {
             self.0.fetch_sub(bytes, Ordering::Relaxed);
@@ -188,7 +194,7 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// Shares of a MiB each, as many as there is room for.
+    /// Takes shares of a MiB each, as many as fit.
     fn shares(budget: &Arc<Budget>, prepare: impl Fn(&mut Share) -> bool) -> Vec<Share> {
         let share = || {
             let mut share = budget.share();
@@ -198,7 +204,7 @@ mod tests {
     }
 
     fn known(share: &mut Share) -> bool {
-        share.is_of_known_project();
+        share.mark_project_known();
         true
     }
 
@@ -213,30 +219,34 @@ mod tests {
         assert!(second.grow_to(40));
         assert!(!first.grow_to(61));
         assert_eq!(budget.used(), 100);
-        assert!(!budget.has_room(1));
+        assert!(!budget.has_capacity(1));
         drop(first);
-        assert!(budget.has_room(60) && !budget.has_room(61));
+        assert!(budget.has_capacity(60) && !budget.has_capacity(61));
         drop(second);
         assert_eq!(budget.used(), 0);
     }
 
     #[test]
-    fn large_bodies_of_strangers_have_half_of_it_and_slow_ones_a_quarter() {
+    fn large_bodies_of_unknown_projects_have_half_of_it_and_slow_ones_a_quarter() {
         let budget = Budget::new(16 * MIB);
         let slow = shares(&budget, Share::slow_down);
         assert_eq!(slow.len(), 4);
-        let strangers = shares(&budget, |_| true);
-        assert_eq!(strangers.len(), 4, "the other quarter is for quick ones");
+        let unknown = shares(&budget, |_| true);
+        assert_eq!(unknown.len(), 4, "the other quarter is for quick ones");
         let slow_known = shares(&budget, |share| known(share) && share.slow_down());
-        assert_eq!(slow_known.len(), 4, "strangers have a quarter of the half");
+        assert_eq!(
+            slow_known.len(),
+            4,
+            "unknown ones have a quarter of the half"
+        );
         assert_eq!(shares(&budget, known).len(), 4, "the rest");
-        drop((slow, strangers, slow_known));
+        drop((slow, unknown, slow_known));
         assert_eq!(shares(&budget, known).len(), 16);
         assert_eq!(budget.used(), 0);
     }
 
     #[test]
-    fn small_bodies_have_all_that_is_left_however_slow_and_whoever_sends_them() {
+    fn small_bodies_have_all_that_is_left_however_slow_and_of_whichever_project() {
         let budget = Budget::new(16 * MIB);
         let large = shares(&budget, |share| known(share) && share.slow_down());
         let small = || {
@@ -246,7 +256,7 @@ mod tests {
         };
         let mut small: Vec<Share> = std::iter::from_fn(small).collect();
         assert_eq!(small.len(), 8 * MIB / SMALL_BYTES_MAX);
-        // One of them cannot grow beyond that, though there is room for quick ones.
+        // One of them cannot grow beyond that, though quick ones would fit.
         small.truncate(10);
         assert!(
             small
@@ -258,18 +268,18 @@ mod tests {
     }
 
     #[test]
-    fn a_share_leaves_accounts_with_what_it_is_known_for() {
+    fn a_share_leaves_its_accounts_with_all_its_bytes() {
         let budget = Budget::new(8 * MIB);
         let mut share = budget.share();
         assert!(share.grow_to(2 * MIB) && share.slow_down());
         let mut other = budget.share();
         assert!(other.grow_to(2 * MIB) && !other.slow_down(), "a quarter");
-        share.is_whole();
+        share.mark_complete();
         assert!(other.slow_down());
-        share.is_of_known_project();
+        share.mark_project_known();
         assert!(share.grow_to(6 * MIB), "all that the other does not have");
         drop((share, other));
-        for account in [&budget.all, &budget.strangers, &budget.slow] {
+        for account in [&budget.all, &budget.unknown, &budget.slow] {
             assert_eq!(account.0.load(Ordering::Relaxed), 0);
         }
     }

@@ -1,33 +1,33 @@
-//! What the server is told: where to listen and how much is too much.
+//! Configuration of the server: where to listen, and its limits.
 
 use ipnet::IpNet;
 use millrace_parse::Limits;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// One mebibyte.
+/// Bytes of a mebibyte.
 const MIB: usize = 1 << 20;
 
-/// Where and how to serve.
+/// Address, threads and limits of the server.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// The address to listen on; port 0 takes a free one.
+    /// Address to listen on; port 0 takes a free one.
     pub addr: SocketAddr,
     /// Threads, each with a runtime and connections of its own. At least 1.
     pub workers: usize,
-    /// How much is too much.
+    /// Limits of requests and connections.
     pub limits: HttpLimits,
     /// Peers whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
-    /// How long connections are still taken once readiness has fallen: as long as a load balancer
-    /// takes to notice.
+    /// Time for which connections are still accepted once readiness has fallen: as long as a load
+    /// balancer takes to notice.
     pub drain: Duration,
-    /// How long the end may take after that before connections are cut.
+    /// Time that the shutdown may take after that before connections are cut.
     pub grace: Duration,
 }
 
 impl ServerConfig {
-    /// The contract's defaults on `addr`, with one worker.
+    /// Default configuration of the contract on `addr`, with one worker.
     #[must_use]
     pub fn on(addr: SocketAddr) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl ServerConfig {
         }
     }
 
-    /// Whether `peer` may say in `X-Forwarded-For` whom it speaks for.
+    /// Returns true if the `X-Forwarded-For` of `peer` is believed.
     #[must_use]
     pub fn trusts(&self, peer: IpAddr) -> bool {
         let peer = peer.to_canonical();
@@ -48,7 +48,7 @@ impl ServerConfig {
     }
 }
 
-/// How much is too much; the defaults are the contract's.
+/// Limits of requests and connections; the defaults are the contract's.
 #[derive(Clone, Debug)]
 pub struct HttpLimits {
     /// Bytes of a body as sent; past it 413.
@@ -57,21 +57,23 @@ pub struct HttpLimits {
     pub decoded_bytes_max: usize,
     /// Bytes of a request's head; past it 431.
     pub header_bytes_max: usize,
-    /// From a head's first byte to its last; past it 408. Also how long a new connection may
-    /// stay silent.
+    /// Time from a head's first byte to its last; past it 408. Also the time for which a new
+    /// connection may stay silent.
     pub header_timeout: Duration,
     /// Longest pause within a body; past it 408.
     pub body_stall_timeout: Duration,
-    /// Slowest speed of a body, in bytes a second, in each window of `body_stall_timeout`;
-    /// below it 408. Without it, a byte now and then holds a connection and what came before.
+    /// Slowest speed of a body, in bytes a second, in each window of `body_stall_timeout`; below it
+    /// 408. Without this limit, a byte now and then would hold a connection, and the bytes that
+    /// came before.
     pub body_bytes_per_second_min: usize,
-    /// Longest time from a body's first byte to its last; past it 408, however steadily it comes. At the lowest speed
-    /// that is 300 KiB, which is more than SDKs send at once; a body of 20 MiB has to come at 35 kB a second.
+    /// Longest time from a body's first byte to its last; past it 408, however steadily it comes.
+    /// At the lowest speed that is 300 KiB, which is more than SDKs send at once; a body of 20 MiB
+    /// has to come at 35 kB a second.
     pub body_timeout: Duration,
-    /// How long a body may hold the watermark back, whether it keeps coming or not. One that takes
-    /// longer arrives when it is there, as far as `created_at` is concerned.
+    /// Time for which a body may hold the watermark back, whether it keeps coming or not. The
+    /// `created_at` of a body that takes longer is the time of its last byte.
     pub body_hold: Duration,
-    /// How long a connection may wait for its next request.
+    /// Time for which a connection may wait for its next request.
     pub idle_timeout: Duration,
     /// Open connections of the process; past it 503.
     pub connections_max: usize,
@@ -79,10 +81,10 @@ pub struct HttpLimits {
     pub connections_per_address_max: usize,
     /// Bytes of all bodies in memory, as sent and decoded; past it 503.
     pub in_flight_bytes_max: usize,
-    /// Bytes of bodies that wait for their turn on one core; past it 503, and past half of it for
-    /// those that hold more than their share.
+    /// Bytes of bodies that wait in the fair queue of one core; past it 503, and past half of it
+    /// 503 for projects that hold more than their share.
     pub waiting_bytes_max: usize,
-    /// What the parser refuses.
+    /// Limits of the parser.
     pub parse: Limits,
 }
 

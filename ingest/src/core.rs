@@ -1,18 +1,18 @@
-//! What one core has of its own, and what all cores share.
+//! State of one core, and state that all cores share.
 
-use crate::allowances::Allowances;
 use crate::budget::Budget;
 use crate::config::ServerConfig;
-use crate::connections::Connections;
+use crate::connection_limiter::ConnectionLimiter;
+use crate::detached_tasks::DetachedTasks;
+use crate::fair_queue::FairQueue;
 use crate::health::Readiness;
-use crate::http::Threads;
+use crate::http::OffloadPool;
+use crate::import_quota::ImportQuota;
 use crate::keys::Keys;
 use crate::metrics::CoreMetrics;
-use crate::months::Months;
-use crate::orphans::Orphans;
-use crate::resends::Resends;
-use crate::turns::Turns;
-use crate::watermark::{Arrival, Arrivals, CoreArrivals};
+use crate::month_limiter::MonthLimiter;
+use crate::request_dedup::RequestDedupCache;
+use crate::watermark::{CoreEpochs, EpochGuard, RequestEpochs};
 use millrace_encoding::{Buffers, Decoder};
 use millrace_parse::{ApiError, Parser};
 use millrace_pipeline::Pipeline;
@@ -25,72 +25,72 @@ use std::rc::Rc;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// What the server works with.
+/// Dependencies of the server.
 #[derive(Clone)]
 pub struct Deps {
     /// Project keys.
     pub keys: Keys,
-    /// What projects may import.
-    pub allowances: Allowances,
-    /// The way to the disk.
+    /// Import quotas of all projects.
+    pub import_quota: ImportQuota,
+    /// Pipeline that writes rows to the log.
     pub pipeline: Pipeline,
-    /// The time of day.
+    /// Clock that tells the time of day.
     pub clock: Arc<dyn Clock>,
-    /// Whether the process is to be sent events.
+    /// Readiness of the process.
     pub readiness: Readiness,
-    /// The requests under way.
-    pub arrivals: Arrivals,
+    /// Requests under way, by epoch.
+    pub request_epochs: RequestEpochs,
 }
 
-/// What all cores share.
+/// State that all cores share.
 pub struct Shared {
     pub config: ServerConfig,
     pub deps: Deps,
     pub budget: Arc<Budget>,
-    pub connections: Arc<Connections>,
-    pub resends: Resends,
-    /// Threads that long work may have beside the cores.
-    pub threads_beside: Arc<Threads>,
-    pub months: Months,
+    pub connection_limiter: Arc<ConnectionLimiter>,
+    pub request_dedup: RequestDedupCache,
+    /// Threads for work that would block a core.
+    pub offload_pool: Arc<OffloadPool>,
+    pub month_limiter: MonthLimiter,
 }
 
-/// What one core has of its own; nothing in it is ever waited for.
+/// State of one core; none of it is ever waited for.
 pub struct Core {
     pub shared: Arc<Shared>,
     pub parser: RefCell<Parser>,
     pub decoder: RefCell<Decoder>,
     pub buffers: Buffers,
-    pub orphans: Rc<Orphans>,
-    pub turns: Rc<Turns>,
+    pub detached: Rc<DetachedTasks>,
+    pub fair_queue: Rc<FairQueue>,
     pub metrics: CoreMetrics,
-    pub arrivals: Rc<CoreArrivals>,
+    pub request_epochs: Rc<CoreEpochs>,
     random: RefCell<SmallRng>,
 }
 
 impl Core {
-    /// A core's state.
+    /// Returns the state of a new core.
     pub fn new(shared: Arc<Shared>) -> Rc<Self> {
-        let turns = Turns::new(shared.config.limits.waiting_bytes_max);
-        let arrivals = shared.deps.arrivals.of_core();
+        let fair_queue = FairQueue::new(shared.config.limits.waiting_bytes_max);
+        let request_epochs = shared.deps.request_epochs.for_core();
         Rc::new(Self {
             shared,
-            arrivals,
-            turns,
+            request_epochs,
+            fair_queue,
             parser: RefCell::default(),
             decoder: RefCell::default(),
             buffers: Buffers::default(),
-            orphans: Rc::default(),
+            detached: Rc::default(),
             metrics: CoreMetrics::of_recorder(),
             random: RefCell::new(rand::make_rng()),
         })
     }
 
-    /// A request comes.
-    pub fn arrive(&self) -> Arrival {
-        self.arrivals.enter(&*self.shared.deps.clock)
+    /// Enters the present epoch with a request that has just come.
+    pub fn enter_epoch(&self) -> EpochGuard {
+        self.request_epochs.enter(&*self.shared.deps.clock)
     }
 
-    /// A new version 7 uuid. Nothing about it need be secret, so a small generator does.
+    /// Makes a version 7 uuid. It need not be secret, so a small generator does.
     pub fn request_id(&self, now: Micros) -> Uuid {
         let mut random = [0; 10];
         self.random.borrow_mut().fill_bytes(&mut random);
@@ -98,14 +98,18 @@ impl Core {
         uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
     }
 
-    /// 503: our trouble, never the client's.
-    pub fn later(&self, code: &'static str, detail: impl Into<Cow<'static, str>>) -> ApiError {
+    /// Builds a 503 with `Retry-After`: a failure of the server's, never the client's.
+    pub fn unavailable(
+        &self,
+        code: &'static str,
+        detail: impl Into<Cow<'static, str>>,
+    ) -> ApiError {
         let mut error = ApiError::unavailable(code, detail);
         error.retry_after_seconds = Some(self.retry_after_seconds());
         error
     }
 
-    /// Seconds for a `Retry-After`, scattered so that clients do not come back all at once.
+    /// Seconds for a `Retry-After`, scattered so that clients do not retry all at once.
     pub fn retry_after_seconds(&self) -> u32 {
         2 + self.random.borrow_mut().next_u32() % 5
     }

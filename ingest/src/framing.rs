@@ -1,16 +1,17 @@
-//! Where each request of a connection begins, and two header fields that must not meet in one.
+//! Request framing: where each request of a connection begins, and whether its head is ambiguous.
 //!
 //! With both `Content-Length` and `Transfer-Encoding`, two servers can disagree about where a
 //! request ends. hyper goes by the encoding and drops the length before a handler can see it, so
-//! the raw heads are looked through, whatever pieces they arrive in. A head may come in the same
+//! the raw heads are looked through, in whatever pieces they arrive. A head may come in the same
 //! read as the request before it, so bodies are followed, too: by their length, or chunk by chunk.
-//! What hyper takes is cut here as hyper cuts it; what it refuses ends the connection.
+//! Requests that hyper takes are cut here as hyper cuts them; a request that hyper refuses ends the
+//! connection.
 
 /// Bytes of a line that are looked at: the longest field that matters, with a length of any
 /// number of digits that is one, and some room for spaces.
 const LINE_BYTES: usize = 64;
 
-/// What the next byte belongs to.
+/// Part of a request that the next byte belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     /// A line of a head.
@@ -23,7 +24,7 @@ enum Part {
     Trailer,
 }
 
-/// What follows some bytes.
+/// Part that follows a run of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     Head,
@@ -61,22 +62,22 @@ impl Default for Framing {
 }
 
 impl Framing {
-    /// Which head was the first with both a length and a transfer encoding; the first head is 1.
+    /// Number of the first head with both a length and a transfer encoding; the first head is 1.
     pub const fn first_ambiguous(&self) -> Option<u64> {
         self.first_ambiguous
     }
 
-    /// Whether a head has begun and not ended.
+    /// Returns true if a head has begun and not ended.
     pub fn is_within_head(&self) -> bool {
         self.part == Part::Head && (self.any || self.line_bytes > 0)
     }
 
-    /// Whether the next byte is a request's first.
+    /// Returns true if the next byte is the first of a request.
     pub fn is_between_requests(&self) -> bool {
         self.part == Part::Head && !self.any && self.line_bytes == 0
     }
 
-    /// The next bytes of the connection.
+    /// Follows the next bytes of the connection.
     pub fn feed(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let used = match self.part {
@@ -87,7 +88,7 @@ impl Framing {
         }
     }
 
-    /// Passes over what is left of a body or a chunk; how many bytes that were.
+    /// Passes over the rest of a body or a chunk; returns how many bytes that were.
     fn skip(&mut self, left: u64, then: Then, there: usize) -> usize {
         let used = usize::try_from(left).map_or(there, |left| left.min(there));
         let left = left.saturating_sub(used as u64);
@@ -99,7 +100,8 @@ impl Framing {
         used
     }
 
-    /// Keeps the beginning of a line, and looks at it once it is whole; how many bytes were used.
+    /// Keeps the beginning of a line, and interprets the line once it is whole; returns how many
+    /// bytes were used.
     fn take_line(&mut self, bytes: &[u8]) -> usize {
         let end = memchr::memchr(b'\n', bytes);
         let text = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
@@ -132,7 +134,7 @@ impl Framing {
             Some(b'c' | b'C') => {
                 if let Some(value) = field(line, b"content-length:") {
                     // A length that is not a number is refused by hyper; one that is longer than a
-                    // line here, by us: nobody means well by it.
+                    // line here, by us, as no honest client sends one.
                     self.length = Some(number(value, 10).unwrap_or(0));
                     self.encoded |= line.len() + 1 >= LINE_BYTES;
                 }
@@ -173,7 +175,7 @@ impl Framing {
     }
 }
 
-/// The value of a line that has this name and a colon.
+/// Value of a line that has this name and a colon.
 fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let (start, value) = line.split_at_checked(name.len())?;
     start.eq_ignore_ascii_case(name).then(|| value.trim_ascii())

@@ -1,11 +1,12 @@
-//! Whether the process lives, and whether it is to be sent events; with metrics, on a listener
-//! and a thread of their own, so that both are answered when every core is busy.
+//! Health listener: liveness, readiness and metrics, with a thread of its own, so that they are
+//! answered when every core is busy.
 //!
-//! `GET /_health/live`, `GET /_health/ready`, `GET /metrics`. Here, and not where clients post,
-//! `/_health/ready?verbose` tells of every part of the process, also of those that it is ready
-//! without.
+//! `GET /_health/live`, `GET /_health/ready`, `GET /metrics`. Only this listener, and not the one
+//! for events, lists every part of the process under `/_health/ready?verbose`, also those that
+//! readiness does not need.
 
-use crate::http::Answer;
+use crate::former_metrics::with_former_names;
+use crate::http::HttpResponse;
 use crate::metrics;
 pub use crate::readiness::{PartState, Problem, Readiness};
 use bytes::Bytes;
@@ -29,18 +30,19 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use uuid::Uuid;
 
-/// How often histograms are tidied; they keep every sample until then.
+/// Interval in which histograms are tidied; they keep every sample until then.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
-/// How long a probe may take to send its head.
+/// Time that a probe may take to send its head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection may last, as a probe that reads nothing of its answer would keep it for ever.
+/// Time that a connection may last, as a probe that reads nothing of its response would keep it for
+/// ever.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
-/// The longest head of a request.
+/// Bytes of a request's head, at most.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// Connections at a time: one more ends the oldest, so that nobody keeps probes out.
 const CONNECTIONS_MAX: usize = 64;
 
-/// The health listener; dropping it ends its thread.
+/// Health listener; dropping it ends its thread.
 #[derive(Debug)]
 pub struct HealthServer {
     addr: SocketAddr,
@@ -48,22 +50,22 @@ pub struct HealthServer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The answer to `/_health/live`: whoever can answer lives.
-pub fn live() -> Answer {
-    Answer::ok_static(r#"{"status":"live"}"#).never_cached()
+/// Response to `/_health/live`: a process that answers lives.
+pub fn live() -> HttpResponse {
+    HttpResponse::ok_static(r#"{"status":"live"}"#).never_cached()
 }
 
-/// The answer to `/_health/ready`.
-pub fn ready(readiness: &Readiness) -> Answer {
-    answer(readiness, None)
+/// Response to `/_health/ready`.
+pub fn ready(readiness: &Readiness) -> HttpResponse {
+    ready_response(readiness, None)
 }
 
-/// The answer to `/_health/ready?verbose`.
-fn ready_verbosely(readiness: &Readiness) -> Answer {
-    answer(readiness, Some(readiness.parts()))
+/// Response to `/_health/ready?verbose`.
+fn ready_verbosely(readiness: &Readiness) -> HttpResponse {
+    ready_response(readiness, Some(readiness.parts()))
 }
 
-fn answer(readiness: &Readiness, parts: Option<Vec<PartState>>) -> Answer {
+fn ready_response(readiness: &Readiness, parts: Option<Vec<PartState>>) -> HttpResponse {
     #[derive(Serialize)]
     struct Ready {
         status: &'static str,
@@ -89,13 +91,13 @@ fn answer(readiness: &Readiness, parts: Option<Vec<PartState>>) -> Answer {
             problems,
             parts,
         };
-        return Answer::json(StatusCode::SERVICE_UNAVAILABLE, &body).never_cached();
+        return HttpResponse::json(StatusCode::SERVICE_UNAVAILABLE, &body).never_cached();
     }
     match parts {
-        None => Answer::ok_static(r#"{"status":"ready"}"#).never_cached(),
+        None => HttpResponse::ok_static(r#"{"status":"ready"}"#).never_cached(),
         Some(parts) => {
             let status = "ready";
-            Answer::json(StatusCode::OK, &Ready { status, parts }).never_cached()
+            HttpResponse::json(StatusCode::OK, &Ready { status, parts }).never_cached()
         }
     }
 }
@@ -135,7 +137,7 @@ impl HealthServer {
         })
     }
 
-    /// The address listened on.
+    /// Address listened on.
     #[must_use]
     pub const fn addr(&self) -> SocketAddr {
         self.addr
@@ -219,7 +221,7 @@ fn respond(
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let answer = match path {
         "" | "/_health/live" | "/_health/ready" | "/metrics" if !is_read => {
-            Answer::method_not_allowed("GET, HEAD", false)
+            HttpResponse::method_not_allowed("GET, HEAD", false)
         }
         "/_health/live" | "" => live(),
         "/_health/ready" if is_verbose(request) => ready_verbosely(readiness),
@@ -227,12 +229,12 @@ fn respond(
         "/metrics" => {
             let ready = readiness.problems().is_empty();
             metrics::ready().set(f64::from(u8::from(ready)));
-            let mut response = Response::new(Full::from(prometheus.render()));
+            let mut response = Response::new(Full::from(with_former_names(prometheus.render())));
             let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
             response.headers_mut().insert(header::CONTENT_TYPE, text);
             return response;
         }
-        _ => Answer::not_found(),
+        _ => HttpResponse::not_found(),
     };
     answer.into_response(None, Uuid::now_v7())
 }
@@ -255,7 +257,7 @@ mod tests {
         Rc::new((Readiness::new(), recorder.handle()))
     }
 
-    /// A probe's end of a connection, and how long the server kept the other one.
+    /// Runs a probe's end of a connection, and returns how long the server kept the other end.
     async fn lasted<F: Future<Output = ()>>(probe: impl FnOnce(DuplexStream) -> F) -> Duration {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let began = Instant::now();
@@ -294,10 +296,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_lasts_a_minute_whatever_it_asks() {
+    async fn a_connection_lasts_a_minute_however_many_requests_it_sends() {
         let busy = lasted(|mut probe| async move {
             let mut answer = [0; 4 << 10];
-            // Asks every two seconds, until nobody answers.
+            // Asks every two seconds, until the server does not answer.
             loop {
                 if probe
                     .write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -343,24 +345,24 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_is_only_observed_is_told_of_and_keeps_nobody_from_being_ready() {
+    fn a_failed_part_that_is_only_observed_is_listed_and_the_process_stays_ready() {
         let readiness = Readiness::new();
         readiness.require("log", || None);
         readiness.observe("clickhouse", || Some("the password is wrong".to_owned()));
         assert_eq!(readiness.problems(), []);
         assert_eq!(ready(&readiness).body, r#"{"status":"ready"}"#);
-        let told = ready_verbosely(&readiness);
-        assert_eq!(told.status, StatusCode::OK);
-        let body: serde_json::Value = serde_json::from_slice(&told.body).unwrap();
+        let verbose = ready_verbosely(&readiness);
+        assert_eq!(verbose.status, StatusCode::OK);
+        let body: serde_json::Value = serde_json::from_slice(&verbose.body).unwrap();
         let log =
             serde_json::json!({"name": "log", "status": "ok", "required": true, "detail": null});
         assert_eq!(body["status"], "ready");
         assert_eq!(body["parts"][0], log);
         assert_eq!(body["parts"][1]["detail"], "the password is wrong");
         readiness.shut_down();
-        let told = ready_verbosely(&readiness);
-        assert_eq!(told.status, StatusCode::SERVICE_UNAVAILABLE);
-        let body: serde_json::Value = serde_json::from_slice(&told.body).unwrap();
+        let verbose = ready_verbosely(&readiness);
+        assert_eq!(verbose.status, StatusCode::SERVICE_UNAVAILABLE);
+        let body: serde_json::Value = serde_json::from_slice(&verbose.body).unwrap();
         assert_eq!(body["problems"][0]["name"], "shutdown");
         assert_eq!(body["parts"][1]["status"], "failed");
     }

@@ -1,8 +1,9 @@
-//! The listening sockets: one per core, on one address.
+//! Listening sockets: one per core, on one address.
 //!
-//! All bind with `SO_REUSEPORT`, so that the kernel spreads connections over them. That alone would let a
-//! second Millrace of the same user take half of the connections without a word, so the address is first
-//! bound without it. That socket never listens: a connection that it had would be reset when it goes.
+//! All bind with `SO_REUSEPORT`, so that the kernel spreads connections over them. That alone would
+//! let a second Millrace of the same user take half of the connections unnoticed, so the address is
+//! first bound without it. That socket never listens: its connections would be reset when it is
+//! closed.
 
 use crate::server::StartError;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -12,10 +13,10 @@ use std::net::{SocketAddr, TcpListener};
 /// Connections that may wait to be accepted, per core.
 const BACKLOG: i32 = 4_096;
 
-/// One listening socket per worker, on the same address.
+/// Opens one listening socket per worker, on the same address.
 ///
 /// # Errors
-/// When somebody else listens there, or the address cannot be listened on.
+/// When another process listens there, or the address cannot be listened on.
 pub fn listen(addr: SocketAddr, workers: usize) -> Result<Vec<TcpListener>, StartError> {
     let failed = |source: io::Error| match source.kind() {
         io::ErrorKind::AddrInUse => StartError::AddressInUse { addr },
@@ -25,8 +26,8 @@ pub fn listen(addr: SocketAddr, workers: usize) -> Result<Vec<TcpListener>, Star
     if workers == 1 {
         return Ok(vec![listening(alone).map_err(failed)?]);
     }
-    // The address is free, and with port 0 now a definite one, which is ours as long as this socket is
-    // there. Another Millrace that starts at the same instant may pass as well; then the data
+    // The address is free, and with port 0 now a definite one, which is ours as long as this socket
+    // is open. Another Millrace that starts at the same instant may pass as well; then the data
     // directory's lock ends one of the two.
     let here = alone.local_addr().map_err(failed)?;
     let here = here.as_socket().unwrap_or(addr);
@@ -36,13 +37,13 @@ pub fn listen(addr: SocketAddr, workers: usize) -> Result<Vec<TcpListener>, Star
 
 fn bound(addr: SocketAddr, shared: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
-    // A restart must not wait for the last run's connections to time out.
+    // A restart must not wait for an earlier process's connections to time out.
     socket.set_reuse_address(true)?;
     if shared {
         socket.set_reuse_port(true)?;
     }
     socket.set_nonblocking(true)?;
-    // Accepted connections inherit it: an answer leaves at once.
+    // Accepted connections inherit it: a response leaves at once.
     socket.set_tcp_nodelay(true)?;
     socket.bind(&addr.into())?;
     Ok(socket)
@@ -61,10 +62,10 @@ mod tests {
     use std::time::{Duration, Instant};
 
     const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
-    /// How long anything may take before the test fails.
+    /// Time that anything may take before the test fails.
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// Tries again and again until somebody listens.
+    /// Tries again and again until a socket listens.
     fn first_connection(addr: SocketAddr) -> TcpStream {
         let started = Instant::now();
         loop {
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_connects_first_is_not_reset() {
+    fn the_first_connection_is_not_reset() {
         for workers in [1, 2, 4] {
             for _ in 0..100 {
                 let addr = listen(ANY, 1).unwrap()[0].local_addr().unwrap();
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn all_sockets_have_one_address_and_nobody_else_gets_it() {
+    fn all_sockets_have_one_address_and_another_server_is_refused() {
         for workers in [1, 3] {
             let listeners = listen(ANY, workers).unwrap();
             let addr = listeners[0].local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! Every metric of this crate: names, descriptions, and handles that need no look-up.
+//! Metrics of this crate: names, descriptions, and handles that need no look-up.
 //!
 //! A handle of the `metrics` crate is found by hashing its name and labels; the hot path keeps
 //! the handles instead, one set per core ([`CoreMetrics`]), each made when it is first used.
@@ -23,12 +23,12 @@ const TIMEOUTS: &str = "millrace_ingest_timeouts_total";
 const IN_FLIGHT_BYTES: &str = "millrace_ingest_in_flight_bytes";
 const READY: &str = "millrace_ready";
 const WATERMARK_AGE: &str = "millrace_watermark_age_seconds";
-const CLOCK_BEHIND: &str = "millrace_clock_behind_seconds";
+const CLOCK_SKEW: &str = "millrace_clock_skew_seconds";
 const HISTORICAL_REFUSED: &str = "millrace_historical_events_refused_total";
-const HISTORICAL_HELD: &str = "millrace_historical_events_held";
+const HISTORICAL_HELD: &str = "millrace_quota_leased_events";
 
 /// Requests a second and core whose stages are timed. A histogram keeps every sample until it is
-/// rendered or tidied; above this rate more samples would say nothing new.
+/// rendered or tidied; above this rate more samples would add nothing.
 const TIMED_PER_SECOND_MAX: u32 = 1_000;
 
 /// Names and explains every metric; called once, after a recorder is installed.
@@ -80,7 +80,7 @@ pub fn describe() {
         "How long ago the arrival time is before which all of this node is in ClickHouse"
     );
     g!(
-        CLOCK_BEHIND,
+        CLOCK_SKEW,
         Unit::Seconds,
         "How far the clock was behind the watermark when that was noticed, while it is"
     );
@@ -91,41 +91,41 @@ pub fn historical_refused(code: &'static str, events: u32) {
     counter!(HISTORICAL_REFUSED, "code" => code).increment(u64::from(events));
 }
 
-/// Events of imports that this node may admit without asking, or is just storing.
+/// Sets the gauge of the events of imports that this node may admit without asking, or is storing.
 pub fn historical_held(events: i64) {
     gauge!(HISTORICAL_HELD).set(events as f64);
 }
 
-/// How far the watermark is behind the clock.
+/// Sets the gauge of the watermark's age by the clock.
 pub fn watermark_age(now: Micros, watermark: Micros) {
     let age = now.0.saturating_sub(watermark.0).max(0);
     gauge!(WATERMARK_AGE).set(age as f64 / 1e6);
 }
 
-/// How far the clock is behind the watermark; 0 when it is not.
-pub fn clock_behind(seconds: i64) {
-    gauge!(CLOCK_BEHIND).set(seconds as f64);
+/// Sets the gauge of the seconds by which the clock is behind the watermark; 0 when it is not.
+pub fn clock_skew(seconds: i64) {
+    gauge!(CLOCK_SKEW).set(seconds as f64);
 }
 
-/// Statuses that we answer with, for the table of counters.
+/// Statuses that have a slot of their own in the table of counters.
 const STATUSES: [u16; 18] = [
     200, 204, 304, 400, 401, 403, 404, 405, 408, 413, 414, 415, 429, 431, 500, 501, 503, 0,
 ];
 
-/// A stage of a request.
+/// Stage of a request that is timed.
 #[derive(Clone, Copy, Debug)]
 pub enum Stage {
-    /// From the head to the last byte of the body.
+    /// Time from the head to the last byte of the body.
     Body,
-    /// Decompression.
+    /// Time of decompression.
     Decode,
-    /// Parsing, validation and encoding.
+    /// Time of parsing, validation and encoding.
     Parse,
-    /// From submission to the acknowledgement that the rows are on disk.
+    /// Time from submission to the acknowledgement that the rows are on disk.
     Commit,
 }
 
-/// One core's handles.
+/// Metric handles of one core.
 pub struct CoreMetrics {
     requests: [[OnceCell<Counter>; STATUSES.len()]; Route::COUNT],
     accepted: Counter,
@@ -140,7 +140,7 @@ pub struct CoreMetrics {
 }
 
 impl CoreMetrics {
-    /// Handles of the recorder that is installed now.
+    /// Makes handles of the recorder that is installed now.
     pub fn of_recorder() -> Self {
         let stage = |name: &'static str| histogram!(STAGE, "stage" => name);
         Self {
@@ -162,7 +162,7 @@ impl CoreMetrics {
         }
     }
 
-    /// Counts an answer.
+    /// Counts a response.
     pub fn answered(&self, route: Route, status: StatusCode) {
         let code = status.as_u16();
         let place = STATUSES
@@ -219,7 +219,7 @@ impl CoreMetrics {
         self.resent.increment(1);
     }
 
-    /// Whether the stages of a request that arrived in this second are to be timed.
+    /// Returns true if the stages of a request that arrived in this second are to be timed.
     pub fn times(&self, second: i64) -> bool {
         if self.second.replace(second) != second {
             self.timed.set(0);
@@ -237,17 +237,17 @@ impl CoreMetrics {
     }
 }
 
-/// The gauge of open connections.
+/// Gauge of open connections.
 pub fn connections() -> Gauge {
     gauge!(CONNECTIONS)
 }
 
-/// The gauge of bytes of bodies in memory.
+/// Gauge of bytes of bodies in memory.
 pub fn in_flight_bytes() -> Gauge {
     gauge!(IN_FLIGHT_BYTES)
 }
 
-/// The gauge of readiness.
+/// Gauge of readiness.
 pub fn ready() -> Gauge {
     gauge!(READY)
 }

@@ -1,14 +1,14 @@
-//! Whether the process is to be sent events, and how its parts are.
+//! Readiness: whether the process is to be sent events, and the state of its parts.
 
 use serde::Serialize;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// A condition: `None` while it holds, else what is wrong, for people.
+/// Condition: `None` while it holds, else what is wrong, for people.
 type Check = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
-/// Whether the process is to be sent events: a list of named conditions. Clones share it.
+/// Readiness of the process: a list of named conditions. Clones share it.
 #[derive(Clone, Default)]
 pub struct Readiness(Arc<Conditions>);
 
@@ -24,36 +24,36 @@ struct Part {
     check: Check,
 }
 
-/// A condition that does not hold.
+/// Condition that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// The condition.
+    /// Name of the condition.
     pub name: &'static str,
-    /// What is wrong, for people.
+    /// Explanation for people of what is wrong.
     pub detail: String,
 }
 
-/// How a part of the process is.
+/// State of one part of the process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PartState {
     /// Name of the part.
     pub name: &'static str,
     /// `ok` or `failed`.
     pub status: &'static str,
-    /// Whether the process is not ready without it.
+    /// True if the process is not ready without the part.
     pub required: bool,
-    /// What is wrong and what to do, for people.
+    /// Explanation for people of what is wrong and what to do.
     pub detail: Option<String>,
 }
 
 impl Readiness {
-    /// Ready, as long as nothing else is asked for.
+    /// Returns a readiness without conditions.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks for one more condition. `check` is called for every probe, so it must not wait.
+    /// Adds a condition. `check` is called for every probe, so it must not wait.
     pub fn require(
         &self,
         name: &'static str,
@@ -62,7 +62,7 @@ impl Readiness {
         self.add(name, true, Box::new(check));
     }
 
-    /// Tells of one more part, without which the process is ready all the same.
+    /// Adds a part without which the process is ready all the same.
     pub fn observe(
         &self,
         name: &'static str,
@@ -80,18 +80,18 @@ impl Readiness {
         });
     }
 
-    /// From now on not ready: a load balancer should look elsewhere.
+    /// Makes the process not ready from now on: a load balancer should look elsewhere.
     pub fn shut_down(&self) {
         self.0.shutting_down.store(true, Ordering::Release);
     }
 
-    /// Whether the process ends.
+    /// Returns true if the process is shutting down.
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
         self.0.shutting_down.load(Ordering::Acquire)
     }
 
-    /// What is wrong now; nothing when ready.
+    /// Conditions that do not hold now; empty when ready.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         let parts = self.0.parts.read().unwrap_or_else(PoisonError::into_inner);
@@ -108,7 +108,7 @@ impl Readiness {
         failed.chain(ending).collect()
     }
 
-    /// How every part is now.
+    /// State of every part now.
     #[must_use]
     pub fn parts(&self) -> Vec<PartState> {
         let parts = self.0.parts.read().unwrap_or_else(PoisonError::into_inner);

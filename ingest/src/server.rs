@@ -1,17 +1,17 @@
-//! The listener: one thread and one accepting socket per core.
+//! Server: one thread and one accepting socket per core.
 //!
-//! Every core binds the same address and the kernel spreads connections over them (`listen`); what a
-//! core does with its own is `worker`'s.
+//! Every core binds the same address and the kernel spreads connections over them (`listen`);
+//! `worker` serves those of one core.
 
 use crate::budget::Budget;
 use crate::config::ServerConfig;
-use crate::connections::Connections;
+use crate::connection_limiter::ConnectionLimiter;
 use crate::core::{Deps, Shared};
-use crate::early::EarlyListener;
-use crate::http::Threads;
+use crate::http::OffloadPool;
 use crate::listen::listen;
-use crate::months::Months;
-use crate::resends::Resends;
+use crate::month_limiter::MonthLimiter;
+use crate::request_dedup::RequestDedupCache;
+use crate::startup::StartupListener;
 use crate::{metrics, worker};
 use std::future::Future;
 use std::io;
@@ -22,10 +22,10 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 
-/// Why the server could not start.
+/// Reason why the server could not start.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// Another process has the port.
+    /// Another process listens at the address.
     #[error(
         "cannot listen on {addr}: another process listens there; stop it or choose another port"
     )]
@@ -38,7 +38,7 @@ pub enum StartError {
     Listen {
         /// The address.
         addr: SocketAddr,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// A worker's thread or runtime could not be made.
@@ -46,12 +46,12 @@ pub enum StartError {
     Worker(io::Error),
 }
 
-/// A running server.
+/// Handle to a running server.
 #[derive(Debug)]
 pub struct Server {
     addr: SocketAddr,
     stop: watch::Sender<bool>,
-    /// Ends when the last worker has.
+    /// Closed when the last worker has ended.
     workers_gone: mpsc::Receiver<()>,
     threads: Vec<JoinHandle<()>>,
     readiness: crate::health::Readiness,
@@ -70,20 +70,20 @@ impl Server {
         Self::start_on(listeners, config, deps)
     }
 
-    /// Serves where somebody [listened](EarlyListener) until now; whoever waits there is served. The address and
-    /// the number of workers are those that it was started with.
+    /// Serves on the sockets of a [`StartupListener`], with the connections that wait there. The
+    /// address and the number of workers are those that it was started with.
     ///
     /// # Errors
     /// When a thread cannot be made.
     pub async fn start_after(
-        early: EarlyListener,
+        startup: StartupListener,
         config: ServerConfig,
         deps: Deps,
     ) -> Result<Self, StartError> {
-        Self::start_on(early.into_listeners().await, config, deps)
+        Self::start_on(startup.into_listeners().await, config, deps)
     }
 
-    /// A worker for each of the sockets.
+    /// Starts a worker for each of the sockets.
     fn start_on(
         listeners: Vec<TcpListener>,
         config: ServerConfig,
@@ -105,13 +105,13 @@ impl Server {
         let limits = &config.limits;
         let shared = Arc::new(Shared {
             budget: Budget::new(limits.in_flight_bytes_max),
-            connections: Connections::new(
+            connection_limiter: ConnectionLimiter::new(
                 limits.connections_max,
                 limits.connections_per_address_max,
             ),
-            resends: Resends::new(),
-            threads_beside: Arc::new(Threads::of(config.workers, &config.limits)),
-            months: Months::default(),
+            request_dedup: RequestDedupCache::new(),
+            offload_pool: Arc::new(OffloadPool::new(config.workers, &config.limits)),
+            month_limiter: MonthLimiter::default(),
             config,
             deps,
         });
@@ -137,15 +137,15 @@ impl Server {
         })
     }
 
-    /// The address listened on.
+    /// Address listened on.
     #[must_use]
     pub const fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Serves until `shutdown`, then drains: readiness falls and every answer says
-    /// `Connection: close`; after [`ServerConfig::drain`] there are no new connections; requests
-    /// in flight are finished; after the grace period the rest is cut.
+    /// Serves until `shutdown`, then drains: readiness falls and every response says `Connection:
+    /// close`; after [`ServerConfig::drain`] there are no new connections; requests in flight are
+    /// finished; after the grace period the rest is cut.
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) {
         tokio::select! {
             () = shutdown => {}
@@ -157,7 +157,7 @@ impl Server {
             () = tokio::time::sleep(self.drain) => {}
             _ = self.workers_gone.recv() => {}
         }
-        // Fails when no worker is left to be told.
+        // Fails when no worker is left.
         let _ = self.stop.send(true);
         while self.workers_gone.recv().await.is_some() {}
         for thread in self.threads.drain(..) {

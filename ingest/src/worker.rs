@@ -1,11 +1,11 @@
-//! One core: its runtime, its connections, and their end.
+//! Worker of one core: its runtime, its connections, and their end.
 //!
-//! A connection's task never leaves its core, so nothing on the way of a request is locked or moved.
+//! A connection's task never leaves its core, so nothing that a request passes is locked or moved.
 
 use crate::config::ServerConfig;
-use crate::connections::Permit;
+use crate::connection::{Conn, TimedStream, raw_error_response, respond_and_close};
+use crate::connection_limiter::ConnectionPermit;
 use crate::core::{Core, Shared};
-use crate::edge::{Conn, EdgeStream, canned, tell};
 use crate::http::handle;
 use crate::metrics;
 use futures_util::FutureExt;
@@ -24,23 +24,24 @@ use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
-/// Refused connections that are told why at the same time, per core; further ones are dropped.
+/// Refused connections that get a response at the same time, per core; further ones are dropped.
 const REFUSALS_MAX: usize = 64;
-/// How often the budget's gauge is set.
+/// Interval in which the budget's gauge is set.
 const BUDGET_SAMPLE_EVERY: Duration = Duration::from_secs(1);
-/// How long those that wait for the commit thread wait before it is looked at again.
+/// Pause before the commit thread is looked at again, while requests wait for it.
 const COMMIT_PAUSE: Duration = Duration::from_millis(1);
-/// How long an idle connection may still bring a request once the process ends: one that is on its
-/// way while we close would be reset without an answer.
-const FAREWELL: Duration = Duration::from_secs(1);
-/// After how many tasks a core looks for answers of the commit thread, which come from outside of its
-/// runtime. Otherwise they wait until it has nothing else to do or has had 31 other tasks, and what they need
-/// has left the processor's cache: 6 % fewer single events over 512 connections.
+/// Time for which an idle connection may still bring a request once the process ends: one that is
+/// under way while we close would be reset without a response.
+const CLOSE_GRACE: Duration = Duration::from_secs(1);
+/// Number of tasks after which a core looks for answers of the commit thread, which come from
+/// outside of its runtime. Otherwise they wait until it has nothing else to do or has had 31 other
+/// tasks, and what they need has left the processor's cache: 6 % fewer single events over 512
+/// connections.
 const ANSWERS_INTERVAL: u32 = 1;
-/// How long accepting rests when the process is out of file descriptors.
+/// Pause of accepting when the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// What a worker's connections need.
+/// State that a worker's connections share.
 struct Worker {
     core: Rc<Core>,
     http: http1::Builder,
@@ -73,13 +74,13 @@ async fn work(shared: Arc<Shared>, listener: TcpListener, mut stop: watch::Recei
     };
     let grace = shared.config.grace;
     let core = Core::new(shared);
-    let orphans = Rc::clone(&core.orphans);
-    tokio::task::spawn_local(async move { orphans.drive().await });
+    let detached = Rc::clone(&core.detached);
+    tokio::task::spawn_local(async move { detached.drive().await });
     tokio::task::spawn_local(watch_budget(Arc::clone(&core.shared)));
     let pipeline = core.shared.deps.pipeline.clone();
-    let has_room = move |lane| pipeline.keeps_up(lane);
+    let has_capacity = move |lane| pipeline.keeps_up(lane);
     let pause = || tokio::time::sleep(COMMIT_PAUSE);
-    tokio::task::spawn_local(Rc::clone(&core.turns).serve(has_room, pause));
+    tokio::task::spawn_local(Rc::clone(&core.fair_queue).serve(has_capacity, pause));
     let worker = Rc::new(Worker {
         http: hyper_settings(&core.shared.config),
         core,
@@ -107,8 +108,8 @@ async fn work(shared: Arc<Shared>, listener: TcpListener, mut stop: watch::Recei
     }
 }
 
-/// Shows how much of the budget is used. Sampled, because a gauge that every request moves would
-/// be one more cache line for all cores to fight over.
+/// Shows how much of the budget is used. Sampled, because a gauge that every request moves would be
+/// one more cache line for all cores to fight over.
 async fn watch_budget(shared: Arc<Shared>) {
     let gauge = metrics::in_flight_bytes();
     let mut every = tokio::time::interval(BUDGET_SAMPLE_EVERY);
@@ -119,13 +120,14 @@ async fn watch_budget(shared: Arc<Shared>) {
 }
 
 /// hyper's part of the limits. Its header timeout is off because the socket keeps time itself
-/// ([`crate::edge`]); its limit on heads is twice ours, so that it is we who answer, in JSON.
+/// ([`crate::connection`]); its limit on heads is twice ours, so that our response, in JSON, comes
+/// first.
 fn hyper_settings(config: &ServerConfig) -> http1::Builder {
     let mut http = http1::Builder::new();
     http.header_read_timeout(None)
         .max_header_size(config.limits.header_bytes_max.saturating_mul(2))
         .half_close(true)
-        // Its pipelining aid forgets to write the last answer when the client sent more than was
+        // Its pipelining aid forgets to write the last response when the client sent more than was
         // read, which is every refusal before the end of a body.
         .pipeline_flush(false);
     http
@@ -146,7 +148,7 @@ impl Worker {
         let shared = &self.core.shared;
         let address = peer.ip().to_canonical();
         let limited = (!shared.config.trusts(address)).then_some(address);
-        match shared.connections.admit(limited) {
+        match shared.connection_limiter.admit(limited) {
             Ok(permit) => {
                 self.open.set(self.open.get() + 1);
                 let counted = Counted(Rc::clone(self));
@@ -156,7 +158,7 @@ impl Worker {
         }
     }
 
-    /// Tells a connection over the limit to come again later, if there is time for it.
+    /// Answers 503 to a connection over the limit, if there is time for it.
     fn refuse(self: &Rc<Self>, stream: TcpStream) {
         if self.refusals.get() >= REFUSALS_MAX {
             return;
@@ -165,27 +167,28 @@ impl Worker {
         let worker = Rc::clone(self);
         let retry_after = format!("retry-after: {}\r\n", self.core.retry_after_seconds());
         tokio::task::spawn_local(async move {
-            let answer = canned(
+            let response = raw_error_response(
                 "503 Service Unavailable",
                 "too_many_connections",
                 "Too many connections are open. Try again later.",
                 &retry_after,
             );
-            tell(stream, &answer).await;
+            respond_and_close(stream, &response).await;
             worker.refusals.set(worker.refusals.get() - 1);
         });
     }
 
-    /// Waits until every connection and every submission has come to its end.
+    /// Waits until every connection and every submission has ended.
     async fn drained(&self) {
-        while self.open.get() > 0 || !self.core.orphans.is_empty() {
-            // Orphans do not notify; they are few, and only the end of a process waits for them.
+        while self.open.get() > 0 || !self.core.detached.is_empty() {
+            // Detached tasks do not notify; they are few, and only the end of a process waits for
+            // them.
             let _ = timeout(ACCEPT_PAUSE, self.closed.notified()).await;
         }
     }
 }
 
-/// Counts a connection out however its task ends.
+/// Counts a connection out, however its task ends.
 struct Counted(Rc<Worker>);
 
 impl Drop for Counted {
@@ -195,12 +198,17 @@ impl Drop for Counted {
     }
 }
 
-async fn connection(counted: Counted, stream: TcpStream, peer: SocketAddr, _permit: Permit) {
+async fn connection(
+    counted: Counted,
+    stream: TcpStream,
+    peer: SocketAddr,
+    _permit: ConnectionPermit,
+) {
     let worker = &counted.0;
     let core = &worker.core;
     let conn = Conn::new(peer.ip(), &core.shared.config);
-    let keeper = Rc::clone(core);
-    let stream = TokioIo::new(EdgeStream::new(stream, Rc::clone(&conn), keeper));
+    let admission = Rc::clone(core);
+    let stream = TokioIo::new(TimedStream::new(stream, Rc::clone(&conn), admission));
     let service = service_fn(|request| {
         let ambiguous = conn.begin();
         handle(Rc::clone(core), Rc::clone(&conn), request, ambiguous)
@@ -211,7 +219,7 @@ async fn connection(counted: Counted, stream: TcpStream, peer: SocketAddr, _perm
         biased;
         ended = serving.as_mut() => ended,
         _ = stop.wait_for(|stopped| *stopped) => {
-            if let Ok(ended) = timeout(FAREWELL, serving.as_mut()).await {
+            if let Ok(ended) = timeout(CLOSE_GRACE, serving.as_mut()).await {
                 ended
             } else {
                 serving.as_mut().graceful_shutdown();
@@ -224,7 +232,7 @@ async fn connection(counted: Counted, stream: TcpStream, peer: SocketAddr, _perm
     }
 }
 
-/// Whether accepting failed for reasons of the one connection only.
+/// Returns true if accepting failed for reasons of the one connection only.
 fn is_the_connections_own(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(

@@ -3,8 +3,9 @@
     python send_python.py URL KEY COUNT [historical|ai]
 
 `ai` sends them by capture_ai, which 7.91.1 has. Works with posthog 7.91.1 (requirements.txt) and
-3.25.0 (requirements-old.txt), whose signatures differ. Prints a JSON list of {uuid, event, distinct_id, timestamp, properties}; properties are the
-ones given to the SDK, which adds its own ($lib and such). Exits with 1 if the SDK reported an error.
+3.25.0 (requirements-old.txt), whose signatures differ. Prints a JSON list of {uuid, event,
+distinct_id, timestamp, properties}; properties are the ones given to the SDK, which adds its own
+($lib and such). Exits with 1 if the SDK reported an error.
 """
 
 import json

@@ -1,8 +1,8 @@
-// Prints the HTML snippet that PostHog gives to pages, as its plugin for Docusaurus puts it into them.
+// Prints PostHog's HTML snippet as its plugin for Docusaurus puts it into pages.
 //
 //     node snippet.mjs URL KEY [OPTIONS]
 //
-// OPTIONS is a JSON object of what `posthog.init` is given beside the host.
+// OPTIONS is a JSON object with further options of `posthog.init`.
 import plugin from 'posthog-docusaurus'
 
 const USAGE = 'usage: node snippet.mjs URL KEY [OPTIONS]'

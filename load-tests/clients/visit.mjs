@@ -2,7 +2,8 @@
 //
 //     node visit.mjs PAGE.html EVENT
 //
-// Serves the file on a port of its own and ends when posthog-js was answered for an event of that name.
+// Serves the file on a port of its own and ends when posthog-js got a response to an event of that
+// name.
 // Prints a JSON object: `requests` as {method, url, status}, `failed` as URLs, `console` as lines.
 import { accessSync, constants, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -52,7 +53,7 @@ function text(body) {
   return (body[0] === 0x1f && body[1] === 0x8b ? gunzipSync(body) : body).toString()
 }
 
-// posthog-js sends nothing of what it takes for a robot.
+// posthog-js sends no events of a browser that it takes for a robot.
 function pretend() {
   Object.defineProperty(Navigator.prototype, 'webdriver', { get: () => false })
   Object.defineProperty(Navigator.prototype, 'userAgentData', { get: () => undefined })
@@ -72,7 +73,7 @@ async function visit(browser, url, event) {
     seen.requests.push({ method: request.method(), url: request.url(), status: response.status() })
   })
   const answered = page.waitForResponse((response) => text(response.request().postDataBuffer()).includes(`"${event}"`))
-  // Whatever else fails is told below.
+  // Other failures are reported below.
   answered.catch(() => {})
   await page.goto(url, { waitUntil: 'load' })
   await page.click('button')

@@ -1,4 +1,4 @@
-//! `millrace-load attack`: what may be typed, and what it does.
+//! Command line of `millrace-load attack`.
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -11,33 +11,34 @@ use std::process::ExitCode;
 /// Options of `attack`.
 #[derive(Debug, Args)]
 pub struct AttackArgs {
-    /// The server's program.
+    /// Path of the server's program.
     #[arg(long, value_name = "FILE", default_value = "target/release/millrace")]
     pub server: PathBuf,
-    /// Where the data folder is made; the system's folder for temporary files by default.
+    /// Folder in which the data folder is created; by default the system's folder for temporary
+    /// files.
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// The fuzz targets' corpora, of which bodies are made.
+    /// Folder of the fuzz targets' corpora, from which bodies are made.
     #[arg(long, value_name = "DIR")]
     pub corpus: Option<PathBuf>,
-    /// How long: half of each is calm.
+    /// Length of the run in minutes; half of it is calm.
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     pub minutes: u32,
-    /// Only these attacks, to find out which one it is.
+    /// Run only these attacks, to find the one that does harm.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = PossibleValuesParser::new(task_names()))]
     pub only: Vec<String>,
-    /// Decides what is tried; at random by default, and shown.
+    /// Seed of everything that is random; drawn and shown by default.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Also write the report to this file.
+    /// Also write the report to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Nothing of single phases.
+    /// Do not report single phases.
     #[arg(short, long)]
     pub quiet: bool,
 }
 
-/// Attacks and reports; exit code 1 if anything is wrong or beyond its bound.
+/// Runs the attack and reports; exit code 1 if anything is wrong or above its bound.
 pub fn run(args: &AttackArgs, stop: &Stop) -> Result<ExitCode> {
     let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     let corpus = args.corpus.clone();

@@ -1,4 +1,4 @@
-//! One process under test: started, watched, killed.
+//! A process under test: started, watched, killed.
 
 use crate::process::wait_for_line;
 use anyhow::{Context, Result, ensure};
@@ -10,38 +10,40 @@ use std::path::Path;
 use std::process::{Child as Process, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a process may take until it is up, a long recovery included.
+/// Longest time until a process is up, with a long recovery.
 const UP_MAX: Duration = Duration::from_secs(120);
-/// Variables that a program under test keeps: where its engine is.
+/// Prefixes of variables that a program under test keeps, such as the path of its engine.
 const KEPT_VARIABLES: [&str; 2] = ["MILLRACE_LIBCHDB", "MILLRACE_TEST_"];
-/// How long a process may take to stop, and how often to look.
+/// Longest time until a process is stopped; the pause between looks is below.
 const FREEZE_MAX: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// A running process with its children, all killed when this is dropped.
+/// A running process with its children; all are killed on drop.
 #[derive(Debug)]
 pub struct Child {
     process: Process,
 }
 
-/// What came of a start.
+/// Result of a start.
 #[derive(Debug)]
 pub enum Start {
-    /// It is up.
+    /// The process is up.
     Up {
-        /// The process.
+        /// The running process.
         child: Child,
-        /// The line that said so.
+        /// Line that said that the process is up.
         line: String,
-        /// From the start to that line.
+        /// Time from the start to that line.
         took: Duration,
     },
-    /// It ended before it was up.
+    /// The process ended before it was up.
     Ended(ExitStatus),
 }
 
-/// Lets no settings through but those of the command itself: neither variables of ours, nor a
-/// configuration file in the working directory, which `dir` becomes.
+/// Removes all settings from a command's environment but those set on the command itself.
+///
+/// Neither variables of this process apply, nor a configuration file in the working directory: the
+/// command runs in `dir`.
 pub fn isolate(command: &mut Command, dir: &Path) {
     let own: Vec<OsString> = command
         .get_envs()
@@ -61,11 +63,11 @@ fn is_setting(name: &str) -> bool {
 }
 
 impl Child {
-    /// Starts a program and waits until it prints a line with `ready` in it. What it writes to standard
-    /// error is appended to a file.
+    /// Starts a program and waits until it prints a line with `ready` in it. Its standard error is
+    /// appended to a file.
     ///
     /// # Errors
-    /// The program cannot be started, or prints no such line for two minutes.
+    /// The program cannot be started, or prints no such line within two minutes.
     pub fn start(mut command: Command, stderr: &Path, ready: &str) -> Result<Start> {
         let errors = OpenOptions::new().create(true).append(true).open(stderr);
         let started = Instant::now();
@@ -88,38 +90,39 @@ impl Child {
         }
     }
 
-    /// Its number.
+    /// Process id.
     #[must_use]
     pub fn pid(&self) -> Pid {
         Pid::from_child(&self.process)
     }
 
-    /// Whether it has ended.
+    /// Returns true if the process has ended.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system cannot tell.
     pub fn has_ended(&mut self) -> Result<bool> {
         Ok(self.process.try_wait().context("wait")?.is_some())
     }
 
-    /// Kills it alone; whether it was there to be killed.
+    /// Kills the process alone; returns true if it was running.
     #[must_use]
     pub fn kill(&mut self) -> bool {
         matches!(self.has_ended(), Ok(false)) && kill_process(self.pid(), Signal::KILL).is_ok()
     }
 
-    /// Kills it with all its children; whether it was there to be killed.
+    /// Kills the process with all its children; returns true if it was running.
     pub fn kill_all(&mut self) -> bool {
         let was_there = matches!(self.has_ended(), Ok(false));
         kill_process_group(self.pid(), Signal::KILL).is_ok() && was_there
     }
 
-    /// Stops it with all its children where they are; what they are doing in the kernel they may finish.
+    /// Stops the process with all its children by SIGSTOP; a system call in progress may still
+    /// finish.
     ///
     /// # Errors
-    /// They do not stop.
+    /// The processes do not stop in time.
     pub fn freeze_all(&self) -> Result<()> {
-        // It fails only when it has ended.
+        // This fails only if the process has ended.
         let _ = kill_process_group(self.pid(), Signal::STOP);
         let deadline = Instant::now() + FREEZE_MAX;
         for pid in [vec![self.pid()], children_of(self.pid())].concat() {
@@ -131,10 +134,10 @@ impl Child {
         Ok(())
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system cannot tell.
     pub fn wait(&mut self) -> Result<ExitStatus> {
         self.process.wait().context("wait")
     }
@@ -147,23 +150,23 @@ impl Drop for Child {
     }
 }
 
-/// Whether no thread of a process can do anything any more but finish a call to the disk.
+/// Returns true if no thread of a process can do anything but finish a disk operation.
 fn is_frozen(pid: Pid) -> bool {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero()));
     let stats = tasks.into_iter().flatten().flatten().filter_map(|task| {
-        // A thread may end while we look.
+        // A thread may end in the meantime.
         std::fs::read_to_string(task.path().join("stat")).ok()
     });
     let state = |stat: String| stat.rsplit_once(") ")?.1.chars().next();
     stats.filter_map(state).all(|state| "TDZX".contains(state))
 }
 
-/// The children of a process.
+/// Children of a process.
 #[must_use]
 pub fn children_of(pid: Pid) -> Vec<Pid> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero()));
     let listed = tasks.into_iter().flatten().flatten().filter_map(|task| {
-        // A thread may end while we look.
+        // A thread may end in the meantime.
         std::fs::read_to_string(task.path().join("children")).ok()
     });
     let mut children = Vec::new();
@@ -179,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_kept_from_a_child_and_where_its_engine_is_is_not() {
+    fn a_child_inherits_the_path_of_its_engine_but_no_settings() {
         for (name, expected) in [
             ("MILLRACE_DATA_DIR", true),
             ("MILLRACE_CLICKHOUSE_PASSWORD", true),

@@ -1,8 +1,8 @@
-//! Asks ClickHouse over its HTTP interface: a POST with the query, tab-separated rows back.
+//! Client of ClickHouse's HTTP interface: a POST with the query returns tab-separated rows.
 
 use crate::credentials::Credentials;
 use crate::peer::Peer;
-use crate::plan::Target;
+use crate::target::Target;
 use crate::tls::Trust;
 use anyhow::{Context, Result, bail};
 use base64::Engine;
@@ -17,19 +17,20 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-/// How long a step towards an answer may take: ClickHouse counts and sorts for a while, but not for ever.
+/// Longest wait for one step of a response: ClickHouse counts and sorts for a while, but not for
+/// ever.
 const ANSWER_MAX: Duration = Duration::from_secs(120);
 
-/// Where to ask, and as whom.
+/// URL, login and table of a ClickHouse.
 #[derive(Clone)]
 pub struct ClickHouse {
     /// `http://host:port`, or `https://` with a certificate that the system trusts.
     pub url: String,
-    /// User's name.
+    /// User name.
     pub user: String,
-    /// Their password.
+    /// Password of the user.
     pub password: String,
-    /// The table that is looked at, with its database.
+    /// Table to query, with its database.
     pub table: String,
 }
 
@@ -44,9 +45,9 @@ impl fmt::Debug for ClickHouse {
 }
 
 impl ClickHouse {
-    /// Where events are unless something else is said.
+    /// Default table of events.
     pub const TABLE: &'static str = "millrace.events";
-    /// Where events are if some were rejected: each is either in the one table or in the other.
+    /// Rows of events that may have been rejected: each event is in exactly one of the two tables.
     pub const ACCEPTED_AND_REJECTED: &'static str = "(SELECT uuid FROM millrace.events UNION ALL \
         SELECT toUUIDOrZero(JSONExtractString(raw, 'uuid')) AS uuid FROM millrace.rejected_events)";
 
@@ -61,10 +62,10 @@ impl ClickHouse {
         }
     }
 
-    /// Sends a query and hands each line of the answer to `row`, as it arrives.
+    /// Sends a query and passes each line of the response to `row` as it arrives.
     ///
     /// # Errors
-    /// No connection, an exception (also in the middle of an answer), or `row` said no.
+    /// No connection, an exception (also in the middle of a response), or an error of `row`.
     pub async fn rows(&self, query: &str, mut row: impl FnMut(&str) -> Result<()>) -> Result<()> {
         let mut body = self.ask(query).await?;
         let mut line = Vec::new();
@@ -89,10 +90,10 @@ impl ClickHouse {
         Ok(())
     }
 
-    /// The one number that a query gives.
+    /// The single number that a query returns.
     ///
     /// # Errors
-    /// As [`Self::rows`], or the answer is not one number.
+    /// See [`Self::rows`]; or the response is not one number.
     pub async fn number(&self, query: &str) -> Result<u64> {
         let mut number = None;
         self.rows(query, |row| {
@@ -106,7 +107,7 @@ impl ClickHouse {
         number.context("ClickHouse answered nothing")
     }
 
-    /// Sends a statement that gives nothing back.
+    /// Sends a statement without a result.
     ///
     /// # Errors
     /// No connection, or an exception.
@@ -114,10 +115,10 @@ impl ClickHouse {
         read_out(self.ask(statement).await?).await
     }
 
-    /// Sends a query and throws the answer away; answers how many bytes it had.
+    /// Sends a query, discards its result and returns its size in bytes.
     ///
     /// # Errors
-    /// As [`Self::rows`].
+    /// See [`Self::rows`].
     pub async fn drain(&self, query: &str) -> Result<u64> {
         let mut body = self.ask(query).await?;
         let mut bytes = 0;
@@ -128,10 +129,10 @@ impl ClickHouse {
         Ok(bytes)
     }
 
-    /// Sends rows whose statement is in the path's query, and waits until they are stored.
+    /// Sends rows whose statement is in the query string, and waits until they are stored.
     ///
     /// # Errors
-    /// As [`Self::execute`].
+    /// See [`Self::execute`].
     pub async fn insert(&self, path_and_query: &str, rows: Bytes) -> Result<()> {
         read_out(self.post(path_and_query, rows).await?).await
     }
@@ -173,7 +174,7 @@ impl ClickHouse {
     }
 }
 
-/// Waits for the end of an answer that says nothing.
+/// Reads a response without content to its end.
 async fn read_out(body: Incoming) -> Result<()> {
     in_time(body.collect())
         .await?
@@ -181,7 +182,7 @@ async fn read_out(body: Incoming) -> Result<()> {
     Ok(())
 }
 
-/// Whatever it is, ClickHouse may be away or stuck while it is waited for.
+/// Limits a wait: ClickHouse may be away or stuck at any step.
 async fn in_time<T>(waited_for: impl Future<Output = T>) -> Result<T> {
     let waited = tokio::time::timeout(ANSWER_MAX, waited_for).await;
     waited.with_context(|| format!("ClickHouse did not answer within {ANSWER_MAX:?}"))

@@ -1,12 +1,12 @@
-//! The command line as results show it: to be typed again, but without keys and passwords.
+//! Command line as results show it: ready to be typed again, but without keys and passwords.
 
-/// What stands for a secret.
+/// Placeholder of a secret.
 const HIDDEN: &str = "…";
 /// Options whose values are secrets.
 const SECRET: [&str; 2] = ["--key", "--clickhouse-password"];
 
-/// The words of a command line, quoted where a shell asks for it. The program is named without its
-/// folder, and keys and passwords are left out.
+/// Words of a command line, quoted where a shell needs it. The program is named without its folder,
+/// and keys and passwords are left out.
 #[must_use]
 pub fn shown(words: impl IntoIterator<Item = String>) -> String {
     let mut words = words.into_iter();

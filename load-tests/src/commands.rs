@@ -1,4 +1,4 @@
-//! What each command does.
+//! Implementation of the commands.
 
 use crate::attack_command::{self, AttackArgs};
 use crate::cli::{CompareArgs, DrainServerArgs, MaxRateArgs, OutputArgs, RunArgs, VerifyArgs};
@@ -7,10 +7,10 @@ use crate::proxy_command::{self, ProxyArgs};
 use crate::suite_command::{self, SuiteArgs};
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-use millrace_load::ledger::Ledger;
+use millrace_load::baseline::{RequestCounts, Work, serve, serve_tls};
+use millrace_load::digits::grouped;
+use millrace_load::ledger::AckLedger;
 use millrace_load::max_rate::{Search, Step};
-use millrace_load::report::grouped;
-use millrace_load::yardstick::{Seen, Work, serve, serve_tls};
 use millrace_load::{
     Plan, Progress, Stop, Summary, command_line, html, process, run_observed, tls,
 };
@@ -19,9 +19,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How long a run may take to end once it was told to by SIGTERM.
+/// Longest time for a run to end after SIGTERM.
 const TERMINATION_PATIENCE: Duration = Duration::from_secs(5);
-/// Exit code of what did not end by itself, as shells give it to SIGTERM.
+/// Exit code of a process ended by SIGTERM, as shells give it.
 const SIGNALLED: i32 = 143;
 
 /// Sends load and reports. Failed requests are part of the report, not of the exit code.
@@ -36,7 +36,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the files that were asked for.
+/// Writes the requested files.
 fn write(summary: &mut Summary, output: &OutputArgs) -> Result<()> {
     summary.command = command_line::shown(std::env::args());
     if let Some(file) = &output.json {
@@ -50,16 +50,16 @@ fn write(summary: &mut Summary, output: &OutputArgs) -> Result<()> {
 
 /// Compares ClickHouse with a ledger; exit code 1 if they differ.
 pub fn verify(args: &VerifyArgs) -> Result<ExitCode> {
-    let ledger = Ledger::read(&args.ledger)?;
+    let ledger = AckLedger::read(&args.ledger)?;
     let clickhouse = args.clickhouse()?;
     let timeout: Duration = args.timeout.into();
-    let verdict = runtime()?.block_on(millrace_load::verify(&ledger, &clickhouse, timeout))?;
-    println!("{verdict}");
+    let verification = runtime()?.block_on(millrace_load::verify(&ledger, &clickhouse, timeout))?;
+    println!("{verification}");
     if let Some(file) = &args.json {
-        let json = serde_json::to_vec_pretty(&verdict).context("verdict")?;
+        let json = serde_json::to_vec_pretty(&verification).context("verification")?;
         std::fs::write(file, json).with_context(|| format!("cannot write {}", file.display()))?;
     }
-    Ok(if verdict.is_clean() {
+    Ok(if verification.is_clean() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -95,7 +95,7 @@ pub fn max_rate(args: &MaxRateArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows two result files.
+/// Compares two result files.
 pub fn compare(args: &CompareArgs) -> Result<ExitCode> {
     let (a, b) = (Summary::read(&args.a)?, Summary::read(&args.b)?);
     println!("{}", millrace_load::compare::compare(&a, &b));
@@ -122,24 +122,24 @@ pub fn drain_server(args: &DrainServerArgs) -> Result<ExitCode> {
         let scheme = if acceptor.is_some() { "https" } else { "http" };
         println!("listening on {scheme}://{}", listener.local_addr()?);
         let shutdown = async {
-            // Without a handler the signal ends the process, which is as good.
+            // Without a handler the signal ends the process, which is good enough.
             let _ = tokio::signal::ctrl_c().await;
         };
-        let seen = Arc::<Seen>::default();
+        let counts = Arc::<RequestCounts>::default();
         match acceptor {
-            None => serve(listener, work, seen, shutdown).await,
-            Some(tls) => serve_tls(listener, tls, work, seen, shutdown).await,
+            None => serve(listener, work, counts, shutdown).await,
+            Some(tls) => serve_tls(listener, tls, work, counts, shutdown).await,
         }
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Does harm to what passes through.
+/// Runs the proxy that injects faults.
 pub fn proxy(args: &ProxyArgs) -> Result<ExitCode> {
     proxy_command::run(args, &stop_on_interrupt()?)
 }
 
-/// Measures everything.
+/// Runs the suite of measurements.
 pub fn suite(args: SuiteArgs) -> Result<ExitCode> {
     suite_command::run(args, &stop_on_interrupt()?)
 }
@@ -149,7 +149,7 @@ pub fn crash(args: &CrashArgs) -> Result<ExitCode> {
     crash_command::run(args, &stop_on_interrupt()?)
 }
 
-/// Attacks a server; exit code 1 if anything was wrong or beyond its bound.
+/// Attacks a server; exit code 1 if anything was wrong or above its bound.
 pub fn attack(args: &AttackArgs) -> Result<ExitCode> {
     attack_command::run(args, &stop_on_interrupt()?)
 }
@@ -161,9 +161,11 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
         .context("cannot start a runtime")
 }
 
-/// Asks the run to end on Ctrl-C or SIGTERM, so that it still reports, and ends what it started;
-/// requests under way are waited for. A second signal ends the process at once, and so does a SIGTERM
-/// that was not followed in time.
+/// Returns a [`Stop`] that Ctrl-C and SIGTERM trigger.
+///
+/// The run then still waits for requests in flight, reports, and ends the processes that it
+/// started. A second signal ends the process at once, and so does a SIGTERM that was not followed
+/// in time.
 #[expect(
     clippy::disallowed_methods,
     reason = "main waits for something that does not come"
@@ -172,7 +174,7 @@ fn stop_on_interrupt() -> Result<Stop> {
     let stop = Stop::default();
     let asked = stop.clone();
     let runtime = runtime()?;
-    // Here and not on the thread, so that no signal comes before its handler.
+    // Registered here and not on the thread, so that no signal comes before its handler.
     let (mut interrupts, mut terminations) = {
         let _entered = runtime.enter();
         let interrupts = signal(SignalKind::interrupt()).context("SIGINT")?;
@@ -200,14 +202,14 @@ fn stop_on_interrupt() -> Result<Stop> {
     Ok(stop)
 }
 
-/// The line that says how far a run is.
+/// Progress line of a run.
 struct ProgressLine {
     bar: ProgressBar,
     whole: Duration,
     last: std::cell::Cell<(Duration, u64, f64)>,
 }
 
-/// Time over which the shown rate is taken.
+/// Interval over which the displayed rate is averaged.
 const RATE_OVER: Duration = Duration::from_secs(1);
 
 impl ProgressLine {

@@ -1,20 +1,20 @@
-//! Two runs beside each other.
+//! Compares two runs.
 
+use crate::digits::grouped;
 use crate::plan::Plan;
-use crate::report::grouped;
 use crate::summary::Summary;
 use comfy_table::{CellAlignment, Table, presets};
 
-/// One figure of both runs.
+/// A figure of both runs.
 struct Figure {
     name: &'static str,
     before: f64,
     after: f64,
-    unit: Unit,
+    unit: FigureUnit,
 }
 
 #[derive(Clone, Copy)]
-enum Unit {
+enum FigureUnit {
     PerSecond,
     Micros,
     Seconds,
@@ -22,20 +22,20 @@ enum Unit {
     Count,
 }
 
-/// One figure of both runs, as text.
+/// A figure of both runs, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// What it is.
+    /// Name of the figure.
     pub name: &'static str,
-    /// Of the run to compare with.
+    /// Value of the reference run.
     pub a: String,
-    /// Of the run to compare.
+    /// Value of the compared run.
     pub b: String,
-    /// B by A.
+    /// Ratio of B to A.
     pub ratio: String,
 }
 
-/// A table of both runs' figures with their ratio; warns when the plans differ.
+/// Table of both runs' figures with their ratio; warns if the plans differ.
 #[must_use]
 pub fn compare(before: &Summary, after: &Summary) -> String {
     let mut table = Table::new();
@@ -55,7 +55,7 @@ pub fn compare(before: &Summary, after: &Summary) -> String {
     text
 }
 
-/// The figures that both runs have.
+/// Figures that both runs have.
 #[must_use]
 pub fn rows(before: &Summary, after: &Summary) -> Vec<Row> {
     let row = |figure: Figure| Row {
@@ -79,39 +79,53 @@ fn figures(before: &Summary, after: &Summary) -> Vec<Figure> {
             });
         }
     };
-    add("events/s", Unit::PerSecond, &|s| Some(s.events_per_second));
-    add("requests/s", Unit::PerSecond, &|s| {
+    add("events/s", FigureUnit::PerSecond, &|s| {
+        Some(s.events_per_second)
+    });
+    add("requests/s", FigureUnit::PerSecond, &|s| {
         Some(s.requests_per_second)
     });
-    add("events per server core-second", Unit::PerSecond, &|s| {
-        s.server.map(|load| load.events_per_core_second)
+    add(
+        "events per server core-second",
+        FigureUnit::PerSecond,
+        &|s| s.server.map(|load| load.events_per_core_second),
+    );
+    add("latency p50", FigureUnit::Micros, &|s| {
+        Some(s.latency.p50_us)
     });
-    add("latency p50", Unit::Micros, &|s| Some(s.latency.p50_us));
-    add("latency p90", Unit::Micros, &|s| Some(s.latency.p90_us));
-    add("latency p99", Unit::Micros, &|s| Some(s.latency.p99_us));
-    add("latency p99.9", Unit::Micros, &|s| Some(s.latency.p999_us));
-    add("latency max", Unit::Micros, &|s| Some(s.latency.max_us));
-    add("failed requests", Unit::Count, &|s| {
+    add("latency p90", FigureUnit::Micros, &|s| {
+        Some(s.latency.p90_us)
+    });
+    add("latency p99", FigureUnit::Micros, &|s| {
+        Some(s.latency.p99_us)
+    });
+    add("latency p99.9", FigureUnit::Micros, &|s| {
+        Some(s.latency.p999_us)
+    });
+    add("latency max", FigureUnit::Micros, &|s| {
+        Some(s.latency.max_us)
+    });
+    add("failed requests", FigureUnit::Count, &|s| {
         Some(s.window.failed_requests as f64)
     });
     if [before, after].iter().any(|s| s.window.unsent_requests > 0) {
-        add("requests due and not sent", Unit::Count, &|s| {
+        add("requests due and not sent", FigureUnit::Count, &|s| {
             Some(s.window.unsent_requests as f64)
         });
     }
-    add("server CPU", Unit::Seconds, &|s| {
+    add("server CPU", FigureUnit::Seconds, &|s| {
         s.server.map(|load| load.cpu_seconds)
     });
-    add("server memory, most", Unit::Mebibytes, &|s| {
+    add("server memory, most", FigureUnit::Mebibytes, &|s| {
         s.server.map(|load| load.rss_bytes_max as f64)
     });
-    add("generator CPU", Unit::Seconds, &|s| {
+    add("generator CPU", FigureUnit::Seconds, &|s| {
         Some(s.generator.cpu_seconds)
     });
     figures
 }
 
-impl Unit {
+impl FigureUnit {
     fn show(self, value: f64) -> String {
         match self {
             Self::PerSecond | Self::Count => grouped(value),
@@ -137,7 +151,7 @@ fn is_tls(plan: &Plan) -> String {
     (if tls { "yes" } else { "no" }).to_owned()
 }
 
-/// What makes a comparison one of apples and pears.
+/// Differences of the plans, which make a comparison unfair.
 #[must_use]
 pub fn differences(before: &Summary, after: &Summary) -> Vec<String> {
     let (a, b) = (&before.plan, &after.plan);

@@ -1,10 +1,10 @@
-//! One connection's socket: the whole request in one write, the answer mostly in one read.
+//! Socket of one connection: the whole request in one write, the response mostly in one read.
 //!
-//! No HTTP library: a request is bytes that exist already, an answer is a status line and a
-//! length, and anything more is time that the server under test does not get.
+//! No HTTP library is used. A request is bytes that exist already, a response is a status line and
+//! a length, and anything more would take time from the server under test.
 
 use crate::peer::{Peer, Stream};
-use crate::response::{Head, ResponseError, read_head};
+use crate::response::{ResponseError, ResponseHead, read_head};
 use std::fmt;
 use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -19,25 +19,25 @@ pub struct Connection {
     filled: usize,
 }
 
-/// An answer, borrowed from the connection.
+/// A response, borrowed from the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer<'a> {
-    /// Status code.
+pub struct ResponseView<'a> {
+    /// HTTP status code.
     pub status: u16,
-    /// The body.
+    /// Body of the response.
     pub body: &'a [u8],
-    /// Whether the connection can be used again.
+    /// True if the connection can be used again.
     pub reusable: bool,
 }
 
-/// Why there was no answer.
+/// Reason for a missing response.
 #[derive(Debug)]
 pub enum ExchangeError {
     /// The connection broke.
     Io(io::Error),
-    /// The server closed it before answering.
+    /// The server closed the connection before responding.
     Closed,
-    /// The answer cannot be read.
+    /// The response cannot be parsed.
     Response(ResponseError),
 }
 
@@ -66,10 +66,10 @@ impl From<ResponseError> for ExchangeError {
 }
 
 impl Connection {
-    /// Connects.
+    /// Opens a connection.
     ///
     /// # Errors
-    /// The server cannot be reached, or not trusted.
+    /// The server cannot be reached, or is not trusted.
     pub async fn open(peer: &Peer) -> io::Result<Self> {
         Ok(Self {
             stream: peer.connect().await?,
@@ -78,14 +78,14 @@ impl Connection {
         })
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its response.
     ///
-    /// A server may answer and close before it has read all (413, say): the answer is looked for
-    /// even when the request could not be sent whole.
+    /// A server may respond and close before it has read the whole request (413, for example). A
+    /// response is therefore read even if the request could not be sent whole.
     ///
     /// # Errors
-    /// There was no answer; the connection is of no more use.
-    pub async fn exchange(&mut self, request: &[u8]) -> Result<Answer<'_>, ExchangeError> {
+    /// There was no response; the connection cannot be used again.
+    pub async fn exchange(&mut self, request: &[u8]) -> Result<ResponseView<'_>, ExchangeError> {
         let sent = self.send(request).await;
         self.filled = 0;
         let received = self.receive().await;
@@ -96,20 +96,20 @@ impl Connection {
             (_, received) => received?,
         };
         let end = head.head_bytes + head.body_bytes;
-        Ok(Answer {
+        Ok(ResponseView {
             status: head.status,
             body: self.input.get(head.head_bytes..end).unwrap_or_default(),
             reusable: sent.is_ok() && !head.close && self.filled == end,
         })
     }
 
-    /// TLS keeps what it has not sent until it is told that more will not follow.
+    /// Writes and flushes: TLS keeps unsent bytes until it is flushed.
     async fn send(&mut self, request: &[u8]) -> io::Result<()> {
         self.stream.write_all(request).await?;
         self.stream.flush().await
     }
 
-    async fn receive(&mut self) -> Result<Head, ExchangeError> {
+    async fn receive(&mut self) -> Result<ResponseHead, ExchangeError> {
         loop {
             self.fill().await?;
             let Some(head) = read_head(self.input.get(..self.filled).unwrap_or_default())? else {

@@ -1,11 +1,11 @@
-//! `millrace-load crash`: what may be typed, and what it does.
+//! Command line of `millrace-load crash`.
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use millrace_load::crash::disk::FileSystem;
 use millrace_load::crash::kill::Kind;
-use millrace_load::crash::subject::Layout;
+use millrace_load::crash::layout::Layout;
 use millrace_load::crash::{Options, crash};
 use millrace_load::{Stop, namespace};
 use std::path::PathBuf;
@@ -14,58 +14,58 @@ use std::process::ExitCode;
 /// Options of `crash`.
 #[derive(Debug, Args)]
 pub struct CrashArgs {
-    /// The server's program, built with --features failpoints.
+    /// Path of the server's program, built with --features failpoints.
     #[arg(long, value_name = "FILE", default_value = "target/debug/millrace")]
     pub server: PathBuf,
-    /// Where data folders are made, on the file system that is to be tested; the system's folder for
-    /// temporary files by default.
+    /// Folder in which data folders are created, on the file system to be tested; by default the
+    /// system's folder for temporary files.
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// How often to kill.
+    /// Number of kills.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub kills: u32,
-    /// Kills after which the next data folder is begun.
+    /// Number of kills in one data folder.
     #[arg(long, value_name = "N", default_value_t = 25)]
     pub folder_kills: u32,
-    /// Kills after which ClickHouse is compared with what was acknowledged.
+    /// Number of kills between two comparisons of ClickHouse with the acknowledged events.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub check_kills: u32,
-    /// Only these kinds of kills: ingest, engine, both (at random moments), part-rename (the engine,
-    /// when it is about to name an inserted part), or a fail point.
+    /// Run only these kinds of kills: ingest, engine, both (at random moments), part-rename (the
+    /// engine, just before it renames an inserted part into place), or a fail point.
     #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = kind)]
     pub only: Vec<Kind>,
-    /// Only this layout: `serve` with the engine as its child, or both apart. By default folders
-    /// take turns.
+    /// Use only this layout: `serve` with the engine as its child, or both processes apart. By
+    /// default folders take turns.
     #[arg(long, value_name = "LAYOUT", value_enum)]
     pub layout: Option<Layout>,
-    /// With each kill, cut the power of the disks of who is killed, so that they lose what was not synced:
-    /// file systems in files, mounted by loop devices. Needs root.
+    /// With each kill, cut the power of the victim's disks, so that they lose unsynced data. The
+    /// disks are file systems in files, mounted by loop devices. Needs root.
     #[arg(long)]
     pub power: bool,
-    /// What is on those disks.
+    /// File system of those disks.
     #[arg(long, value_name = "NAME", value_enum, default_value_t = FileSystem::Ext4, requires = "power")]
     pub file_system: FileSystem,
-    /// Folders, each with a server, at the same time.
+    /// Number of folders, each with a server, at the same time.
     #[arg(short, long, value_name = "N", default_value_t = 2)]
     pub jobs: usize,
-    /// Decides kinds, moments and order of the kills; at random by default, and shown.
+    /// Seed of kinds, moments and order of the kills; drawn and shown by default.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Events sent per second to one server.
     #[arg(long, value_name = "EVENTS/S", default_value_t = 8_000.0, value_parser = rate)]
     pub rate: f64,
-    /// Part of the requests that are historical, 0 to 1.
+    /// Share of the requests that are historical, 0 to 1.
     #[arg(long, value_name = "PART", default_value_t = 0.25, value_parser = part)]
     pub historical_share: f64,
-    /// Part of the requests with one event to be rejected, 0 to 1.
+    /// Share of the requests with one event to be rejected, 0 to 1.
     #[arg(long, value_name = "PART", default_value_t = 0.25, value_parser = part)]
     pub rejected_share: f64,
-    /// No progress line, and nothing of single kills.
+    /// Do not show the progress line, nor single kills.
     #[arg(short, long)]
     pub quiet: bool,
 }
 
-/// Kills and reports; exit code 1 if anything is wrong, 2 if it could not go on.
+/// Runs the kills and reports; exit code 1 if anything is wrong, 2 if it could not go on.
 pub fn run(args: &CrashArgs, stop: &Stop) -> Result<ExitCode> {
     if args.power && !namespace::is_own() {
         return again_in_namespace();
@@ -84,7 +84,7 @@ pub fn run(args: &CrashArgs, stop: &Stop) -> Result<ExitCode> {
         if text.starts_with("kill ") {
             bar.inc(1);
         }
-        // Without a terminal the bar swallows what is printed through it.
+        // Without a terminal the bar swallows text printed through it.
         bar.suspend(|| {
             if !args.quiet {
                 println!("{text}");
@@ -95,7 +95,7 @@ pub fn run(args: &CrashArgs, stop: &Stop) -> Result<ExitCode> {
     let report = report?;
     println!("{report}");
     if report.kills() == 0 && report.failures.is_empty() {
-        bail!("nobody was killed");
+        bail!("no process was killed");
     }
     for failure in &report.failures {
         eprintln!("millrace-load: {failure}");
@@ -109,7 +109,7 @@ pub fn run(args: &CrashArgs, stop: &Stop) -> Result<ExitCode> {
     })
 }
 
-/// Runs this very command where its mounts go with it.
+/// Runs this command again in a namespace, so that its mounts end with it.
 fn again_in_namespace() -> Result<ExitCode> {
     let program = std::env::current_exe().context("cannot find the program's own file")?;
     let status = namespace::command(&program)

@@ -1,29 +1,29 @@
-//! The file that the server writes on its first start.
+//! Credentials file that the server writes on its first start.
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use std::path::Path;
 
-/// Where the server is and who may write and read; other keys of the file are ignored.
+/// Addresses, keys and passwords of a server; other fields of the file are ignored.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Credentials {
-    /// Where events are sent.
+    /// URL of the capture endpoint.
     pub ingest_url: String,
-    /// Where they end up.
+    /// URL of ClickHouse.
     pub clickhouse_url: String,
-    /// Who may read them.
+    /// ClickHouse user who may read events.
     pub clickhouse_user: String,
-    /// And with which password.
+    /// Password of the ClickHouse user.
     pub clickhouse_password: String,
-    /// Where its health and metrics are; empty for an engine alone.
+    /// URL of health and metrics; empty for an engine alone.
     #[serde(default)]
     pub health_url: String,
-    /// The project's key.
+    /// Key of the first project.
     pub project_api_key: String,
-    /// Where the organization API is; empty for a process without one.
+    /// URL of the organization API; empty for a process without one.
     #[serde(default)]
     pub admin_url: String,
-    /// The owner's key, as long as the file has it.
+    /// Personal API key of the owner; empty once it is removed from the file.
     #[serde(default)]
     pub personal_api_key: String,
 }
@@ -32,7 +32,7 @@ impl Credentials {
     /// Reads the file.
     ///
     /// # Errors
-    /// Unreadable, or not the JSON that is expected.
+    /// The file cannot be read, or is not the expected JSON.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read(path)
             .with_context(|| format!("cannot read {}; is the server running?", path.display()))?;

@@ -1,46 +1,47 @@
-//! Event ids that say where they come from.
+//! Event ids that encode an event's origin.
 //!
-//! A load generator that acknowledges millions of events cannot keep a list of random ids. Ours are
-//! version 8 uuids whose bits are the run, the connection, the batch on that connection and the
-//! event's index in the batch:
+//! A load generator with millions of acknowledged events cannot keep a list of random ids. These
+//! ids are version 8 uuids whose bits are the run, the connection, the batch on that connection and
+//! the event's index in the batch:
 //!
 //! ```text
 //! rrrrrrrr-cccc-8000-80bb-bbbbbbiiiiii
 //! run      conn          batch   index
 //! ```
 //!
-//! so an acknowledged batch is three numbers, and ClickHouse can group rows by batch with shifts.
-//! Only the batch changes from one request of a connection to the next: nine bytes per event.
+//! An acknowledged batch is therefore three numbers, and ClickHouse can group rows by batch with
+//! shifts. Only the batch changes from one request of a connection to the next: nine bytes per
+//! event.
 
 use uuid::Uuid;
 
 /// Length of a uuid's text in bytes.
 pub const TEXT_BYTES: usize = 36;
-/// Where the batch is in the text; its second half follows a hyphen.
+/// Position of the batch in the text; its second half follows a hyphen.
 pub const BATCH_TEXT: std::ops::Range<usize> = 21..30;
-/// Where the connection is in the text.
+/// Position of the connection in the text.
 pub const CONNECTION_TEXT: std::ops::Range<usize> = 9..13;
-/// Most events in a batch that an id has room for.
+/// Highest number of events in a batch that an id can encode.
 pub const BATCH_EVENTS_MAX: u32 = 1 << 24;
 
-/// Version 8 and the variant of RFC 9562; every other fixed bit is 0.
+/// Bits of version 8 and of RFC 9562's variant; every other fixed bit is 0.
 const FIXED_BITS: u128 = (0x8000 << 64) | (0x80 << 56);
 
-/// Where an event comes from.
+/// Origin of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventId {
-    /// The run; drawn at random.
+    /// Id of the run; drawn at random.
     pub run: u32,
-    /// The connection within the run, from 0.
+    /// Number of the connection within the run, from 0.
     pub connection: u16,
-    /// The batch on that connection, from 0.
+    /// Number of the batch on that connection, from 0.
     pub batch: u32,
-    /// The event's place in the batch, from 0; 24 bits.
+    /// Index of the event in the batch, from 0; 24 bits.
     pub index: u32,
 }
 
 impl EventId {
-    /// The id as a uuid; an index past 24 bits is cut.
+    /// Encodes the id as a uuid; an index above 24 bits is truncated.
     #[must_use]
     pub fn to_uuid(self) -> Uuid {
         Uuid::from_u128(
@@ -52,7 +53,7 @@ impl EventId {
         )
     }
 
-    /// Reads an id back; `None` for a uuid that is not one of ours.
+    /// Decodes a uuid; `None` if it is not an id of this generator.
     #[must_use]
     pub fn from_uuid(uuid: Uuid) -> Option<Self> {
         let bits = uuid.as_u128();
@@ -66,14 +67,14 @@ impl EventId {
     }
 }
 
-/// The batch as it stands in the text, see [`BATCH_TEXT`].
+/// Text of the batch in a uuid, see [`BATCH_TEXT`].
 #[must_use]
 pub fn batch_text(batch: u32) -> [u8; 9] {
     let [a, b, c, d] = batch.to_be_bytes().map(hex);
     [a[0], a[1], b'-', b[0], b[1], c[0], c[1], d[0], d[1]]
 }
 
-/// The connection as it stands in the text, see [`CONNECTION_TEXT`].
+/// Text of the connection in a uuid, see [`CONNECTION_TEXT`].
 #[must_use]
 pub fn connection_text(connection: u16) -> [u8; 4] {
     let [a, b] = connection.to_be_bytes().map(hex);
@@ -115,25 +116,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_id_survives_being_a_uuid(id in any_id()) {
+        fn an_id_survives_encoding_as_a_uuid(id in any_id()) {
             prop_assert_eq!(EventId::from_uuid(id.to_uuid()), Some(id));
         }
 
         #[test]
-        fn a_uuid_of_ours_has_version_8_and_the_variant(id in any_id()) {
+        fn an_event_ids_uuid_has_version_8_and_the_variant(id in any_id()) {
             prop_assert_eq!(id.to_uuid().get_version_num(), 8);
             prop_assert_eq!(id.to_uuid().get_variant(), uuid::Variant::RFC4122);
         }
 
         #[test]
-        fn batch_and_connection_stand_where_the_patches_go(id in any_id()) {
+        fn batch_and_connection_are_at_their_patch_positions(id in any_id()) {
             let text = id.to_uuid().to_string();
             prop_assert_eq!(&text.as_bytes()[BATCH_TEXT], &batch_text(id.batch));
             prop_assert_eq!(&text.as_bytes()[CONNECTION_TEXT], &connection_text(id.connection));
         }
 
         #[test]
-        fn a_random_version_4_uuid_is_nobodys(bits in any::<u128>()) {
+        fn a_version_4_uuid_is_not_an_event_id(bits in any::<u128>()) {
             let uuid = uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid();
             prop_assert_eq!(EventId::from_uuid(uuid), None);
         }

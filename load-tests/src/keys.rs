@@ -1,11 +1,10 @@
-//! The projects that a run sends to, by their keys.
+//! Project keys of a run.
 //!
-//! Requests take the keys in turn over all connections: request 0 of connection 0 takes the first,
-//! request 0 of connection 1 the second and so on, as if the connections sent in lockstep. So each
-//! project gets its share whether there are fewer connections than keys or more, and no
-//! connection waits for another.
+//! Requests of all connections take the keys in turn: request 0 of connection 0 takes the first,
+//! request 0 of connection 1 the second and so on, as if the connections sent in lockstep. Each
+//! project thus gets its share with any number of connections, and no connection waits for another.
 //!
-//! A key that is given twice gets twice the load.
+//! A key given twice gets twice the load.
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -13,7 +12,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Keys of projects, shared by all connections. In a result file only their number is left.
+/// Keys of projects, shared by all connections. A result file has only their number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "usize", into = "usize")]
 pub struct Keys {
@@ -21,19 +20,19 @@ pub struct Keys {
     projects: usize,
 }
 
-/// Whose turn it is.
+/// Key and sequence number of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn<'a> {
-    /// The key.
+pub struct KeyAssignment<'a> {
+    /// Project key of the request.
     pub key: &'a str,
-    /// Goes up by one from request to request of one key, whichever connections send them; of a
-    /// single key it is the connection's batch. What is to be a share of the requests goes by it,
-    /// so that it is the same share of each project's.
+    /// Number of the request among those with this key, over all connections; with a single key it
+    /// is the connection's batch. Shares of the requests are drawn by this number, so that every
+    /// project gets the same share.
     pub number: u32,
 }
 
 impl Keys {
-    /// The keys, in the order in which they are taken.
+    /// Takes the keys in this order.
     #[must_use]
     pub fn new(texts: Vec<String>) -> Self {
         Self {
@@ -42,7 +41,7 @@ impl Keys {
         }
     }
 
-    /// Keys from a file: one a line; empty lines and those that begin with `#` are left out.
+    /// Reads keys from a file, one per line; empty lines and lines that begin with `#` are skipped.
     ///
     /// # Errors
     /// The file cannot be read, or has no key.
@@ -59,40 +58,40 @@ impl Keys {
         Ok(keys)
     }
 
-    /// The key of a connection's batch.
+    /// Assigns a key to a connection's batch.
     #[must_use]
-    pub fn turn(&self, connections: u16, connection: u16, batch: u32) -> Turn<'_> {
+    pub fn assign(&self, connections: u16, connection: u16, batch: u32) -> KeyAssignment<'_> {
         let [first, _, ..] = &*self.texts else {
             let key = self.texts.first().map_or("", String::as_str);
-            return Turn { key, number: batch };
+            return KeyAssignment { key, number: batch };
         };
         let number = u64::from(connections) * u64::from(batch) + u64::from(connection);
         let keys = self.texts.len() as u64;
         let (round, at) = (number / keys, number % keys);
         let key = usize::try_from(at).ok().and_then(|at| self.texts.get(at));
-        Turn {
+        KeyAssignment {
             key: key.unwrap_or(first),
-            // Staggered, so that not all projects come to the same number at once.
+            // Staggered, so that not all projects reach the same number at once.
             number: (round + at) as u32,
         }
     }
 
-    /// How many projects there are: keys that differ.
+    /// Number of projects: of different keys.
     #[must_use]
     pub const fn projects(&self) -> usize {
         self.projects
     }
 
-    /// Bytes of the longest key.
+    /// Length of the longest key in bytes.
     #[must_use]
     pub fn bytes_max(&self) -> usize {
         self.texts.iter().map(String::len).max().unwrap_or_default()
     }
 
-    /// Says why these keys cannot be sent.
+    /// Checks that these keys can be sent.
     ///
     /// # Errors
-    /// There is none, or one is empty or would have to be escaped.
+    /// There is no key, or one is empty or would have to be escaped.
     pub fn check(&self) -> Result<()> {
         ensure!(!self.texts.is_empty(), "there is no project key");
         for text in &*self.texts {
@@ -139,11 +138,11 @@ mod tests {
         ) {
             let keys = keys(count);
             let mut taken = BTreeMap::new();
-            // As many batches as give every connection `rounds` turns with every key.
+            // So many batches that every connection takes every key `rounds` times.
             for batch in 0..rounds * count as u32 {
                 for connection in 0..connections {
-                    let turn = keys.turn(connections, connection, batch);
-                    taken.entry(turn.key).or_insert_with(Vec::new).push(turn.number);
+                    let assigned = keys.assign(connections, connection, batch);
+                    taken.entry(assigned.key).or_insert_with(Vec::new).push(assigned.number);
                 }
             }
             prop_assert_eq!(taken.len(), count);
@@ -183,7 +182,7 @@ mod tests {
         assert_eq!(serde_json::to_string(&twice).unwrap(), "2");
         let read: Keys = serde_json::from_str("2").unwrap();
         assert_eq!(read.projects(), 2);
-        assert_eq!(read.turn(1, 0, 0).key, "");
+        assert_eq!(read.assign(1, 0, 0).key, "");
         assert!(read.check().is_err());
     }
 }

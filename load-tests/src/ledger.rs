@@ -1,9 +1,9 @@
-//! Which batches were acknowledged, on file.
+//! Ledger file of acknowledged batches.
 //!
-//! One line per acknowledged batch, written when its 200 arrives and before the connection sends
-//! again: run, connection, batch, number of events. A run begins with a line of its own, which
-//! says how many events every batch of it has, so that batches without an answer can be judged,
-//! too:
+//! It has one line per acknowledged batch, written when the 200 arrives and before the connection
+//! sends again: run, connection, batch, number of events. A run begins with a line of its own,
+//! which says how many events every batch of it has, so that batches without a response can be
+//! verified, too:
 //!
 //! ```text
 //! 1a2b3c4d begin 250
@@ -11,8 +11,8 @@
 //! 1a2b3c4d 3 0 250
 //! ```
 //!
-//! Lines go to the file as single appends, unbuffered: a killed generator loses at most the line
-//! it was writing, and several runs, also at the same time, may share a file.
+//! Lines are single, unbuffered appends. A killed generator loses at most the line it was writing,
+//! and several runs may share a file, even at the same time.
 
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
@@ -20,15 +20,15 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
-/// Notes acknowledged batches of one run.
+/// Writes the acknowledged batches of one run.
 #[derive(Debug)]
-pub struct LedgerWriter {
+pub struct AckLedgerWriter {
     file: File,
     run: u32,
 }
 
-impl LedgerWriter {
-    /// Opens the file, new or not, and begins a run.
+impl AckLedgerWriter {
+    /// Opens or creates the file and begins a run.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -43,7 +43,7 @@ impl LedgerWriter {
         Ok(writer)
     }
 
-    /// Notes that a batch was acknowledged.
+    /// Records an acknowledged batch.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -58,32 +58,33 @@ impl LedgerWriter {
     }
 }
 
-/// All runs of a ledger, by id.
+/// Acknowledged batches of all runs in a ledger file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ledger {
-    /// What is known of each run.
-    pub runs: BTreeMap<u32, RunLedger>,
+pub struct AckLedger {
+    /// Acknowledged batches by run id.
+    pub runs: BTreeMap<u32, RunAcks>,
 }
 
-/// What was acknowledged in one run.
+/// Acknowledged batches of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RunLedger {
-    /// Events in every batch of the run.
+pub struct RunAcks {
+    /// Number of events in every batch of the run.
     pub batch_events: u32,
-    /// Acknowledged batches as (connection, batch).
+    /// Number of events of each acknowledged batch, by (connection, batch).
     pub acknowledged: std::collections::HashMap<(u16, u32), u32>,
 }
 
-impl RunLedger {
-    /// Events in all acknowledged batches.
+impl RunAcks {
+    /// Number of events in all acknowledged batches.
     #[must_use]
     pub fn acknowledged_events(&self) -> u64 {
         self.acknowledged.values().copied().map(u64::from).sum()
     }
 }
 
-impl Ledger {
-    /// Reads a file; an incomplete last line is ignored, as it was never acknowledged on.
+impl AckLedger {
+    /// Reads a ledger file. An incomplete last line is ignored: the generator never went on after
+    /// it.
     ///
     /// # Errors
     /// The file cannot be read or is not a ledger.
@@ -127,17 +128,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn a_written_ledger_is_read_back(
             run in any::<u32>(),
             batches in proptest::collection::hash_set((any::<u16>(), any::<u32>()), 0..50),
         ) {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("ledger");
-            let writer = LedgerWriter::begin(&path, run, 250).unwrap();
+            let writer = AckLedgerWriter::begin(&path, run, 250).unwrap();
             for (connection, batch) in &batches {
                 writer.acknowledged(*connection, *batch, 250).unwrap();
             }
-            let ledger = Ledger::read(&path).unwrap();
+            let ledger = AckLedger::read(&path).unwrap();
             let found = &ledger.runs[&run];
             prop_assert_eq!(found.batch_events, 250);
             prop_assert_eq!(found.acknowledged_events(), 250 * batches.len() as u64);
@@ -149,10 +150,10 @@ mod tests {
     fn runs_share_a_file_and_a_torn_last_line_is_ignored() {
         let text =
             "0000000a begin 2\n0000000b begin 1\n0000000a 0 0 2\n0000000b 1 7 1\n0000000a 0 1";
-        let ledger = Ledger::parse(text).unwrap();
+        let ledger = AckLedger::parse(text).unwrap();
         assert_eq!(ledger.runs[&10].acknowledged, [((0, 0), 2)].into());
         assert_eq!(ledger.runs[&11].acknowledged, [((1, 7), 1)].into());
-        assert_eq!(Ledger::parse("").unwrap(), Ledger::default());
+        assert_eq!(AckLedger::parse("").unwrap(), AckLedger::default());
     }
 
     #[test]
@@ -163,7 +164,7 @@ mod tests {
             "0000000a begin 2\n0000000a 70000 0 2\n",
             "0000000a begin 2 3\n",
         ] {
-            let error = Ledger::parse(text).unwrap_err().to_string();
+            let error = AckLedger::parse(text).unwrap_err().to_string();
             assert!(error.starts_with("line "), "{error}");
         }
     }

@@ -1,37 +1,38 @@
 //! Load generator and verifier for analytics capture endpoints.
 //!
-//! It speaks HTTP to the server under test and SQL (ClickHouse's HTTP interface) to where the
-//! events end up, and imports nothing of the server, so that it cannot share its mistakes.
+//! The crate speaks HTTP to the server under test and SQL to ClickHouse's HTTP interface, where the
+//! events end up. It imports nothing of the server, so that the two cannot share a mistake.
 //!
-//! Layout, in the order in which a run passes through it:
+//! Modules, in the order in which a run passes through them:
 //!
-//! - [`plan`]: what to send, where and how fast.
-//! - [`keys`]: to which projects.
-//! - [`shape`]: what one event looks like.
-//! - [`event_id`]: which event it is; the uuid says run, connection, batch and index.
+//! - [`plan`]: content, target and rate of a run.
+//! - [`keys`]: the projects that it sends to.
+//! - [`event_shape`]: size and shape of one event.
+//! - [`event_id`]: identity of an event; its uuid encodes run, connection, batch and index.
 //! - [`request`]: one connection's request, built once and patched in place.
-//! - [`schedule`]: when to send; closed or open loop.
-//! - [`peer`]: the other end, plain or with [`tls`].
-//! - [`connection`]: one connection's socket, and [`response`]: what comes back on it.
-//! - [`tally`]: what came of it, counted per thread, and [`series`]: over time.
+//! - [`schedule`]: times of the requests, in a closed or open loop.
+//! - [`peer`]: the server to connect to, plain or with [`tls`].
+//! - [`connection`]: one connection's socket, and [`response`]: the parser of its responses.
+//! - [`worker_stats`]: statistics of each thread, and [`series`]: their course over time.
 //! - [`run`](mod@run): threads, warm-up, window; makes a [`Summary`].
-//! - [`ledger`]: which batches were acknowledged, on file.
-//! - [`verify`](mod@verify): whether ClickHouse has exactly those, through [`clickhouse`].
-//! - [`max_rate`], [`compare`], [`report`], [`html`]: what is made of summaries.
-//! - [`command_line`]: how a run was asked for.
-//! - [`proxy`]: harm done to requests between a server and its ClickHouse.
-//! - [`yardstick`]: servers that do as little as possible, to compare with.
-//! - [`mod@suite`]: everything that is claimed of the server's speed, measured in one go.
-//! - [`mod@attack`]: the server attacked with all that is known, beside a tenant who works.
-//! - [`mod@crash`]: the server killed again and again, and nothing acknowledged lost or doubled.
-//! - [`child`]: a process under test, and [`metrics`]: what it says of itself.
-//! - [`organization`]: asks the organization API.
-//! - [`namespace`]: a program run where its mounts and processes go with it.
-//! - [`process`]: CPU time and memory of the processes involved, [`resources`]: over time, and
-//!   [`threads`]: thread by thread.
+//! - [`ledger`]: acknowledged batches, on file.
+//! - [`verify`](mod@verify): comparison of a ledger with ClickHouse, through [`clickhouse`].
+//! - [`max_rate`], [`compare`], [`report`], [`html`]: uses of summaries.
+//! - [`command_line`]: the command line of a run, for its report.
+//! - [`proxy`]: injects faults between a server and its ClickHouse.
+//! - [`baseline`]: servers that do as little as possible, to compare with.
+//! - [`mod@suite`]: measures every claim about the server's speed.
+//! - [`mod@attack`]: attacks the server beside a tenant that works normally.
+//! - [`mod@crash`]: kills the server again and again and verifies the acknowledged events.
+//! - [`child`]: a process under test, and [`metrics`]: its metrics.
+//! - [`organization`]: client of the organization API.
+//! - [`namespace`]: runs a program in namespaces, so that its mounts and processes end with it.
+//! - [`process`]: CPU time and memory of processes, [`resources`]: over time, and [`threads`]: by
+//!   thread.
 #![forbid(unsafe_code)]
 
 pub mod attack;
+pub mod baseline;
 pub mod child;
 pub mod clickhouse;
 pub mod command_line;
@@ -39,7 +40,9 @@ pub mod compare;
 pub mod connection;
 pub mod crash;
 pub mod credentials;
+pub mod digits;
 pub mod event_id;
+pub mod event_shape;
 pub mod html;
 pub mod keys;
 pub mod ledger;
@@ -58,17 +61,18 @@ pub mod response;
 pub mod run;
 pub mod schedule;
 pub mod series;
-pub mod shape;
+pub mod stop;
 pub mod suite;
 pub mod summary;
-pub mod tally;
+pub mod target;
 pub mod threads;
 pub mod tls;
 pub mod verify;
 pub mod wall_clock;
-pub mod yardstick;
+pub mod worker_stats;
 
 pub use plan::{Compression, Mode, Plan};
-pub use run::{Progress, Stop, run, run_observed};
+pub use run::{Progress, run, run_observed};
+pub use stop::Stop;
 pub use summary::Summary;
-pub use verify::{Verdict, verify};
+pub use verify::{VerifyReport, verify};

@@ -1,39 +1,40 @@
-//! The highest rate that keeps the 99th percentile under a bound.
+//! Search for the highest rate that keeps the 99th percentile below a bound.
 //!
-//! Open-loop runs only: a closed loop slows down with the server and would find any bound kept.
+//! The runs are open-loop: a closed loop slows down with the server and would keep any bound.
 
 use crate::plan::{Mode, Plan};
-use crate::run::{Stop, run_observed};
+use crate::run::run_observed;
+use crate::stop::Stop;
 use crate::summary::Summary;
 use anyhow::{Result, ensure};
 
-/// Part of the due events that must have been answered for a rate to count as kept.
+/// Share of the due events that must be acknowledged for a rate to count as kept.
 const ANSWERED_MIN: f64 = 0.99;
 
-/// What to search for.
+/// Parameters of the search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Search {
-    /// The bound on p99, in milliseconds.
+    /// Bound on p99 in milliseconds.
     pub p99_ms_max: f64,
-    /// The rate of the first run, in events per second.
+    /// Rate of the first run in events per second.
     pub first_events_per_second: f64,
-    /// The search ends when the rates kept and not kept differ by less than this part.
+    /// Relative difference between the rates kept and not kept at which the search ends.
     pub precision: f64,
 }
 
-/// One step of the search.
+/// A step of the search.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The rate tried, in events per second.
+    /// Rate of the step in events per second.
     pub events_per_second: f64,
-    /// Whether the bound was kept, without failures.
+    /// True if the bound was kept, without failures.
     pub kept: bool,
-    /// The run.
+    /// Summary of the step's run.
     pub summary: Summary,
 }
 
-/// Doubles the rate until the bound is not kept, then halves the interval; returns the best run
-/// that kept it, if any did.
+/// Doubles the rate until the bound is broken, then halves the interval. Returns the best run that
+/// kept the bound, if any did.
 ///
 /// # Errors
 /// A run could not be made, or the search makes no sense.
@@ -79,7 +80,7 @@ fn is_kept(summary: &Summary, rate: f64, p99_ms_max: f64) -> bool {
         && summary.events_per_second >= rate * ANSWERED_MIN
 }
 
-/// What is known so far.
+/// Rates known so far to be kept and not kept.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bounds {
     kept: Option<f64>,
@@ -95,7 +96,7 @@ impl Bounds {
         }) = Some(rate);
     }
 
-    /// The next rate to try; `None` when the answer is known well enough, or hopeless.
+    /// Next rate to try; `None` if the result is precise enough, or no rate is kept.
     fn next(self, search: Search) -> Option<f64> {
         match (self.kept, self.not_kept) {
             (None, None) => Some(search.first_events_per_second),

@@ -1,6 +1,6 @@
-//! What a server says of itself, in Prometheus' text.
+//! Client of a server's metrics in Prometheus' text format.
 
-use crate::plan::Target;
+use crate::target::Target;
 use anyhow::{Context, Result};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The metrics of the server whose health listener is at this URL.
+/// Reads the metrics of the server with this health URL.
 ///
 /// # Errors
-/// Nobody answers there within five seconds.
+/// No response within five seconds.
 pub fn read(health_url: &str) -> Result<String> {
     let authority = Target::parse(health_url)?.authority;
     let mut stream =
@@ -27,7 +27,7 @@ pub fn read(health_url: &str) -> Result<String> {
     Ok(text)
 }
 
-/// The sum over the lines of a metric that hold `label`, like `lane="live"`; `""` is in all.
+/// Sum over a metric's lines that contain `label`, such as `lane="live"`; `""` matches all.
 #[must_use]
 pub fn sum(text: &str, name: &str, label: &str) -> f64 {
     let value = |line: &str| {

@@ -1,12 +1,15 @@
-//! A program run again in namespaces of its own, so that what it mounts and starts is gone with it, however
-//! it ends: the kernel unmounts, frees loop devices and kills the rest when the first process dies.
+//! Runs a program in namespaces of its own, so that its mounts and processes end with it.
+//!
+//! When the first process dies, however it ends, the kernel unmounts, frees loop devices and kills
+//! the rest.
 
 use std::path::Path;
 use std::process::Command;
 
-/// A command for a program as the first process of its own process and mount namespaces.
+/// Command that runs a program as the first process of its own process and mount namespaces.
 ///
-/// It is killed when the thread that starts it ends. Interrupts reach it by the terminal alone.
+/// The program is killed when the thread that starts it ends. Interrupts reach it only from the
+/// terminal.
 #[must_use]
 pub fn command(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
@@ -15,20 +18,20 @@ pub fn command(program: &Path) -> Command {
         .args(["--mount", "--propagation", "private"])
         .args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
     if !rustix::process::geteuid().is_root() {
-        // Root in a namespace of users may mount, too, though no loop devices.
+        // Root in a user namespace may mount, too, but gets no loop devices.
         command.args(["--user", "--map-root-user"]);
     }
     command.arg("--").arg(program);
     command
 }
 
-/// Whether this process is in there: the first of its namespace, so that mounts go with it.
+/// Returns true if this process is the first of its namespace, so that its mounts end with it.
 #[must_use]
 pub fn is_own() -> bool {
     std::process::id() == 1
 }
 
-/// Why there are no such namespaces to be had, if there are none.
+/// Reason why such namespaces cannot be created; `None` if they can.
 #[must_use]
 pub fn refusal() -> Option<String> {
     let output = command(Path::new("true")).output();

@@ -1,6 +1,6 @@
-//! Asks the organization API: JSON there and back, one connection a request.
+//! Client of the organization API: JSON in both directions, one connection per request.
 
-use crate::plan::Target;
+use crate::target::Target;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::fmt;
@@ -8,15 +8,15 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// An answer is a page of a catalog at most.
+/// Longest wait for a response, which is at most a page of a catalog.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The API of the organization that a personal key is of.
+/// API of the organization to which a personal key belongs.
 #[derive(Clone)]
 pub struct Organization {
     /// `http://host:port`.
     pub url: String,
-    /// The personal key.
+    /// Personal API key.
     pub key: String,
 }
 
@@ -29,10 +29,10 @@ impl fmt::Debug for Organization {
 }
 
 impl Organization {
-    /// Sends a body to a path below the organization's, or asks for it where the body is null.
+    /// Posts a body to a path below the organization's; a null body sends a GET.
     ///
     /// # Errors
-    /// Nobody answers in time, or with a status that is no success; then with what was said.
+    /// No response in time, or a status other than success; the error quotes the response.
     pub fn ask(&self, path: &str, body: &Value) -> Result<Value> {
         let authority = Target::parse(&self.url)?.authority;
         let method = if body.is_null() { "GET" } else { "POST" };
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_json_or_says_why_not() {
+    fn a_response_is_json_or_an_error_with_its_reason() {
         let answered = json("HTTP/1.1 201 Created\r\nA: b\r\n\r\n{\"id\":1}").unwrap();
         assert_eq!(answered["id"], 1);
         for (answer, said) in [

@@ -1,6 +1,6 @@
-//! The other end of connections: where it is, and whether it speaks TLS.
+//! The server to connect to, and whether it speaks TLS.
 
-use crate::plan::Target;
+use crate::target::Target;
 use crate::tls::{Client, Trust};
 use anyhow::Result;
 use std::io;
@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 use tokio_util::either::Either;
 
-/// An open socket, plain or with TLS.
+/// An open stream, plain or with TLS.
 pub type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
 /// A server to connect to.
@@ -19,10 +19,10 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The server of a target.
+    /// Server of a target.
     ///
     /// # Errors
-    /// It is to speak TLS and [`Client::new`] failed.
+    /// The target uses TLS and [`Client::new`] failed.
     pub fn new(target: &Target, trust: &Trust) -> Result<Self> {
         let tls = target.tls.then(|| Client::new(target, trust)).transpose()?;
         Ok(Self {
@@ -31,16 +31,16 @@ impl Peer {
         })
     }
 
-    /// `host:port`.
+    /// Authority, `host:port`.
     #[must_use]
     pub fn authority(&self) -> &str {
         &self.authority
     }
 
-    /// Connects; with TLS to the end of the handshake.
+    /// Connects; with TLS it completes the handshake.
     ///
     /// # Errors
-    /// The server cannot be reached, or not trusted.
+    /// The server cannot be reached, or is not trusted.
     pub async fn connect(&self) -> io::Result<Stream> {
         let stream = TcpStream::connect(&self.authority).await?;
         stream.set_nodelay(true)?;

@@ -1,4 +1,4 @@
-//! Processes: CPU time and memory, from `/proc`, and what children print.
+//! CPU time and memory of processes, from `/proc`, and the output of children.
 
 use anyhow::{Context, Result, bail};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -8,20 +8,20 @@ use std::process::ChildStdout;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-/// What a process has used so far.
+/// Resources that a process has used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
-    /// CPU seconds in user and kernel mode, of all threads, children not included.
+    /// CPU seconds in user and kernel mode, of all threads, without children.
     pub cpu_seconds: f64,
     /// Resident memory in bytes.
     pub rss_bytes: u64,
 }
 
 impl Usage {
-    /// Of a process; `None` means this one.
+    /// Usage of a process; `None` means this process.
     ///
     /// # Errors
-    /// There is no such process (any more), or no `/proc`.
+    /// The process does not exist (any more), or there is no `/proc`.
     pub fn of(pid: Option<u32>) -> Result<Self> {
         let name = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
         let path = format!("/proc/{name}/stat");
@@ -29,7 +29,7 @@ impl Usage {
         Self::parse(&stat).with_context(|| format!("{path} is not what proc(5) says"))
     }
 
-    /// The fields of `stat`, counted after the command, which may contain anything.
+    /// Parses `stat`; fields are counted after the command, which may contain any character.
     pub(crate) fn parse(stat: &str) -> Option<Self> {
         let (_, fields) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
@@ -42,8 +42,10 @@ impl Usage {
     }
 }
 
-/// Waits until a child prints a line with `ready` in it; `None` if it closes its output before. What it
-/// prints later is dropped, as a full pipe would stop it, and a closed one might end it.
+/// Waits until a child prints a line with `ready` in it; `None` if it closes its output before.
+///
+/// Later output is read and dropped: a full pipe would block the child, and a closed one might end
+/// it.
 ///
 /// # Errors
 /// The output cannot be read, or the line does not come in time.
@@ -58,7 +60,7 @@ pub fn wait_for_line(
         .name("child-output".to_owned())
         .spawn(move || {
             let mut output = BufReader::new(output);
-            // Nobody listens any more if it came too late.
+            // Nobody receives a line that came too late.
             let _ = found.send(line_with(&wanted, &mut output));
             std::io::copy(&mut output, &mut std::io::sink())
         })
@@ -80,10 +82,10 @@ fn line_with(wanted: &str, output: &mut impl BufRead) -> std::io::Result<Option<
     Ok(None)
 }
 
-/// Keeps the calling thread on one CPU.
+/// Pins the calling thread to one CPU.
 ///
 /// # Errors
-/// There is no such CPU, or we may not use it.
+/// The CPU does not exist, or this process may not use it.
 pub fn pin_this_thread(cpu: usize) -> Result<()> {
     let mut cpus = CpuSet::new();
     if cpu < CpuSet::MAX_CPU {
@@ -113,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_is_not_up_in_time_is_given_up() {
+    fn a_child_that_is_not_ready_in_time_is_an_error() {
         let mut child = Command::new("sh")
             .args(["-c", "echo not yet; exec sleep 600"])
             .stdout(Stdio::piped())

@@ -1,4 +1,4 @@
-//! `millrace-load proxy`: what may be typed, and what it does.
+//! Command line of `millrace-load proxy`.
 
 use anyhow::{Result, ensure};
 use clap::Args;
@@ -8,26 +8,26 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How often it is looked whether the end was asked for.
+/// Interval at which the request to stop is noticed.
 const TICK: Duration = Duration::from_millis(50);
 
 const FAULTS: &str = "\
 Steps:
-  A step is `TIME FAULT [inserts|questions] [1/N]`: for so long, to requests of that kind (or all),
-  the first of every N (or each). `TIME ok` lets everything through.
+  A step is `TIME FAULT [inserts|questions] [1/N]`. For TIME the fault is done to requests of that
+  kind (or all), to the first of every N (or each). `TIME ok` lets everything through.
 
 Faults:
-  down                  nobody listens, and connections are cut
-  slow=TIME             the answer comes so much later
-  answer=STATUS[:CODE]  answered with this, ClickHouse never sees it; CODE is ClickHouse's, such as
+  down                  connections are refused, and existing ones cut
+  slow=TIME             the response is delayed by TIME
+  answer=STATUS[:CODE]  answered with STATUS, ClickHouse never sees it; CODE is ClickHouse's, such as
                         252 too many parts, 164 read-only, 241 memory, 60 no table, 516 password
-  after=STATUS[:CODE]   carried out, and answered with this all the same
+  after=STATUS[:CODE]   carried out, but answered with STATUS
   lost                  carried out, and cut instead of answered
   silent                carried out, never answered; cut when the step ends
   deaf                  neither carried out nor answered; cut when the step ends
-  cut-answer=BYTES      carried out, and cut after so many bytes of the answer
-  cut-request           half of the request arrives, then both sides are cut
-  with=SETTING=VALUE    carried out with a setting more, as in with=readonly=1
+  cut-answer=BYTES      carried out, and cut after BYTES bytes of the response
+  cut-request           half of the request arrives, then both connections are cut
+  with=SETTING=VALUE    carried out with one more setting, as in with=readonly=1
 
 Example:
   millrace-load proxy --upstream http://127.0.0.1:8123 --listen 127.0.0.1:8124 \\
@@ -38,13 +38,13 @@ Example:
 #[derive(Debug, Args)]
 #[command(after_long_help = FAULTS)]
 pub struct ProxyArgs {
-    /// ClickHouse's HTTP interface.
+    /// URL of ClickHouse's HTTP interface.
     #[arg(long, value_name = "URL")]
     pub upstream: String,
-    /// Where to listen in its place.
+    /// Address to listen on in place of ClickHouse.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8124")]
     pub listen: SocketAddr,
-    /// What to do, one after the other; without any, everything is let through.
+    /// Steps to perform in turn; without any, everything passes.
     #[arg(long = "step", value_name = "STEP", value_parser = step)]
     pub steps: Vec<Step>,
     /// Begin again after the last step.
@@ -52,12 +52,12 @@ pub struct ProxyArgs {
     pub repeat: bool,
 }
 
-/// The error's causes in one line, as clap shows but the first.
+/// Parses a step. The error has all causes in one line, as clap shows only the first.
 fn step(text: &str) -> Result<Step, String> {
     text.parse().map_err(|error| format!("{error:#}"))
 }
 
-/// Passes requests through, and does harm as it was told, until interrupted.
+/// Runs the proxy with its steps until interrupted.
 pub fn run(args: &ProxyArgs, stop: &Stop) -> Result<ExitCode> {
     let steps_take: Duration = args.steps.iter().map(|step| step.length).sum();
     ensure!(

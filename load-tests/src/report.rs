@@ -1,7 +1,8 @@
-//! A summary as text.
+//! Text of a summary.
 
+use crate::digits::grouped;
+use crate::event_shape::EventShape;
 use crate::plan::{Compression, Mode};
-use crate::shape::Shape;
 use crate::summary::{Load, Percentiles, Summary};
 use std::fmt;
 
@@ -62,7 +63,7 @@ impl Summary {
             plan.batch_events,
             plan.event_bytes
         )?;
-        if plan.event_shape != Shape::Visits {
+        if plan.event_shape != EventShape::Visits {
             write!(f, ", {:?}", plan.event_shape)?;
         }
         if plan.url.starts_with("https:") {
@@ -115,29 +116,12 @@ pub fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// A whole number with its thousands apart; a dash where there is none.
-#[must_use]
-pub fn grouped(value: f64) -> String {
-    if !value.is_finite() {
-        return "–".to_owned();
-    }
-    let digits = format!("{value:.0}");
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn thousands_stand_apart() {
+    fn thousands_are_grouped() {
         for (value, text) in [
             (0.0, "0"),
             (999.6, "1 000"),

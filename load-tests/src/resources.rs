@@ -1,48 +1,48 @@
-//! CPU and memory of generator and server over time.
+//! CPU and memory of the generator and the server over time.
 //!
-//! The processes are read once a second; when there are [`READINGS_MAX`] readings, every other one
-//! is dropped and the time between them doubled.
+//! The processes are read once a second. After [`READINGS_MAX`] readings, every other one is
+//! dropped and the interval is doubled.
 
 use crate::process::Usage;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Most readings that are kept.
+/// Highest number of readings.
 pub const READINGS_MAX: usize = 1024;
 
-/// Both processes at one moment.
+/// Usage of both processes at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
-    /// Since the first due request.
+    /// Time since the first due request.
     pub at: Duration,
-    /// This process.
+    /// Usage of this process.
     pub generator: Usage,
-    /// The server's, while there is one.
+    /// Usage of the server, while it runs.
     pub server: Option<Usage>,
 }
 
-/// The readings of a run.
+/// Readings of a run.
 #[derive(Clone, Debug)]
 pub struct Readings {
     interval: Duration,
     taken: Vec<Reading>,
 }
 
-/// What the processes used between two readings.
+/// Usage of the processes between two readings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResourcePoint {
-    /// When the second reading was, in seconds since the window began; negative in the warm-up.
+    /// Time of the second reading, in seconds since the window began; negative in the warm-up.
     pub at_seconds: f64,
-    /// The generator.
+    /// Usage of the generator.
     pub generator: Used,
-    /// The server, if it was there at both readings.
+    /// Usage of the server, if it ran at both readings.
     pub server: Option<Used>,
 }
 
 /// CPU and memory of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Used {
-    /// CPU seconds per second since the reading before.
+    /// CPU seconds per second since the previous reading.
     pub cores: f64,
     /// Resident memory in bytes.
     pub rss_bytes: u64,
@@ -58,7 +58,7 @@ impl Default for Readings {
 }
 
 impl Readings {
-    /// Keeps a reading if it is time for one.
+    /// Keeps a reading if one is due.
     pub fn offer(&mut self, reading: Reading) {
         let due = self
             .taken
@@ -78,7 +78,7 @@ impl Readings {
         self.taken.push(reading);
     }
 
-    /// What was used from reading to reading.
+    /// Usage from reading to reading.
     #[must_use]
     pub fn points(&self, warm_up: Duration) -> Vec<ResourcePoint> {
         let used = |before: &Usage, after: &Usage, seconds: f64| Used {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_says_what_was_used_since_the_one_before() {
+    fn a_point_has_the_usage_since_the_previous_reading() {
         let mut readings = Readings::default();
         for (millis, server) in [
             (0, true),
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn readings_of_a_long_run_grow_apart_instead_of_more() {
+    fn a_long_run_doubles_the_interval_of_its_readings() {
         let mut readings = Readings::default();
         for second in 0..10_000 {
             readings.offer(reading(second * 1000, true));

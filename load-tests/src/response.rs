@@ -1,34 +1,34 @@
-//! What comes back: just enough HTTP/1.1 to read a server's short answers.
+//! Parser of responses: just enough HTTP/1.1 to read a server's short responses.
 //!
-//! Answers are expected to have a `Content-Length`; chunked ones are refused with a clear word, as
-//! no capture endpoint sends them and guessing would cost time on the measured path.
+//! A response must have a `Content-Length`. Chunked ones are refused with a clear error: no capture
+//! endpoint sends them, and supporting them would cost time on the measured path.
 
 use std::fmt;
 
-/// Most bytes of an answer's head.
+/// Longest response head in bytes.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// The head of an answer.
+/// Head of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
-    /// Status code.
+pub struct ResponseHead {
+    /// HTTP status code.
     pub status: u16,
     /// Length of the head in bytes, with its empty line.
     pub head_bytes: usize,
     /// Length of the body in bytes.
     pub body_bytes: usize,
-    /// Whether the server closes the connection after it.
+    /// True if the server closes the connection after the response.
     pub close: bool,
 }
 
-/// Why an answer cannot be read.
+/// Reason why a response cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseError {
-    /// It does not begin like HTTP/1.
+    /// The bytes do not begin like HTTP/1.
     NotHttp,
-    /// No length, or one that is not a number; chunked answers have none.
+    /// The length is missing or not a number; chunked responses have none.
     NoLength,
-    /// The head goes on past [`HEAD_BYTES_MAX`].
+    /// The head is longer than [`HEAD_BYTES_MAX`].
     HeadTooLong,
 }
 
@@ -44,11 +44,11 @@ impl fmt::Display for ResponseError {
 
 impl std::error::Error for ResponseError {}
 
-/// Reads a head from the beginning of `bytes`; `None`: it is not all there yet.
+/// Parses a head at the beginning of `bytes`; `None` if it is incomplete.
 ///
 /// # Errors
-/// The bytes can never become an answer that is understood.
-pub fn read_head(bytes: &[u8]) -> Result<Option<Head>, ResponseError> {
+/// The bytes can never become a supported response.
+pub fn read_head(bytes: &[u8]) -> Result<Option<ResponseHead>, ResponseError> {
     const START: &[u8] = b"HTTP/1.";
     let seen = bytes.len().min(START.len());
     if bytes.get(..seen) != START.get(..seen) {
@@ -71,7 +71,7 @@ pub fn read_head(bytes: &[u8]) -> Result<Option<Head>, ResponseError> {
         .and_then(number)
         .and_then(|status| u16::try_from(status).ok())
         .ok_or(ResponseError::NotHttp)?;
-    let mut head = Head {
+    let mut head = ResponseHead {
         status,
         head_bytes: end + 4,
         body_bytes: 0,
@@ -89,14 +89,14 @@ pub fn read_head(bytes: &[u8]) -> Result<Option<Head>, ResponseError> {
     Ok(Some(head))
 }
 
-/// The value of a header line, if it is that header.
+/// Value of a header line, if it is that header.
 fn header<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let (found, rest) = line.split_at_checked(name.len())?;
     let value = rest.strip_prefix(b":")?;
     found.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
 }
 
-/// A decimal number without sign.
+/// Parses a decimal number without sign.
 fn number(digits: &[u8]) -> Option<usize> {
     std::str::from_utf8(digits)
         .ok()
@@ -114,12 +114,12 @@ mod tests {
         Content-LENGTH:  15 \r\nconnection: Close\r\n\r\n{\"status\":\"Ok\"}";
 
     #[test]
-    fn a_head_is_read_once_it_is_all_there() {
+    fn a_head_is_parsed_once_it_is_complete() {
         let head_bytes = ANSWER.len() - 15;
         for seen in 0..head_bytes {
             assert_eq!(read_head(&ANSWER[..seen]), Ok(None), "{seen} bytes");
         }
-        let head = Head {
+        let head = ResponseHead {
             status: 200,
             head_bytes,
             body_bytes: 15,
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused() {
+    fn an_unsupported_response_is_refused() {
         for (bytes, error) in [
             (&b"SSH-2.0"[..], ResponseError::NotHttp),
             (b"HTTP/2 200", ResponseError::NotHttp),
@@ -154,7 +154,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn parsing_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = read_head(&[b"HTTP/1.1 ", bytes.as_slice()].concat());
         }
     }

@@ -1,14 +1,13 @@
-//! When requests are sent.
+//! Schedule of the requests.
 //!
 //! All connections of a run draw tickets from one schedule, so whichever is free takes the next
-//! request. In an open loop a ticket says when its request is due, fixed from the start: the
-//! first connection of each thread to be free waits for that time, the others queue behind it. If
-//! none is free in time the request goes out late, and its latency counts from when it was due. When
-//! the window is over no further request is sent: what was due until then is told by
-//! [`Schedule::due_before`].
+//! request. In an open loop a ticket says when its request is due, fixed from the start. The first
+//! free connection of each thread waits for that time; the others queue behind it. If no connection
+//! is free in time, the request goes out late, and its latency counts from when it was due. After
+//! the window no further request is sent; [`Schedule::due_before`] tells how many were due.
 
 use crate::plan::{Mode, Plan};
-use crate::run::Stop;
+use crate::stop::Stop;
 use anyhow::{Context, Result};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
@@ -20,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
 
-/// The tickets of a run.
+/// Tickets of a run.
 #[derive(Debug)]
 pub struct Schedule {
     times: OnceLock<Times>,
@@ -30,28 +29,28 @@ pub struct Schedule {
     stop: Stop,
 }
 
-/// The three instants of a run.
+/// Start and window of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// The first request is due.
+    /// Time when the first request is due.
     pub start: Instant,
-    /// The warm-up is over; figures count from here.
+    /// End of the warm-up; figures count from here.
     pub window_start: Instant,
-    /// No request is sent any more and figures end.
+    /// End of the window: no request is sent any more and figures end.
     pub window_end: Instant,
 }
 
 /// Permission to send one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ticket {
-    /// At once.
+    /// Send at once.
     Now,
-    /// When it is due.
+    /// Send at this time, when the request is due.
     At(Instant),
 }
 
 impl Schedule {
-    /// The schedule of a plan, not started.
+    /// Schedule of a plan, not started.
     #[must_use]
     pub fn new(plan: &Plan, stop: Stop) -> Self {
         let interval_ns = match plan.mode {
@@ -69,7 +68,7 @@ impl Schedule {
         }
     }
 
-    /// Starts it; a second call changes nothing.
+    /// Starts the schedule; a second call changes nothing.
     pub fn start(&self, start: Instant, plan: &Plan) -> Times {
         *self.times.get_or_init(|| Times {
             start,
@@ -78,20 +77,20 @@ impl Schedule {
         })
     }
 
-    /// The instants, once started.
+    /// Times of the run, once started.
     #[must_use]
     pub fn times(&self) -> Option<Times> {
         self.times.get().copied()
     }
 
-    /// The next ticket; `None` when the run is over.
+    /// Draws the next ticket; `None` when the run is over.
     #[must_use]
     pub fn take(&self) -> Option<Ticket> {
         let times = self.times()?;
         if self.stop.is_asked() {
             return None;
         }
-        // Before a ticket is drawn, so that every drawn one that is due is sent.
+        // Checked before a ticket is drawn, so that every drawn ticket that is due is sent.
         if Instant::now() >= times.window_end {
             return None;
         }
@@ -106,7 +105,7 @@ impl Schedule {
         (due < times.window_end).then_some(Ticket::At(due))
     }
 
-    /// When the run was over: at the end of its window, or when it was asked to stop.
+    /// End of the run: of its window, or the time when it was asked to stop.
     #[must_use]
     pub fn end(&self) -> Option<Instant> {
         let window_end = self.times()?.window_end;
@@ -114,7 +113,7 @@ impl Schedule {
         Some(asked.map_or(window_end, |asked| asked.min(window_end)))
     }
 
-    /// How many requests were due before an instant; in a closed loop none ever is.
+    /// Number of requests due before an instant; 0 in a closed loop.
     #[must_use]
     pub fn due_before(&self, instant: Instant) -> u64 {
         let (Some(times), Some(interval_ns)) = (self.times(), self.interval_ns) else {
@@ -123,7 +122,7 @@ impl Schedule {
         let Some(elapsed) = instant.checked_duration_since(times.start) else {
             return 0;
         };
-        // The division is not exact: the neighbours are looked at.
+        // The division is not exact, so the neighbouring counts are checked.
         let mut count = (elapsed.as_nanos() as f64 / interval_ns) as u64;
         while due(times, count, interval_ns) < instant {
             count += 1;
@@ -134,7 +133,7 @@ impl Schedule {
         count.min(self.requests_max)
     }
 
-    /// When a request of an open loop is due, by its number.
+    /// Time when a request of an open loop is due, by its number.
     #[must_use]
     pub fn due(&self, number: u64) -> Option<Instant> {
         Some(due(self.times()?, number, self.interval_ns?))
@@ -145,18 +144,20 @@ fn due(times: Times, number: u64, interval_ns: f64) -> Instant {
     times.start + Duration::from_nanos((number as f64 * interval_ns) as u64)
 }
 
-/// One thread's place in the queue for tickets, with a timer that is exact to some tens of
-/// microseconds (tokio's own timer is exact to a millisecond).
+/// Paces one thread's requests: its connections queue here for tickets.
+///
+/// The timer is exact to some tens of microseconds, whereas tokio's own timer is exact to a
+/// millisecond.
 #[derive(Debug)]
-pub struct Turn {
+pub struct Pacer {
     timer: tokio::sync::Mutex<AsyncFd<OwnedFd>>,
 }
 
-impl Turn {
-    /// A place for the current thread; call it inside its runtime.
+impl Pacer {
+    /// Creates a pacer for the current thread; to be called inside its runtime.
     ///
     /// # Errors
-    /// No timer to be had.
+    /// No timer is available.
     #[expect(
         deprecated,
         reason = "its replacement is unsafe and asks for what an OwnedFd already promises"
@@ -169,7 +170,7 @@ impl Turn {
         })
     }
 
-    /// Takes a ticket and waits until it is due; returns when that was.
+    /// Draws a ticket and waits until it is due; returns the time when it was due.
     ///
     /// # Errors
     /// The timer failed.
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_is_known_without_its_tickets() {
+    fn the_number_of_due_requests_is_known_without_drawing_tickets() {
         let plan = plan(Mode::Open {
             events_per_second: 30.0,
         });
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_begun_after_the_window_though_it_was_due() {
+    fn no_ticket_is_drawn_after_the_window_even_if_due() {
         let plan = plan(Mode::Open {
             events_per_second: 40.0,
         });
@@ -314,10 +315,10 @@ mod tests {
             events_per_second: 2000.0,
         });
         let schedule = Schedule::new(&plan, Stop::default());
-        let turn = Turn::new().unwrap();
+        let pacer = Pacer::new().unwrap();
         schedule.start(Instant::now(), &plan);
         for _ in 0..20 {
-            let due = turn.next(&schedule).await.unwrap().unwrap();
+            let due = pacer.next(&schedule).await.unwrap().unwrap();
             assert!(Instant::now() >= due);
         }
     }

@@ -1,22 +1,22 @@
-//! How a run went over time: a point per second.
+//! Course of a run over time: a point per second.
 //!
-//! A request belongs to the second in which its answer came, so that a pause of the server shows
-//! as a gap and what it made wait as a peak behind it. The warm-up is part of a series: figures
-//! leave it out, but whether it was long enough is seen here.
+//! A request belongs to the second in which its response came. A pause of the server thus shows as
+//! a gap, and the requests that it delayed as a peak behind it. The warm-up is part of a series:
+//! figures leave it out, but the series shows whether it was long enough.
 //!
-//! Memory is bounded: when a thread has [`POINTS_MAX`] points, it joins them in pairs, so that a
-//! point of a run of an hour stands for four seconds.
+//! Memory is bounded: at [`POINTS_MAX`] points a thread joins them in pairs, so that in a run of an
+//! hour a point stands for four seconds.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Most points of a series; even, as points are joined in pairs.
+/// Highest number of points in a series; even, as points are joined in pairs.
 pub const POINTS_MAX: usize = 1024;
-/// Two digits, as a plot shows no more: 1.2 ms and 1.3 ms are told apart.
+/// Significant digits of latencies. A plot shows no more than two: 1.2 ms and 1.3 ms differ.
 const SIGNIFICANT_DIGITS: u8 = 2;
 
-/// What a thread counts, second by second.
+/// Counts of a thread, second by second.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     /// Length of an interval in seconds, a power of two.
@@ -34,31 +34,31 @@ struct Interval {
 /// Points in order of time, without gaps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// Length of a point in seconds: 1, but longer in runs of more than a quarter of an hour.
+    /// Length of a point in seconds: 1, but more in runs of over a quarter of an hour.
     pub interval_seconds: u64,
-    /// The points.
+    /// Points of the series.
     pub points: Vec<Point>,
 }
 
-/// What happened in one interval.
+/// Counts and latencies of one interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// When it begins, in seconds since the window began; negative during the warm-up.
+    /// Start of the interval in seconds since the window began; negative during the warm-up.
     pub at_seconds: f64,
-    /// Its length in seconds; the last one of a run may be shorter than the others.
+    /// Length of the interval in seconds; the last one of a run may be shorter.
     pub seconds: f64,
-    /// Requests that were acknowledged in it.
+    /// Number of requests acknowledged in the interval.
     pub acknowledged_requests: u64,
-    /// The events in them.
+    /// Number of events acknowledged in the interval.
     pub acknowledged_events: u64,
-    /// Requests that failed in it.
+    /// Number of requests that failed in the interval.
     pub failed_requests: u64,
-    /// From when its acknowledged requests were due to their whole answers; nothing if there was
-    /// none.
+    /// Latencies of the acknowledged requests, from when they were due to their complete responses;
+    /// `None` without any.
     pub latency: Option<PointLatency>,
 }
 
-/// Times in microseconds.
+/// Latencies of an interval in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct PointLatency {
@@ -69,14 +69,14 @@ pub struct PointLatency {
     pub max_us: f64,
 }
 
-/// What a series needs to know of its run.
+/// Times and batch size of a run, from which a series is made.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame {
-    /// From the first due request to the beginning of the window.
+pub struct RunTiming {
+    /// Time from the first due request to the beginning of the window.
     pub warm_up: Duration,
-    /// From the first due request to the last answer.
+    /// Time from the first due request to the last response.
     pub elapsed: Duration,
-    /// Events in a request.
+    /// Number of events in a request.
     pub batch_events: u32,
 }
 
@@ -102,13 +102,13 @@ impl Interval {
     fn add(&mut self, other: &Self) {
         self.acknowledged += other.acknowledged;
         self.failed += other.failed;
-        // Histograms that grow by themselves take any value.
+        // Auto-resizing histograms accept any value.
         let _ = self.latency_us.add(&other.latency_us);
     }
 }
 
 impl Recorder {
-    /// Counts an acknowledged request that was answered `at` after the first due one.
+    /// Counts an acknowledged request whose response came `at` after the first due request.
     pub fn acknowledged(&mut self, at: Duration, latency: Duration) {
         let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
         if let Some(interval) = self.interval(at) {
@@ -117,7 +117,7 @@ impl Recorder {
         }
     }
 
-    /// Counts a request that failed then.
+    /// Counts a request that failed `at` after the first due request.
     pub fn failed(&mut self, at: Duration) {
         if let Some(interval) = self.interval(at) {
             interval.failed += 1;
@@ -135,7 +135,7 @@ impl Recorder {
         self.intervals.get_mut(index)
     }
 
-    /// Joins intervals in pairs.
+    /// Joins the intervals in pairs.
     fn halve(&mut self) {
         self.interval_seconds *= 2;
         let mut joined = Vec::with_capacity(self.intervals.len().div_ceil(2));
@@ -149,7 +149,7 @@ impl Recorder {
         self.intervals = joined;
     }
 
-    /// Adds what another thread has counted.
+    /// Adds the counts of another thread.
     pub fn add(&mut self, other: &Self) {
         let mut other = other.clone();
         while self.interval_seconds < other.interval_seconds {
@@ -167,17 +167,17 @@ impl Recorder {
         }
     }
 
-    /// The points.
+    /// Series of the counts.
     #[must_use]
-    pub fn series(&self, frame: Frame) -> Series {
+    pub fn series(&self, timing: RunTiming) -> Series {
         let interval = self.interval_seconds as f64;
         let point = |(index, counted): (usize, &Interval)| {
             let start = index as f64 * interval;
             Point {
-                at_seconds: start - frame.warm_up.as_secs_f64(),
-                seconds: (frame.elapsed.as_secs_f64() - start).clamp(0.0, interval),
+                at_seconds: start - timing.warm_up.as_secs_f64(),
+                seconds: (timing.elapsed.as_secs_f64() - start).clamp(0.0, interval),
                 acknowledged_requests: counted.acknowledged,
-                acknowledged_events: counted.acknowledged * u64::from(frame.batch_events),
+                acknowledged_events: counted.acknowledged * u64::from(timing.batch_events),
                 failed_requests: counted.failed,
                 latency: PointLatency::of(&counted.latency_us),
             }
@@ -203,7 +203,7 @@ impl PointLatency {
 }
 
 impl Point {
-    /// Acknowledged events per second.
+    /// Number of acknowledged events per second.
     #[must_use]
     pub fn events_per_second(&self) -> f64 {
         if self.seconds > 0.0 {
@@ -219,8 +219,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn frame(elapsed_seconds: u64) -> Frame {
-        Frame {
+    fn timing(elapsed_seconds: u64) -> RunTiming {
+        RunTiming {
             warm_up: Duration::from_secs(2),
             elapsed: Duration::from_millis(elapsed_seconds * 1000 + 500),
             batch_events: 10,
@@ -228,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_belongs_to_the_second_in_which_it_came() {
+    fn a_response_belongs_to_the_second_in_which_it_came() {
         let mut recorder = Recorder::default();
         for millis in [100, 900, 3100, 3200, 3300] {
             let at = Duration::from_millis(millis);
             recorder.acknowledged(at, Duration::from_micros(millis));
         }
         recorder.failed(Duration::from_millis(1500));
-        let series = recorder.series(frame(3));
+        let series = recorder.series(timing(3));
         let counts: Vec<_> = series
             .points
             .iter()
@@ -285,14 +285,14 @@ mod tests {
                 }
                 all.add(&recorder);
             }
-            let series = all.series(frame(20_000));
+            let series = all.series(timing(20_000));
             prop_assert!(series.points.len() <= POINTS_MAX);
             let sum = |of: fn(&Point) -> u64| series.points.iter().map(of).sum::<u64>();
             prop_assert_eq!(sum(|p| p.acknowledged_requests), acknowledged);
             prop_assert_eq!(sum(|p| p.failed_requests), failed);
             for point in series.points {
                 let Some(latency) = point.latency else { continue };
-                // Latencies were made equal to the time of the answer.
+                // Each latency was set to the time of its response.
                 let end = point.at_seconds + 2.0 + series.interval_seconds as f64;
                 prop_assert!(latency.max_us <= end * 1.01e6, "{latency:?} before {end}");
             }

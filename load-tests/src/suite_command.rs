@@ -1,4 +1,4 @@
-//! `millrace-load suite`: what may be typed, and what it does.
+//! Command line of `millrace-load suite`.
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -12,49 +12,49 @@ use std::time::Duration;
 /// Options of `suite`.
 #[derive(Debug, Args)]
 pub struct SuiteArgs {
-    /// The server's program.
+    /// Path of the server's program.
     #[arg(long, value_name = "FILE", default_value = "target/release/millrace")]
     pub server: PathBuf,
-    /// Where plots and JSON go.
+    /// Folder for plots and JSON.
     #[arg(long, value_name = "DIR", default_value = "benches/report")]
     pub out: PathBuf,
-    /// The page of results.
+    /// File of the results page.
     #[arg(long, value_name = "FILE", default_value = "benches/RESULTS.md")]
     pub results: PathBuf,
-    /// The file that gets a line per run.
+    /// File that gets a line per run.
     #[arg(long, value_name = "FILE", default_value = "benches/history.jsonl")]
     pub history: PathBuf,
-    /// Only these cases.
+    /// Run only these cases.
     #[arg(long, value_name = "CASE,…", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// A second or less per figure, to see whether all works; not kept in the history.
+    /// A second or less per figure, to check that everything works; not kept in the history.
     #[arg(long)]
     pub quick: bool,
-    /// How long the cases `soak` and `flood` take; ten minutes by default.
+    /// Length of the cases `soak` and `flood`; ten minutes by default.
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub soak: Option<Duration>,
-    /// A folder in memory for logs; some 8 GB are written there at a time.
+    /// Folder in memory for logs; some 8 GB are written there at a time.
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     pub memory_dir: PathBuf,
-    /// A folder on the disk that is to be measured.
+    /// Folder on the disk to be measured.
     #[arg(long, value_name = "DIR", default_value = "target")]
     pub disk_dir: PathBuf,
-    /// criterion's folder, to have its results on the page as well.
+    /// criterion's folder, to show its results on the page as well.
     #[arg(long, value_name = "DIR")]
     pub criterion: Option<PathBuf>,
-    /// Where all servers ship to; by default nowhere, or into the embedded engine where a case is
-    /// about shipping.
+    /// URL of the ClickHouse that all servers ship to. By default they ship nowhere, or to the
+    /// embedded engine in cases about shipping.
     #[arg(long, value_name = "URL")]
     pub clickhouse_url: Option<String>,
-    /// Its user.
+    /// ClickHouse user.
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub clickhouse_user: String,
-    /// The user's password.
+    /// Password of the ClickHouse user.
     #[arg(long, value_name = "PASSWORD", default_value = "")]
     pub clickhouse_password: String,
 }
 
-/// Measures and writes the page of results.
+/// Runs the suite and writes its results page.
 pub fn run(args: SuiteArgs, stop: &Stop) -> Result<ExitCode> {
     let clickhouse = args.clickhouse_url.map(|url| ClickHouse {
         url,
@@ -65,7 +65,7 @@ pub fn run(args: SuiteArgs, stop: &Stop) -> Result<ExitCode> {
     let results = args.results.clone();
     let options = Options {
         server: args.server,
-        load: std::env::current_exe().context("where is this program?")?,
+        load: std::env::current_exe().context("cannot find the program's own file")?,
         memory_dir: args.memory_dir,
         disk_dir: args.disk_dir,
         out: args.out,

@@ -1,7 +1,7 @@
-//! The figures of a run.
+//! Figures of a run.
 
+use crate::digits::grouped;
 use crate::plan::Plan;
-use crate::report::grouped;
 use crate::resources::ResourcePoint;
 use crate::series::Series;
 use anyhow::{Context, Result};
@@ -11,75 +11,75 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What a run gave. Rates and latencies are those of the window after the warm-up; the counts of
-/// `run` are of everything sent.
+/// Figures of a run. Rates and latencies are those of the window after the warm-up; the counts of
+/// `run` cover everything sent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
-    /// The run's id, as in its uuids.
+    /// Id of the run, as in its uuids.
     pub run_id: String,
-    /// When the first request was due, in UTC. Empty in files from before it was noted.
+    /// Time in UTC when the first request was due; empty in files from before it was recorded.
     #[serde(default)]
     pub started_at: String,
     /// The command line, without keys; empty when no command line made the run.
     #[serde(default)]
     pub command: String,
-    /// What was asked for.
+    /// Plan of the run.
     pub plan: Plan,
-    /// Everything sent, warm-up included.
+    /// Counts of the whole run, warm-up included.
     pub run: Counts,
-    /// What counts for the figures.
+    /// Counts of the window.
     pub window: Counts,
     /// Length of the window in seconds.
     pub window_seconds: f64,
-    /// Acknowledged events per second.
+    /// Number of acknowledged events per second.
     pub events_per_second: f64,
-    /// Acknowledged requests per second.
+    /// Number of acknowledged requests per second.
     pub requests_per_second: f64,
     /// Bytes of acknowledged requests per second, as sent.
     pub wire_bytes_per_second: f64,
-    /// From when a request was due to its whole answer. What was never sent counts as the slowest
-    /// that was answered, or as how long it had waited if that is more.
+    /// Latency from when a request was due to its complete response. An unsent request counts as
+    /// the slowest response, or as the time it had waited if that is more.
     pub latency: Percentiles,
-    /// The same in finer steps, which halve towards the slowest.
+    /// Distribution of the latency in finer steps, which halve towards the slowest.
     #[serde(default)]
     pub latency_distribution: Vec<Quantile>,
-    /// From when a request was due to when it was sent; in an open loop large values mean that
-    /// all connections were waiting, or that the generator was too slow. What was never sent counts
-    /// as in the latency.
+    /// Lag from when a request was due to when it was sent. In an open loop a high lag means that
+    /// all connections were busy, or that the generator was too slow. Unsent requests count as in
+    /// the latency.
     pub send_lag: Percentiles,
-    /// From when a request was sent to its 503.
+    /// Time from when a request was sent to its 503.
     #[serde(default)]
     pub refusal: Percentiles,
-    /// Unacknowledged requests of the whole run by reason.
+    /// Number of failed requests of the whole run, by reason.
     pub failures: BTreeMap<String, u64>,
-    /// The first of them.
+    /// The first failure.
     pub first_failure: Option<String>,
-    /// What the generator itself used during the window.
+    /// Resources of the generator during the window.
     pub generator: Load,
-    /// What the server used during the window, if its process was named.
+    /// Resources of the server during the window, if its process was named.
     pub server: Option<Load>,
-    /// How the run went over time, warm-up included.
+    /// Course of the run over time, warm-up included.
     #[serde(default)]
     pub series: Series,
-    /// CPU and memory over time, likewise.
+    /// CPU and memory over time, warm-up included.
     #[serde(default)]
     pub resources: Vec<ResourcePoint>,
 }
 
-/// A latency that a part of the requests did not exceed.
+/// Latency that a share of the requests did not exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quantile {
-    /// The part, 0 to 1.
+    /// Share of the requests, 0 to 1.
     pub quantile: f64,
-    /// The latency in microseconds.
+    /// Latency in microseconds.
     pub latency_us: f64,
 }
 
-/// Steps in which a distribution goes half the way that is left to 1.
+/// Steps of a distribution in which the remaining distance to 1 halves.
 const STEPS_PER_HALF: u32 = 5;
 
 impl Quantile {
-    /// Of a histogram in nanoseconds.
+    /// Quantiles of a histogram in nanoseconds.
     #[must_use]
     pub fn all(histogram: &Histogram<u64>) -> Vec<Self> {
         let quantile = |step: IterationValue<u64>| Self {
@@ -93,26 +93,26 @@ impl Quantile {
     }
 }
 
-/// Requests and events.
+/// Numbers of requests and events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Requests that were answered 200 and stored whole.
+    /// Requests answered with 200 whose batch was stored whole.
     pub acknowledged_requests: u64,
-    /// The events in them.
+    /// Events in the acknowledged requests.
     pub acknowledged_events: u64,
-    /// Requests that were not.
+    /// Requests without acknowledgement.
     pub failed_requests: u64,
     /// Requests of an open loop that were due and never sent, as no connection was free before the
-    /// end: where there are any, the rate was not kept up. Files from before they were counted have
-    /// none, as all was sent then, however late.
+    /// end. Any such request means that the rate was not kept up. Files from before they were
+    /// counted have none: all due requests were sent then, however late.
     #[serde(default)]
     pub unsent_requests: u64,
 }
 
-/// CPU and memory of a process.
+/// CPU and memory used by a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    /// CPU seconds.
+    /// CPU time in seconds.
     pub cpu_seconds: f64,
     /// CPU seconds per second.
     pub cores: f64,
@@ -120,11 +120,11 @@ pub struct Load {
     pub events_per_core_second: f64,
     /// Resident memory at the end, in bytes.
     pub rss_bytes: u64,
-    /// The most of it that was seen, in bytes.
+    /// Highest resident memory seen, in bytes.
     pub rss_bytes_max: u64,
 }
 
-/// Times in microseconds.
+/// Percentiles of times in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Percentiles {
@@ -142,7 +142,7 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-    /// Of a histogram in nanoseconds.
+    /// Percentiles of a histogram in nanoseconds.
     #[must_use]
     pub fn of(histogram: &Histogram<u64>) -> Self {
         let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1000.0;
@@ -163,7 +163,7 @@ impl Percentiles {
 }
 
 impl Load {
-    /// Of a process that used `cpu_seconds` in a window.
+    /// Load of a process that used `cpu_seconds` in a window.
     #[must_use]
     pub fn new(cpu_seconds: f64, window_seconds: f64, events: u64, rss: (u64, u64)) -> Self {
         let per = |value: f64, of: f64| if of > 0.0 { value / of } else { 0.0 };
@@ -178,7 +178,7 @@ impl Load {
 }
 
 impl Summary {
-    /// What is to be said of an open loop whose rate was not kept up.
+    /// Warning about an open loop whose rate was not kept up.
     #[must_use]
     pub fn shortfall(&self) -> Option<String> {
         let unsent = self.run.unsent_requests;
@@ -196,7 +196,7 @@ impl Summary {
     /// Reads a file written by [`Self::write`].
     ///
     /// # Errors
-    /// Unreadable, or not a summary.
+    /// The file cannot be read, or is not a summary.
     pub fn read(path: &Path) -> Result<Self> {
         let text =
             std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -204,7 +204,7 @@ impl Summary {
             .with_context(|| format!("{} is not a summary of a run", path.display()))
     }
 
-    /// Writes it as JSON.
+    /// Writes the summary as JSON.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_in_microseconds() {
-        let mut histogram = crate::tally::histogram();
+        let mut histogram = crate::worker_stats::histogram();
         for micros in 1..=1000_u64 {
             histogram.record(micros * 1000).unwrap();
         }
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn the_distribution_grows_finer_towards_the_slowest() {
-        let mut histogram = crate::tally::histogram();
+        let mut histogram = crate::worker_stats::histogram();
         for micros in 1..=1000_u64 {
             histogram.record(micros * 1000).unwrap();
         }
@@ -283,8 +283,8 @@ mod tests {
     }
 
     #[test]
-    fn no_time_is_not_a_division_by_zero() {
+    fn a_window_of_no_time_gives_zero_rates() {
         assert_eq!(Load::new(0.0, 0.0, 5, (0, 0)).events_per_core_second, 0.0);
-        assert_eq!(Percentiles::of(&crate::tally::histogram()).count, 0);
+        assert_eq!(Percentiles::of(&crate::worker_stats::histogram()).count, 0);
     }
 }

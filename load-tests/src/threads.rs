@@ -1,4 +1,4 @@
-//! CPU time of a process's threads, by what they are called.
+//! CPU time of a process's threads, by name.
 
 use crate::process::Usage;
 use anyhow::{Context, Result};
@@ -6,22 +6,22 @@ use std::collections::BTreeMap;
 use std::fs::{read_dir, read_to_string};
 use std::path::Path;
 
-/// What each thread of a process has used so far.
+/// CPU time that each thread of a process has used so far.
 #[derive(Clone, Debug, Default)]
 pub struct Threads(BTreeMap<u32, Thread>);
 
 #[derive(Clone, Debug, PartialEq)]
 struct Thread {
-    /// Without its number, so that threads that do the same share it.
+    /// Name without its number, so that threads of the same role share it.
     name: String,
     cpu_seconds: f64,
 }
 
 impl Threads {
-    /// Reads them all. One that ends while they are read is left out.
+    /// Reads all threads. A thread that ends meanwhile is left out.
     ///
     /// # Errors
-    /// There is no such process (any more), or no `/proc`.
+    /// The process does not exist (any more), or there is no `/proc`.
     pub fn of(pid: u32) -> Result<Self> {
         let path = format!("/proc/{pid}/task");
         let folder = read_dir(&path).with_context(|| format!("cannot read {path}"))?;
@@ -33,8 +33,8 @@ impl Threads {
         Ok(Self(threads.collect()))
     }
 
-    /// CPU seconds by name since an earlier reading of the same process. Threads that have ended
-    /// in between take what they used with them.
+    /// CPU seconds by name since an earlier reading of the same process. The time of threads that
+    /// have ended is lost.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> BTreeMap<String, f64> {
         let mut by_name = BTreeMap::new();
@@ -49,7 +49,8 @@ impl Threads {
 impl Thread {
     fn read(task: &Path) -> Option<Self> {
         let comm = read_to_string(task.join("comm")).ok()?;
-        // The scheduler counts nanoseconds; `stat` has ticks of 10 ms, but is always there.
+        // The scheduler counts nanoseconds in `schedstat`; `stat` has ticks of 10 ms, but always
+        // exists.
         let precise = read_to_string(task.join("schedstat")).ok();
         let cpu_seconds = match precise.as_deref().and_then(seconds_of_schedstat) {
             Some(seconds) => seconds,
@@ -62,7 +63,7 @@ impl Thread {
     }
 }
 
-/// The first field is nanoseconds on a CPU.
+/// Parses `schedstat`, whose first field is the nanoseconds on a CPU.
 fn seconds_of_schedstat(text: &str) -> Option<f64> {
     let nanoseconds: u64 = text.split_ascii_whitespace().next()?.parse().ok()?;
     Some(nanoseconds as f64 / 1e9)
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_that_do_the_same_share_a_name() {
+    fn threads_of_a_role_share_a_name() {
         for (name, shared) in [
             ("ingest-0", "ingest"),
             ("ingest-12", "ingest"),
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_is_summed_by_name() {
+    fn cpu_time_is_summed_by_name() {
         let threads = |list: &[(u32, &str, f64)]| {
             let thread = |(id, name, cpu_seconds): &(u32, &str, f64)| {
                 let name = (*name).to_owned();

@@ -1,8 +1,8 @@
-//! TLS, both as a client of the server under test and for the yardstick server.
+//! TLS for the client of the server under test and for the baseline server.
 //!
-//! Handshakes are part of connecting and so never of a latency. HTTP/1.1 is all that is offered.
+//! Handshakes are part of connecting and never of a latency. Only HTTP/1.1 is offered.
 
-use crate::plan::Target;
+use crate::target::Target;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -26,12 +26,12 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 const PROTOCOL: &[u8] = b"http/1.1";
 
-/// Whose certificates a client takes; by default those of the system's authorities.
+/// Certificates that a client trusts; by default those of the system's authorities.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trust {
-    /// A PEM file with authorities, in place of the system's.
+    /// PEM file with authorities, in place of the system's.
     pub ca: Option<PathBuf>,
-    /// Everybody's.
+    /// True to trust any certificate.
     pub insecure: bool,
 }
 
@@ -51,10 +51,10 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// For a server that is known by the target's host.
+    /// Client for the server named by the target's host.
     ///
     /// # Errors
-    /// The authorities cannot be read, or the host is no name that a certificate can have.
+    /// The authorities cannot be read, or the host is not a valid name for a certificate.
     pub fn new(target: &Target, trust: &Trust) -> Result<Self> {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -80,7 +80,7 @@ impl Client {
         })
     }
 
-    /// Shakes hands.
+    /// Performs the handshake.
     ///
     /// # Errors
     /// The server does not speak TLS, or its certificate is not trusted.
@@ -98,9 +98,9 @@ impl Client {
     }
 }
 
-/// What to do about a certificate that is not taken.
+/// Advice about a certificate that is not trusted.
 fn hint(reason: &CertificateError) -> &'static str {
-    // The reason of a self-signed certificate as OpenSSL makes them by default; rustls has no name
+    // Reason for the self-signed certificates that OpenSSL makes by default; rustls has no variant
     // for it.
     if format!("{reason:?}").contains("CaUsedAsEndEntity") {
         return "; it is an authority's own, a server needs one with CA:FALSE; --insecure takes any";
@@ -129,10 +129,10 @@ fn authorities(ca: Option<&Path>) -> Result<RootCertStore> {
     Ok(authorities)
 }
 
-/// What a server shows to its clients.
+/// Acceptor with a server's certificate and key.
 ///
 /// # Errors
-/// A file cannot be read, is not PEM, or the two do not belong together.
+/// A file cannot be read or is not PEM, or the two do not belong together.
 pub fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor> {
     let chain = certificates(certificate)?;
     let key_der = PrivateKeyDer::from_pem_file(key)
@@ -158,7 +158,7 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
     Ok(certificates)
 }
 
-/// Takes every certificate, but still demands that the server has its key.
+/// Verifier that accepts every certificate, but still requires the server to have its key.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 

@@ -1,4 +1,4 @@
-//! The time of day, as events carry it.
+//! Time of day, in the format of events.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use time::OffsetDateTime;
@@ -18,14 +18,14 @@ pub fn since_epoch() -> Duration {
         .unwrap_or_default()
 }
 
-/// This second, as `2026-11-20T23:21:00Z`.
+/// Current second, such as `2026-11-20T23:21:00Z`.
 #[must_use]
 pub fn now_text() -> String {
     let seconds = i64::try_from(since_epoch().as_secs()).unwrap_or(i64::MAX);
     format!("{}Z", String::from_utf8_lossy(&seconds_text(seconds)))
 }
 
-/// A second since 1970 as `2026-11-20T23:21:00`, to be followed by a fraction or not and by `Z`.
+/// Text of a second since 1970, such as `2026-11-20T23:21:00`, without fraction and `Z`.
 #[must_use]
 pub fn seconds_text(epoch_seconds: i64) -> [u8; SECONDS_TEXT_BYTES] {
     let at =

@@ -1,10 +1,11 @@
-//! Which addresses are the world's. What a customer names must not make us knock on the doors of
-//! the network that we are in.
+//! Tells public addresses of the internet from those of our own network. What a customer names must
+//! not make us connect to services of the network that we are in.
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Not of the public internet (IANA's registry of special purposes, multicast included).
+/// Networks of version 4 outside the public internet (IANA's registry of special purposes,
+/// multicast included).
 const SPECIAL_V4: [Ipv4Net; 15] = [
     v4([0, 0, 0, 0], 8),
     v4([10, 0, 0, 0], 8),
@@ -22,19 +23,20 @@ const SPECIAL_V4: [Ipv4Net; 15] = [
     v4([224, 0, 0, 0], 4),
     v4([240, 0, 0, 0], 4),
 ];
-/// All of the public internet of version 6.
+/// Public internet of version 6, special networks included.
 const GLOBAL_V6: Ipv6Net = v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
-/// Parts of it that are not: protocols' own (tunnels included), documentation.
+/// Networks of version 6 outside the public internet: protocols' own (tunnels included),
+/// documentation.
 const SPECIAL_V6: [Ipv6Net; 4] = [
     v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23),
     v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32),
     v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16),
     v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20),
 ];
-/// Addresses of version 4 in version 6, for translators.
+/// Addresses of version 4 in version 6, for NAT64 translators.
 const TRANSLATED: Ipv6Net = v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96);
 
-/// Whether an address is one of the public internet.
+/// Returns true if an address is one of the public internet.
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match address {
@@ -71,7 +73,7 @@ mod tests {
     use super::is_public;
 
     #[test]
-    fn own_networks_are_told_from_the_world() {
+    fn private_and_public_addresses_are_distinguished() {
         let public = [
             "1.1.1.1",
             "9.255.255.255",

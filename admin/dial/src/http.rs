@@ -1,11 +1,11 @@
-//! An HTTP client that goes the guard's way.
+//! HTTP client that dials through the guard.
 //!
-//! `reqwest` asks a resolver for names only: an address in a URL is dialled as it stands. There is
-//! one place that sees every target before it is dialled, the choice of a proxy; so a target that
-//! may not be dialled is sent by a proxy whose name resolves to nothing, which ends in the same
-//! error as any other name that does not.
+//! `reqwest` asks a resolver for names only: an address in a URL is dialled as it stands. Only the
+//! choice of a proxy sees every target before it is dialled. So a target that may not be dialled is
+//! sent through a proxy whose name does not resolve, which ends in the same error as any other such
+//! name.
 
-use crate::guard::{Admission, DialError};
+use crate::policy::{DialError, DialPolicy};
 use crate::tls;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::redirect::Policy;
@@ -17,33 +17,33 @@ use thiserror::Error;
 use tokio_rustls::rustls;
 use url::Host;
 
-/// How long a connection may take, its lookup and all addresses included.
+/// Longest time to connect, including the lookup and all addresses.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long a server may be silent; also, how long a request may take to be sent.
+/// Longest time that a server may be silent, and that sending a request may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a connection is kept that nobody uses.
+/// Time after which an idle connection is closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// A name that never resolves (RFC 6761), and is never looked up here.
+/// Name that never resolves (RFC 6761), and is never looked up here.
 const NOWHERE: &str = "refused.invalid";
 const NOWHERE_URL: &str = "http://refused.invalid";
 
-/// Why there is no HTTP client.
+/// Reason that the HTTP client could not be set up.
 #[derive(Debug, Error)]
 pub enum HttpSetupError {
-    /// Of the TLS library.
+    /// Error of the TLS library.
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] rustls::Error),
-    /// Of the HTTP library.
+    /// Error of the HTTP library.
     #[error("the HTTP client cannot be set up: {0}")]
     Http(#[from] reqwest::Error),
 }
 
-pub(crate) fn client(admission: &Admission) -> Result<Client, HttpSetupError> {
-    let gate = admission.clone();
-    let refuse = Proxy::custom(move |url| (!may_be_tried(&gate, url)).then_some(NOWHERE_URL));
+pub(crate) fn client(policy: &DialPolicy) -> Result<Client, HttpSetupError> {
+    let gate = policy.clone();
+    let refuse = Proxy::custom(move |url| (!may_be_dialled(&gate, url)).then_some(NOWHERE_URL));
     let client = Client::builder()
         .tls_backend_preconfigured(tls::client(tls::authorities())?)
-        .dns_resolver(Arc::new(GuardedResolver(admission.clone())))
+        .dns_resolver(Arc::new(GuardedResolver(policy.clone())))
         .redirect(Policy::none())
         .no_proxy()
         .proxy(refuse)
@@ -56,26 +56,26 @@ pub(crate) fn client(admission: &Admission) -> Result<Client, HttpSetupError> {
     Ok(client)
 }
 
-/// Addresses are looked at here, names when they are resolved.
-fn may_be_tried(admission: &Admission, url: &Url) -> bool {
+/// Checks addresses in URLs; names are checked when they are resolved.
+fn may_be_dialled(policy: &DialPolicy, url: &Url) -> bool {
     match url.host() {
-        Some(Host::Ipv4(address)) => admission.admits(IpAddr::V4(address)),
-        Some(Host::Ipv6(address)) => admission.admits(IpAddr::V6(address)),
+        Some(Host::Ipv4(address)) => policy.permits(IpAddr::V4(address)),
+        Some(Host::Ipv6(address)) => policy.permits(IpAddr::V6(address)),
         Some(Host::Domain(_)) => true,
         None => false,
     }
 }
 
-struct GuardedResolver(Admission);
+struct GuardedResolver(DialPolicy);
 
 impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let admission = self.0.clone();
+        let policy = self.0.clone();
         Box::pin(async move {
             if name.as_str() == NOWHERE {
                 return Err(DialError::NoAddress.into());
             }
-            let addresses = admission.addresses(name.as_str()).await?;
+            let addresses = policy.addresses(name.as_str()).await?;
             // The URL has the port.
             let addresses = addresses
                 .into_iter()

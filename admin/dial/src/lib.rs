@@ -1,27 +1,30 @@
-//! Connections to where customers point us, and nowhere inside: every address is looked at when it
-//! is dialled, whatever a name resolved to before.
+//! Opens connections to addresses that customers give us, and none into our own network: every
+//! address is checked when it is dialled, whatever its name resolved to before.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | [`addresses`] | which addresses are the world's and which are our own network's |
-//! | [`guard`] | the one way out: names to addresses that may be dialled, connections to those |
-//! | [`resolver`] | how names become addresses |
-//! | [`tls`] | TLS to servers that say who they are |
-//! | `http` | an HTTP client that goes the same way |
+//! | [`addresses`] | tells public addresses from those of our own network |
+//! | [`guard`] | SSRF egress guard: resolves names to addresses that may be dialled, and connects |
+//! | `policy` | addresses that may be dialled |
+//! | [`resolver`] | name resolution |
+//! | [`tls`] | TLS configuration for clients |
+//! | `http` | HTTP client that dials through the guard |
 //!
 //! Constraints:
-//! - What is dialled is an address that was looked at, never a name that could be resolved anew.
-//! - Whatever is refused is refused in the words for a name that does not resolve: what customers
-//!   are told must not tell what there is in our network.
+//! - Only an address that was checked is dialled, never a name that could be resolved anew.
+//! - Every refusal has the words for a name that does not resolve, so that customers cannot find
+//!   out what there is in our network.
 
 #![forbid(unsafe_code)]
 
 pub mod addresses;
 pub mod guard;
 mod http;
+mod policy;
 pub mod resolver;
 pub mod tls;
 
-pub use guard::{DialError, Guard};
+pub use guard::Guard;
 pub use http::HttpSetupError;
+pub use policy::DialError;
 pub use resolver::Resolver;

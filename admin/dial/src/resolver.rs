@@ -1,20 +1,20 @@
-//! How names become addresses.
+//! Name resolution.
 
 use async_trait::async_trait;
 use std::io;
 use std::net::IpAddr;
 
-/// Looks names up. What it answers is not trusted: the guard looks at every address.
+/// Resolves names. Its answers are not trusted: the guard checks every address.
 #[async_trait]
 pub trait Resolver: Send + Sync {
-    /// All addresses of a name, those to be tried first in front.
+    /// Returns all addresses of a name, in the order in which to try them.
     ///
     /// # Errors
-    /// There are none, or nobody knows.
+    /// The name has no address, or could not be looked up.
     async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// Asks the system, as every other program does: its files of hosts, its nameservers.
+/// Resolver of the operating system: its hosts file and its nameservers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemResolver;
 

@@ -1,11 +1,10 @@
-//! TLS to servers that say who they are.
+//! TLS configuration for clients.
 
 use std::sync::Arc;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::{ClientConfig, Error, RootCertStore};
 
-/// The system's certificate authorities, read from its files now. Single ones that cannot be read
-/// take nothing from the others.
+/// Reads the system's certificate authorities from its files. One that cannot be read is skipped.
 #[must_use]
 pub fn authorities() -> RootCertStore {
     let mut authorities = RootCertStore::empty();
@@ -13,10 +12,10 @@ pub fn authorities() -> RootCertStore {
     authorities
 }
 
-/// A client that trusts these alone, and has no certificate of its own.
+/// Configures a client that trusts these authorities alone, and has no certificate of its own.
 ///
 /// # Errors
-/// The library has no version of TLS to offer.
+/// The library offers no version of TLS.
 pub fn client(authorities: RootCertStore) -> Result<ClientConfig, Error> {
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?

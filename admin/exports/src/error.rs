@@ -1,58 +1,58 @@
-//! Why a run did not succeed.
+//! Error of an export, and whether a retry may help.
 
 use millrace_rows::counted;
 use thiserror::Error;
 
-/// Whether another try may help.
+/// Kind of an export's error: decides whether a run is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outlook {
-    /// It may: the other side is away, slow or busy.
-    Retry,
-    /// It will not until somebody changes something: credentials, names, rights.
-    Hopeless,
-    /// It will as soon as the operator has done something. That is no fault of the customer's, so
-    /// tries do not end and no export is paused for it.
-    Waits,
+pub enum ExportErrorKind {
+    /// A retry may help: the other side is away, slow or busy.
+    Retryable,
+    /// A retry does not help until the customer changes something: credentials, names, rights.
+    Permanent,
+    /// A retry helps as soon as the operator has done something. The customer is not at fault, so
+    /// retries do not end and no export is paused for it.
+    Waiting,
 }
 
-/// What went wrong, for the customer: it names no address that the customer did not give, no
-/// secret, and nothing of our own network.
+/// Error of an export, in words for the customer: it names no address that the customer did not
+/// give, no secret, and nothing of our own network.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct ExportError {
-    /// Whether another try may help.
-    pub outlook: Outlook,
-    /// What happened and what to do about it.
+    /// Decides whether a retry may help.
+    pub kind: ExportErrorKind,
+    /// Description of what happened and what to do about it.
     pub message: String,
 }
 
 impl ExportError {
-    /// Another try may help.
-    pub fn retry(message: impl Into<String>) -> Self {
+    /// Creates an error after which a retry may help.
+    pub fn retryable(message: impl Into<String>) -> Self {
         Self {
-            outlook: Outlook::Retry,
+            kind: ExportErrorKind::Retryable,
             message: message.into(),
         }
     }
 
-    /// Somebody has to change something first.
-    pub fn hopeless(message: impl Into<String>) -> Self {
+    /// Creates an error that the customer has to mend before a retry helps.
+    pub fn permanent(message: impl Into<String>) -> Self {
         Self {
-            outlook: Outlook::Hopeless,
+            kind: ExportErrorKind::Permanent,
             message: message.into(),
         }
     }
 
-    /// Fewer rows arrived than were sent.
+    /// Creates the error for fewer rows that arrived than were sent.
     pub(crate) fn rows_missing(arrived: u64, sent: u64) -> Self {
         let sent = counted(sent, "row");
-        Self::retry(format!("Sent {sent}, of which {arrived} arrived."))
+        Self::retryable(format!("Sent {sent}, of which {arrived} arrived."))
     }
 
-    /// The operator has to do something first.
-    pub fn waits(message: impl Into<String>) -> Self {
+    /// Creates an error that the operator has to mend before a retry helps.
+    pub fn waiting(message: impl Into<String>) -> Self {
         Self {
-            outlook: Outlook::Waits,
+            kind: ExportErrorKind::Waiting,
             message: message.into(),
         }
     }

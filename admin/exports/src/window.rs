@@ -1,49 +1,51 @@
-//! What a run exports.
+//! Windows of runs: the time range, project and model that a run exports.
 
 use millrace_catalog::{BatchExport, BatchExportRun, ExportModel, TeamId, UtcTime};
 use uuid::Uuid;
 
-/// Which time of a row decides whether it is in a window.
+/// Time of a row that decides whether it is in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowBy {
-    /// When it arrived (`created_at`): windows by the clock, so that late events are in one of them.
+    /// Time of arrival (`created_at`): windows by the clock, so that late events are in one of
+    /// them.
     Arrival,
-    /// When it happened (`timestamp`): backfills of times before the first window by the clock.
-    /// What has arrived since is, or will be, in a window by its arrival, and so not in this one.
+    /// Time of the event (`timestamp`): backfills of times before the first window by the clock.
+    /// Rows that have arrived since are, or will be, in a window by their arrival, and so not in
+    /// this one.
     Timestamp {
-        /// The start of the first window by the clock.
+        /// Start of the first window by the clock.
         arrived_before: UtcTime,
     },
 }
 
-/// A half open range of time.
+/// Half-open range of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Its start, within it; `None`: from the beginning.
+    /// Inclusive start; `None`: from the beginning.
     pub start: Option<UtcTime>,
-    /// Its end, no more within it.
+    /// Exclusive end.
     pub end: UtcTime,
-    /// Of which time.
+    /// Time of a row that the range is about.
     pub by: WindowBy,
 }
 
-/// One run, as those who carry it out know it.
+/// Scope of one run: whose rows it exports, of which model and window.
 #[derive(Clone, Debug)]
 pub struct RunScope {
-    /// The run.
+    /// Id of the run.
     pub run_id: Uuid,
-    /// Its export.
+    /// Id of the run's export.
     pub export_id: Uuid,
-    /// Whose rows.
+    /// Project whose rows are exported.
     pub team_id: TeamId,
-    /// Of what.
+    /// Model: events, persons or another.
     pub model: ExportModel,
-    /// Which of them.
+    /// Window of the rows.
     pub window: Window,
 }
 
 impl Window {
-    /// The instant from which on its rows are known: none arrives any more that is in it.
+    /// Instant from which on the window's rows are known: none that belongs to it arrives any more.
     #[must_use]
     pub fn known_from(&self) -> UtcTime {
         match self.by {
@@ -54,7 +56,7 @@ impl Window {
 }
 
 impl RunScope {
-    /// What a run of an export is to bring.
+    /// Scope of a run of an export.
     #[must_use]
     pub fn of(export: &BatchExport, run: &BatchExportRun) -> Self {
         Self {
@@ -68,9 +70,9 @@ impl RunScope {
 }
 
 impl Window {
-    /// A range of an export's time. From the first window by the clock on, rows are told apart by
-    /// their arrival, whoever asks: so a backfill over what was exported by the clock brings the
-    /// same rows again, and no row is in two windows.
+    /// Creates a window of an export. From the first window by the clock on, rows belong to windows
+    /// by their arrival, in backfills, too: so a backfill over a range that was exported by the
+    /// clock has the same rows again, and no row is in two windows.
     #[must_use]
     pub fn of(export: &BatchExport, start: Option<UtcTime>, end: UtcTime) -> Self {
         let by = match export.live_since {

@@ -1,4 +1,5 @@
-//! The lease of whoever works, extended by a task of its own, so that a long round never loses it.
+//! Lease of the process that applies updates, renewed by a task of its own, so that a long round
+//! never loses it.
 
 use crate::metrics;
 use millrace_catalog::Catalog;
@@ -9,29 +10,29 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
-/// How many times a lease is extended before it would lapse.
-const EXTENDED_TIMES: u32 = 4;
+/// Renewals of a lease before it would lapse.
+const RENEWALS_PER_LEASE: u32 = 4;
 
-/// Whether this process leads.
+/// Lease of this process, and the task that renews it.
 pub(crate) struct Leader {
     catalog: Catalog,
     holder: Uuid,
     leads: watch::Receiver<bool>,
     lapse_after: Duration,
     stop: CancellationToken,
-    /// Ends with this.
+    /// Task that renews the lease; it ends when this is dropped.
     task: AbortOnDropHandle<()>,
 }
 
 impl Leader {
-    /// Begins to ask for the lease.
+    /// Starts to ask for the lease.
     pub(crate) fn start(catalog: Catalog, holder: Uuid, lapse_after: Duration) -> Self {
-        let (told, leads) = watch::channel(false);
+        let (leads_tx, leads) = watch::channel(false);
         let asking = catalog.clone();
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         let task = tokio::spawn(async move {
-            extend(&asking, holder, lapse_after, &told, &stopped).await;
+            extend(&asking, holder, lapse_after, &leads_tx, &stopped).await;
         });
         Self {
             catalog,
@@ -43,22 +44,22 @@ impl Leader {
         }
     }
 
-    /// Whether it leads at this moment.
+    /// Returns true if this process holds the lease now.
     pub(crate) fn now(&self) -> bool {
         *self.leads.borrow()
     }
 
-    /// Waits until nobody extends the lease any more, which only a panic does before [`Leader::end`].
+    /// Waits until the renewing task ends, which it does before [`Leader::end`] only by a panic.
     pub(crate) async fn failed(&self) {
         let mut leads = self.leads.clone();
         while leads.changed().await.is_ok() {}
     }
 
-    /// Gives the lease back.
+    /// Releases the lease.
     pub(crate) async fn end(mut self) {
         self.stop.cancel();
-        // Not in the middle of a transaction, whose connection others go on with. Whoever waits for
-        // longer than the lease lasts has nothing to give back.
+        // The task is not aborted in the middle of a transaction, as others go on with its
+        // connection. After a wait for longer than the lease lasts there is nothing to release.
         let ended = tokio::time::timeout(self.lapse_after, &mut self.task).await;
         if ended.is_err() || !self.now() {
             return;
@@ -95,7 +96,7 @@ async fn extend(
         metrics::leads(is_leader);
         tokio::select! {
             () = stopped.cancelled() => return,
-            () = tokio::time::sleep(lapse_after / EXTENDED_TIMES) => {}
+            () = tokio::time::sleep(lapse_after / RENEWALS_PER_LEASE) => {}
         }
     }
 }

@@ -1,35 +1,39 @@
-//! Persons and groups: what events say of them, applied to the catalog, copied to ClickHouse.
+//! Persons and groups: updates from events, applied to the catalog and copied to ClickHouse.
 //!
 //! Every process with the organization API has a [`Worker`]; the one that holds the lease works. It
-//! reads what events say from ClickHouse, where the log has brought it, in the order of arrival, a project
-//! with more than its share apart from the others, up to the watermark that all nodes have passed: nothing comes any more before what it reads, so
-//! neither the number of nodes nor the moment of a crash makes a difference. It applies that to the
-//! catalog, and copies what changed to ClickHouse.
+//! reads updates from ClickHouse, to which the log was shipped, in the order of arrival, and a
+//! project with more than its share apart from the others. It reads up to the watermark that all
+//! nodes have passed: nothing arrives any more before it, so neither the number of nodes nor the
+//! moment of a crash makes a difference. It applies the updates to the catalog, and copies what
+//! changed to ClickHouse.
 //!
 //! | Killed between | Then |
 //! |---|---|
-//! | reading and the commit | the catalog is where it was; the same is read again |
-//! | the commit and the copy | the catalog knows what is not copied; it is copied first |
-//! | the copy and the note of it | it is copied again, as the same rows |
+//! | reading and the commit | the catalog is where it was; the same updates are read again |
+//! | the commit and the copy | the catalog knows what is not copied; that is copied first |
+//! | the copy and its record | the same rows are copied again |
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `worker` | one round after the other |
-//! | `gathering` | what a round applies, of each project its share |
-//! | `leader` | the lease |
-//! | `reading` | what events say, from ClickHouse |
-//! | `copying` | what changed, to ClickHouse |
-//! | `forgetting` | what events said long ago |
-//! | `metrics` | how it goes |
+//! | `worker` | the rounds |
+//! | `batch` | the updates of a round, a share for each project |
+//! | `failure` | failures of a round |
+//! | `leader` | the lease of the process that works |
+//! | `reading` | reads updates from ClickHouse |
+//! | `replicate` | copies changes of the catalog to ClickHouse |
+//! | `retention` | drops updates that were applied long ago |
+//! | `metrics` | metrics for Prometheus |
 
 #![forbid(unsafe_code)]
 
-mod copying;
-mod forgetting;
-mod gathering;
+mod batch;
+mod failure;
 mod leader;
 mod metrics;
 mod reading;
+mod replicate;
+mod retention;
 mod worker;
 
-pub use worker::{Failure, LeaseKeeperFailed, Round, Worker, WorkerOptions};
+pub use failure::Failure;
+pub use worker::{LeaseRenewerFailed, Round, Worker, WorkerOptions};

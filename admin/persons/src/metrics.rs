@@ -1,27 +1,27 @@
-//! How it goes, for Prometheus.
+//! Metrics of persons, for Prometheus.
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
-use millrace_catalog::{AppliedUpdates, UtcTime};
+use millrace_catalog::{AppliedUpdates, Growth, UtcTime};
 use millrace_rows::{Clock as _, SystemClock};
 
-/// Whether this process leads (1) or not (0).
+/// True (1) while this process holds the lease.
 const LEADER: &str = "millrace_person_leader";
 /// Updates that were applied.
 const UPDATES: &str = "millrace_person_updates_total";
-/// What of updates was not done, by `reason`.
-const LEFT_OUT: &str = "millrace_person_updates_left_out_total";
-/// Persons that became part of others.
+/// Parts of updates that were left out, by `reason`.
+const LEFT_OUT: &str = "millrace_person_updates_dropped_total";
+/// Persons that were merged into others.
 const MERGED: &str = "millrace_persons_merged_total";
-/// Distinct ids and groups that became known.
+/// New distinct ids and groups.
 const NEW_IDS: &str = "millrace_person_new_ids_total";
-/// Projects whose updates are applied apart, as they are many.
+/// Projects with a backlog.
 const BACKLOGS: &str = "millrace_person_backlogs";
 /// Size of the catalog, in bytes.
 const CATALOG_BYTES: &str = "millrace_catalog_bytes";
-/// How far persons and groups in ClickHouse are behind, in seconds.
+/// Lag of persons and groups in ClickHouse, in seconds.
 const LAG: &str = "millrace_person_lag_seconds";
 
-/// Says what the metrics are; once, when the worker starts.
+/// Describes the metrics; called once, when the worker starts.
 pub(crate) fn describe() {
     describe_gauge!(
         LEADER,
@@ -68,28 +68,39 @@ pub(crate) fn catalog_bytes(bytes: u64) {
 }
 
 pub(crate) fn applied(applied: &AppliedUpdates) {
-    let tally = &applied.tally;
-    counter!(NEW_IDS).increment(tally.new_ids);
-    if tally.over_limit > 0 {
-        counter!(LEFT_OUT, "reason" => "too_many_new_ids").increment(tally.over_limit);
+    let stats = &applied.stats;
+    counter!(NEW_IDS).increment(stats.new_ids);
+    if stats.over_limit > 0 {
+        counter!(LEFT_OUT, "reason" => "too_many_new_ids").increment(stats.over_limit);
     }
-    // Once for each project and hour: the counter tells the rest.
+    if stats.over_byte_limit > 0 {
+        counter!(LEFT_OUT, "reason" => "too_many_new_bytes").increment(stats.over_byte_limit);
+    }
+    // Logged once for each project and hour: the counter has the rest.
     for limited in &applied.limited {
-        tracing::warn!(
-            team_id = limited.team_id.0,
-            hour = %limited.hour,
-            "a project has more new distinct ids than new_distinct_ids_per_hour_max; its events are stored, \
-             but what those of further new ids say of persons is left out until the next hour"
-        );
+        let (team_id, hour) = (limited.team_id.0, limited.hour);
+        match limited.growth {
+            Growth::Ids => tracing::warn!(
+                team_id, %hour,
+                "a project has more new distinct ids than new_distinct_ids_per_hour_max; its events are stored, \
+                 but what those of further new ids say of persons is left out until the next hour"
+            ),
+            Growth::Bytes => tracing::warn!(
+                team_id, %hour,
+                "properties of a project's persons and groups have grown by more than \
+                 new_property_bytes_per_hour_max; its events are stored, but further properties of persons and \
+                 groups are left out until the next hour"
+            ),
+        }
     }
-    counter!(UPDATES).increment(tally.applied);
-    counter!(MERGED).increment(tally.merged);
+    counter!(UPDATES).increment(stats.applied);
+    counter!(MERGED).increment(stats.merged);
     for (reason, count) in [
-        ("no_project", tally.orphaned),
-        ("already_identified", tally.refused),
-        ("too_many_ids_to_merge", tally.too_many_ids),
-        ("too_large", tally.too_large),
-        ("too_many_group_types", tally.types_refused),
+        ("no_project", stats.orphaned),
+        ("already_identified", stats.refused),
+        ("too_many_ids_to_merge", stats.too_many_ids),
+        ("too_large", stats.too_large),
+        ("too_many_group_types", stats.types_refused),
     ] {
         if count > 0 {
             counter!(LEFT_OUT, "reason" => reason).increment(count);
@@ -98,13 +109,14 @@ pub(crate) fn applied(applied: &AppliedUpdates) {
     }
 }
 
-/// Only the leader tells: what others last saw stands still.
+/// Resets the gauges of a process that does not lead: its last values would stand still.
 pub(crate) fn no_lag() {
     gauge!(LAG).set(0.0);
     backlogs(0);
 }
 
-/// Tells how far behind persons are by the time before which all is done; without one the last stands.
+/// Records the lag of persons by the arrival time before which all is done; without one the gauge
+/// keeps its last value.
 pub(crate) fn lag(passed: Option<UtcTime>) {
     if let Some(passed) = passed {
         let micros = SystemClock.now().0.saturating_sub(passed.0).max(0);

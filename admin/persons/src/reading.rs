@@ -1,23 +1,23 @@
-//! What events say, from ClickHouse, in the order of arrival.
+//! Reads updates of persons and groups from ClickHouse, in the order of arrival.
 
-use crate::worker::Failure;
-use millrace_catalog::{PersonBacklog, PersonUpdate, UpdatePlace, UtcTime};
+use crate::failure::Failure;
+use millrace_catalog::{PersonBacklog, PersonUpdate, UpdatePosition, UtcTime};
 use millrace_clickhouse::{ClickHouse, ReadOptions};
 use millrace_rows::{Micros, Table, TeamId, UpdateKind};
 use uuid::Uuid;
 
-/// Rows in their order.
+/// Updates that were read, in their order.
 #[derive(Debug)]
 pub(crate) struct Updates {
     pub rows: Vec<PersonUpdate>,
-    /// Whether there may be more before the watermark.
+    /// True if there may be more before the watermark.
     pub is_cut: bool,
     /// Bytes that were read.
     pub bytes: usize,
 }
 
 impl Updates {
-    /// Nothing, and there is no more.
+    /// No updates, and no more to be read.
     pub(crate) const fn none() -> Self {
         Self {
             rows: Vec::new(),
@@ -27,27 +27,27 @@ impl Updates {
     }
 }
 
-/// Projects whose updates are wanted.
+/// Projects whose updates are read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Of<'a> {
-    One(TeamId),
+pub(crate) enum ProjectFilter<'a> {
+    Only(TeamId),
     AllBut(&'a [PersonBacklog]),
 }
 
-/// Updates that are not applied yet.
+/// Range of updates that are not applied yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Range<'a> {
-    pub of: Of<'a>,
-    /// The last one that was applied.
-    pub after: &'a UpdatePlace,
-    /// Arrival time before which all were applied, which may be later.
+    pub projects: ProjectFilter<'a>,
+    /// Place of the last update that was applied.
+    pub after: &'a UpdatePosition,
+    /// Arrival time before which all were applied; it may be later than that place.
     pub passed: Option<UtcTime>,
-    /// The watermark before which all have arrived.
+    /// Watermark before which all have arrived.
     pub before: UtcTime,
 }
 
-/// Reads updates in their order: so many rows and, roughly, so many bytes at the most, but one row at
-/// least.
+/// Reads updates in their order: up to a number of rows and, roughly, of bytes, but at least one
+/// row.
 pub(crate) async fn read(
     clickhouse: &ClickHouse,
     range: &Range<'_>,
@@ -88,7 +88,7 @@ pub(crate) async fn read(
     })
 }
 
-/// Projects of which there are more updates than this in a range.
+/// Projects with more updates in a range than this number.
 pub(crate) async fn projects_with_more(
     clickhouse: &ClickHouse,
     range: &Range<'_>,
@@ -116,7 +116,7 @@ pub(crate) async fn projects_with_more(
 
 fn conditions(range: &Range<'_>) -> String {
     let instant = |micros: i64| format!("fromUnixTimestamp64Micro({micros}, 'UTC')");
-    let UpdatePlace {
+    let UpdatePosition {
         created_at,
         request_id,
         index,
@@ -124,10 +124,10 @@ fn conditions(range: &Range<'_>) -> String {
     let after = instant(created_at.0);
     let passed = range.passed.map_or(created_at.0, |passed| passed.0);
     let (from, until) = (instant(passed.max(created_at.0)), instant(range.before.0));
-    let of = match range.of {
-        Of::One(team) => format!(" AND team_id = {}", team.0),
-        Of::AllBut([]) => String::new(),
-        Of::AllBut(backlogs) => {
+    let of = match range.projects {
+        ProjectFilter::Only(team) => format!(" AND team_id = {}", team.0),
+        ProjectFilter::AllBut([]) => String::new(),
+        ProjectFilter::AllBut(backlogs) => {
             let teams = backlogs.iter().map(|backlog| backlog.team_id.0.to_string());
             let teams: Vec<String> = teams.collect();
             format!(" AND team_id NOT IN ({})", teams.join(", "))
@@ -152,8 +152,8 @@ fn statement(table: &str, range: &Range<'_>, rows_max: usize) -> String {
     )
 }
 
-/// The first row of some bytes, if it is there as a whole, and what follows it. The row is none if
-/// it says what this version does not know.
+/// Parses the first row of some bytes, if it is complete; returns it and the bytes behind it. The
+/// row is none if it has a kind or an id that this version does not know.
 fn row(bytes: &[u8]) -> Option<(Option<PersonUpdate>, &[u8])> {
     let mut input = Input(bytes);
     let team_id = TeamId(input.i64()?);
@@ -167,7 +167,7 @@ fn row(bytes: &[u8]) -> Option<(Option<PersonUpdate>, &[u8])> {
     let [person_unset, group_type, group_key, group_set] = input.texts()?;
     let known = request_id.zip(kind).map(|(request_id, kind)| PersonUpdate {
         team_id,
-        place: UpdatePlace {
+        position: UpdatePosition {
             created_at,
             request_id,
             index,
@@ -237,7 +237,7 @@ mod tests {
     use millrace_rows::PersonUpdateRow;
 
     #[test]
-    fn a_row_is_read_as_it_was_written_once_it_is_whole() {
+    fn a_complete_row_is_parsed_as_written() {
         let written = PersonUpdateRow {
             team_id: TeamId(1),
             created_at: Micros(2),
@@ -262,9 +262,9 @@ mod tests {
         }
         let (read, rest) = row(&bytes).unwrap();
         let read = read.unwrap();
-        assert_eq!((read.place.index, rest), (4, &[][..]));
+        assert_eq!((read.position.index, rest), (4, &[][..]));
         assert_eq!(
-            (read.uuid, read.place.request_id),
+            (read.uuid, read.position.request_id),
             (written.uuid, written.request_id)
         );
         assert_eq!(

@@ -1,10 +1,11 @@
-//! One round after the other: copy what is left, read, apply, copy.
+//! Applies updates in rounds: copy what is left, read, apply, copy.
 
-use crate::gathering::{self, Batch, Gathered};
+use crate::batch::{self, Batch, NextBatch};
+use crate::failure::Failure;
 use crate::leader::Leader;
-use crate::{copying, forgetting, metrics};
-use millrace_catalog::{ApplyOptions, Catalog, CatalogError, PersonProgress, UtcTime};
-use millrace_clickhouse::{ClickHouse, InsertError, QueryError};
+use crate::{metrics, replicate, retention};
+use millrace_catalog::{ApplyOptions, Catalog, GrowthLimits, PersonProgress, UtcTime};
+use millrace_clickhouse::{ClickHouse, QueryError};
 use millrace_rows::Month;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,33 +13,33 @@ use thiserror::Error;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-/// How often it is told how large the catalog is.
+/// Interval at which the catalog's size is measured.
 const MEASURE_EVERY: Duration = Duration::from_secs(60);
 
-/// The pause between transactions of a round: other processes ask again and again for SQLite's lock, and
-/// find it free in no pause of none.
+/// Pause between transactions of a round: other processes poll for SQLite's lock, and would not
+/// find it free without one.
 const BETWEEN_TRANSACTIONS: Duration = Duration::from_millis(10);
 
-/// How updates are applied.
+/// Options of the worker.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerOptions {
-    /// Updates that are read at once, and applied in transactions of a bounded number of rows.
+    /// Updates that are read at once at most. They are applied in transactions of a bounded number
+    /// of rows.
     pub updates_max: usize,
-    /// Bytes of them.
+    /// Bytes of updates that are read at once, roughly.
     pub bytes_max: usize,
-    /// How long to wait when there is nothing to do.
+    /// Wait between rounds when there is nothing to do.
     pub look_every: Duration,
-    /// How long to wait after a failure.
+    /// Wait after a failure.
     pub retry_pause: Duration,
-    /// How long a process may not be heard of before its lease lapses.
+    /// Time without a renewal after which a process's lease lapses.
     pub lapse_after: Duration,
-    /// How long updates are kept in ClickHouse once they were applied, and on to the end of their
-    /// month.
+    /// Time for which updates are kept in ClickHouse once they were applied, and on to the end of
+    /// their month.
     pub kept: Duration,
-    /// Distinct ids and groups of a project that may become known by what arrives within an hour; none
-    /// for no limit.
-    pub new_ids_per_hour_max: Option<u64>,
-    /// Distinct ids that a person may have to become part of another one; none for no limit.
+    /// Limits on what a project may add within an hour of arrival.
+    pub growth: GrowthLimits,
+    /// Distinct ids of a person that may be merged into another at most; none for no limit.
     pub merged_ids_max: Option<u64>,
 }
 
@@ -51,79 +52,38 @@ impl Default for WorkerOptions {
             retry_pause: Duration::from_secs(2),
             lapse_after: Duration::from_secs(6),
             kept: Duration::from_secs(30 * 24 * 3_600),
-            new_ids_per_hour_max: None,
+            growth: GrowthLimits::default(),
             merged_ids_max: Some(10_000),
         }
     }
 }
 
-/// Why a round came to nothing; the next one begins where it began.
-#[derive(Debug, Error)]
-pub enum Failure {
-    /// The catalog could not be read or written.
-    #[error("the catalog: {0}")]
-    Catalog(#[from] CatalogError),
-    /// What events say could not be read, or not be forgotten.
-    #[error("person_updates: {0}")]
-    Read(#[from] QueryError),
-    /// ClickHouse answered something else than rows.
-    #[error("a row of person_updates cannot be read")]
-    Malformed,
-    /// What changed could not be copied.
-    #[error("copying persons: {0}")]
-    Copy(#[from] InsertError),
-}
-
-impl Failure {
-    /// What stays the same for as long as the trouble does: ClickHouse repeats the statement, which
-    /// differs from round to round.
-    fn cause(&self) -> String {
-        match self {
-            Self::Read(error) => error.cause(),
-            Self::Copy(error) => match error.code {
-                Some(code) => format!("ClickHouse {code}"),
-                None => error.outcome.name().to_owned(),
-            },
-            Self::Catalog(_) | Self::Malformed => self.to_string(),
-        }
-    }
-
-    /// Whether ClickHouse has no tables yet, or not any more.
-    fn tables_are_missing(&self) -> bool {
-        match self {
-            Self::Read(error) => error.schema_is_missing(),
-            Self::Copy(error) => error.schema_is_missing(),
-            Self::Catalog(_) | Self::Malformed => false,
-        }
-    }
-}
-
-/// Nobody extends the lease of persons any more, as that task panicked: they would stand still for ever.
+/// The task that renews the lease of persons panicked: no update would ever be applied again.
 #[derive(Debug, Error)]
 #[error("the task that extends the lease of persons panicked")]
-pub struct LeaseKeeperFailed;
+pub struct LeaseRenewerFailed;
 
-/// What a round did.
+/// Outcome of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
-    /// There is more at once.
+    /// More updates are waiting.
     More,
-    /// All that may be applied is.
+    /// All updates that may be applied have been.
     Done,
 }
 
-/// Applies what events say of persons and groups.
+/// Applies updates of persons and groups.
 #[derive(Debug)]
 pub struct Worker {
     catalog: Catalog,
     clickhouse: ClickHouse,
     options: WorkerOptions,
-    /// Cause of the failure that was told last, until a round succeeds.
-    told: Mutex<Option<String>>,
+    /// Cause of the failure that was logged last, until a round succeeds.
+    last_cause: Mutex<Option<String>>,
 }
 
 impl Worker {
-    /// On a catalog and a ClickHouse whose schemas are there, or will be.
+    /// Creates a worker on a catalog and a ClickHouse whose schemas exist, or will.
     #[must_use]
     pub fn new(catalog: Catalog, clickhouse: ClickHouse, options: WorkerOptions) -> Self {
         metrics::describe();
@@ -131,22 +91,22 @@ impl Worker {
             catalog,
             clickhouse,
             options,
-            told: Mutex::default(),
+            last_cause: Mutex::default(),
         }
     }
 
-    /// Works whenever it leads, until it is stopped; then it ends the round and gives the lease
-    /// back.
+    /// Works whenever this process holds the lease, until it is stopped; then it ends the round and
+    /// releases the lease.
     ///
     /// # Errors
-    /// When the lease is extended no more.
-    pub async fn run(&self, stopped: impl Future<Output = ()>) -> Result<(), LeaseKeeperFailed> {
+    /// The task that renews the lease panicked.
+    pub async fn run(&self, stopped: impl Future<Output = ()>) -> Result<(), LeaseRenewerFailed> {
         let leader = Leader::start(
             self.catalog.clone(),
             Uuid::new_v4(),
             self.options.lapse_after,
         );
-        let (mut forget_at, mut measure_at) = (Instant::now(), Instant::now());
+        let (mut retention_at, mut measure_at) = (Instant::now(), Instant::now());
         tokio::pin!(stopped);
         let outcome = loop {
             if Instant::now() >= measure_at {
@@ -154,9 +114,9 @@ impl Worker {
                 measure_at = Instant::now() + MEASURE_EVERY;
             }
             let pause = if leader.now() {
-                if Instant::now() >= forget_at {
-                    self.forget_if_possible().await;
-                    forget_at = Instant::now() + forgetting::EVERY;
+                if Instant::now() >= retention_at {
+                    self.try_retention().await;
+                    retention_at = Instant::now() + retention::CHECK_EVERY;
                 }
                 self.led_round().await
             } else {
@@ -165,7 +125,7 @@ impl Worker {
             };
             tokio::select! {
                 () = &mut stopped => break Ok(()),
-                () = leader.failed() => break Err(LeaseKeeperFailed),
+                () = leader.failed() => break Err(LeaseRenewerFailed),
                 () = sleep(pause) => {}
             }
         };
@@ -173,29 +133,30 @@ impl Worker {
         outcome
     }
 
-    /// Tells how large the catalog is, which is mostly persons. What is not known now is in a minute.
+    /// Records the size of the catalog, which is mostly persons; a failure is left to the next
+    /// minute.
     async fn measure(&self) {
         if let Ok(bytes) = self.catalog.bytes().await {
             metrics::catalog_bytes(bytes);
         }
     }
 
-    /// What is not forgotten now is later: nothing waits for it.
-    async fn forget_if_possible(&self) {
-        if let Err(failure) = self.forget().await {
+    /// Drops old months; a failure is left to the next hour, as nothing waits for it.
+    async fn try_retention(&self) {
+        if let Err(failure) = self.apply_retention().await {
             tracing::warn!(%failure, "old updates of persons stay; trying again in an hour");
         }
     }
 
-    /// Drops the months of updates that nobody needs any more; answers them.
+    /// Drops the months of updates that nobody needs any more, and returns them.
     ///
     /// # Errors
     /// When a database cannot be asked.
-    pub async fn forget(&self) -> Result<Vec<Month>, Failure> {
-        forgetting::forget(&self.catalog, &self.clickhouse, self.options.kept).await
+    pub async fn apply_retention(&self) -> Result<Vec<Month>, Failure> {
+        retention::drop_expired_months(&self.catalog, &self.clickhouse, self.options.kept).await
     }
 
-    /// A round; answers how long to wait for the next.
+    /// Makes a round; returns how long to wait for the next.
     async fn led_round(&self) -> Duration {
         let failure = match self.step().await {
             Ok((round, passed)) => {
@@ -211,19 +172,20 @@ impl Worker {
         let pause = if failure.tables_are_missing() {
             self.make_tables().await
         } else {
-            if self.is_news(failure.cause()) {
+            if self.is_new_cause(failure.cause()) {
                 tracing::warn!(%failure, "persons are not up to date; trying again until they are");
             }
             self.options.retry_pause
         };
-        // Without an answer the last one stands.
+        // Without an answer the gauge keeps its last value.
         if let Ok(passed) = self.catalog.persons_watermark().await {
             metrics::lag(passed);
         }
         pause
     }
 
-    /// At a first start it may be earlier than who ships events. Answers how long to wait.
+    /// Creates the tables of persons: at a first start this may run before events are shipped.
+    /// Returns how long to wait.
     async fn make_tables(&self) -> Duration {
         match self.clickhouse.migrate().await {
             Ok(()) => self.options.look_every,
@@ -231,7 +193,7 @@ impl Worker {
                 let cause = error
                     .query_error()
                     .map_or_else(|| error.to_string(), QueryError::cause);
-                if self.is_news(cause) {
+                if self.is_new_cause(cause) {
                     tracing::warn!(%error, "the tables of persons cannot be made; trying again until they are");
                 }
                 self.options.retry_pause
@@ -239,21 +201,27 @@ impl Worker {
         }
     }
 
-    /// Whether a failure has another cause than the one before it: each is told once.
-    fn is_news(&self, cause: String) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.replace(cause.clone()) != Some(cause)
+    /// Returns true if a failure has another cause than the one before it: each is logged once.
+    fn is_new_cause(&self, cause: String) -> bool {
+        let mut last_cause = self
+            .last_cause
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        last_cause.replace(cause.clone()) != Some(cause)
     }
 
     fn recovered(&self) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.take().is_some() {
+        let mut last_cause = self
+            .last_cause
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if last_cause.take().is_some() {
             tracing::info!("persons are kept again");
         }
     }
 
-    /// Brings the catalog and ClickHouse one step further. Whoever leads at the same time does no
-    /// harm: of two that apply the same, one finds that it is late.
+    /// Brings the catalog and ClickHouse one step further. Two processes at it at the same time do
+    /// no harm: of two that apply the same updates, one finds that it is late.
     ///
     /// # Errors
     /// When a database cannot be asked.
@@ -261,7 +229,7 @@ impl Worker {
         Ok(self.step().await?.0)
     }
 
-    /// A round, and the arrival time before which all is applied and copied behind it.
+    /// Makes a round, and returns with it the arrival time before which all is applied and copied.
     async fn step(&self) -> Result<(Round, Option<UtcTime>), Failure> {
         let progress = self.catalog.person_progress().await?;
         if progress.copied < progress.version {
@@ -273,14 +241,14 @@ impl Worker {
             return Ok((Round::Done, progress.watermark()));
         };
         if progress.passed >= Some(watermark) && progress.backlogs.is_empty() {
-            // Nothing may be applied that is not.
+            // All that may be applied has been.
             return Ok((Round::Done, progress.passed));
         }
         let limits = (self.options.updates_max, self.options.bytes_max);
-        let gathered = gathering::gather(&self.clickhouse, &progress, watermark, limits).await?;
-        let batch = match gathered {
-            Gathered::Batch(batch) => batch,
-            Gathered::TooMuchOf(teams, batch) => {
+        let next = batch::next_batch(&self.clickhouse, &progress, watermark, limits).await?;
+        let batch = match next {
+            NextBatch::Ready(batch) => batch,
+            NextBatch::Defer(teams, batch) => {
                 let deferred = self.catalog.defer_persons(&progress, &teams).await?;
                 if deferred > 0 {
                     tracing::debug!(
@@ -289,14 +257,14 @@ impl Worker {
                     );
                     return Ok((Round::More, progress.watermark()));
                 }
-                // They are gone, or somebody else was at it.
+                // The projects are gone, or another process was faster.
                 batch
             }
         };
         self.apply(progress, &batch, watermark).await
     }
 
-    /// Applies what was gathered, copies what it changed, and notes who is how far.
+    /// Applies a batch, copies what it changed, and records the progress of each project.
     async fn apply(
         &self,
         progress: PersonProgress,
@@ -306,7 +274,7 @@ impl Worker {
         let (mut at, mut count) = (progress, 0);
         let options = ApplyOptions {
             before: Some(watermark),
-            new_ids_per_hour_max: self.options.new_ids_per_hour_max,
+            growth: self.options.growth,
             merged_ids_max: self.options.merged_ids_max,
         };
         while let Some(left @ [_, ..]) = batch.updates.get(count..) {
@@ -315,7 +283,7 @@ impl Worker {
             }
             let applying = self.catalog.apply_person_updates(&at, left, options);
             let Some(applied) = applying.await? else {
-                // Somebody else was at it.
+                // Another process was faster.
                 return Ok((Round::More, at.watermark()));
             };
             metrics::applied(&applied);
@@ -330,7 +298,7 @@ impl Worker {
             at.passed = at.passed.max(Some(watermark));
         }
         let caught_up = batch.caught_up(count);
-        // Those who are as far as all the others are.
+        // Backlogs rejoin once they are as far as all other projects.
         let rejoin = at.passed == Some(watermark);
         let noting = self
             .catalog
@@ -345,7 +313,7 @@ impl Worker {
     }
 
     async fn copy(&self, progress: &PersonProgress) -> Result<(), Failure> {
-        copying::copy(&self.catalog, &self.clickhouse, progress.copied).await?;
+        replicate::replicate(&self.catalog, &self.clickhouse, progress.copied).await?;
         self.catalog.note_persons_copied(progress.version).await?;
         Ok(())
     }

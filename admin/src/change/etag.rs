@@ -1,9 +1,9 @@
-//! Versions of single resources: strong tags over the bytes of their representation.
+//! Versions of single resources: strong `ETag`s, hashed over the bytes of their representation.
 //!
 //! Some representations have fields that change by themselves, all the time: an export's runs, an
-//! organization's members. Their tags leave those out: they are of what clients set, so that `If-Match`
-//! asks whether somebody else changed that, and `If-None-Match` whether there is anything new of it. No
-//! copies are kept of them, which would be taken for fresh.
+//! organization's members. Their tags leave those out and cover what clients set, so that
+//! `If-Match` and `If-None-Match` ask whether somebody changed that. Such responses may not be
+//! cached, as a stale copy would have a current tag.
 //!
 //! `If-Match` holds until the change is committed: see `version`.
 
@@ -13,7 +13,7 @@ use http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// The strong tag of a representation, quotes included.
+/// Strong tag of a representation, quotes included.
 pub(crate) fn of(body: &Bytes) -> String {
     let digest = Sha256::digest(body);
     let mut tag = String::with_capacity(34);
@@ -25,7 +25,7 @@ pub(crate) fn of(body: &Bytes) -> String {
     tag
 }
 
-/// The same of a representation without the fields that change by themselves.
+/// Strong tag of a representation without the fields that change by themselves.
 pub(crate) fn without(live_fields: &[&str], body: &Bytes) -> String {
     if live_fields.is_empty() {
         return of(body);
@@ -39,13 +39,13 @@ pub(crate) fn without(live_fields: &[&str], body: &Bytes) -> String {
     of(&Value::Object(fields).to_string().into())
 }
 
-/// Whether the client has this version already. Weak tags compare as strong ones here.
+/// Returns true if the client has this version already. Weak tags compare as strong ones here.
 pub(crate) fn is_known(headers: &HeaderMap, tag: &str) -> bool {
     let listed = |listed: &str| listed == "*" || listed.trim_start_matches("W/") == tag;
     tags(headers, &IF_NONE_MATCH).is_some_and(|mut tags| tags.any(listed))
 }
 
-/// Whether a change of this version may go on.
+/// Returns true if `If-Match` allows a change of this version.
 pub(crate) fn may_change(headers: &HeaderMap, current: &str) -> bool {
     let Some(mut tags) = tags(headers, &IF_MATCH) else {
         return true;
@@ -54,12 +54,12 @@ pub(crate) fn may_change(headers: &HeaderMap, current: &str) -> bool {
     tags.any(|listed| listed == "*" || listed == current)
 }
 
-/// Whether the client makes its change depend on a version.
+/// Returns true if the client makes its change depend on a version.
 pub(crate) fn is_conditional(headers: &HeaderMap) -> bool {
     headers.contains_key(IF_MATCH)
 }
 
-/// The tags of a header; `None` without the header.
+/// Tags of a header; `None` without the header.
 fn tags<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<impl Iterator<Item = &'h str>> {
     let values = headers.contains_key(name).then(|| headers.get_all(name))?;
     let texts = values.into_iter().filter_map(|value| value.to_str().ok());
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_are_compared_as_the_headers_say() {
+    fn if_match_is_strong_and_if_none_match_is_weak() {
         let tag = of(&Bytes::from_static(b"{}"));
         let table = [
             (None, false, true),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn live_fields_are_no_part_of_a_tag() {
+    fn fields_that_change_by_themselves_do_not_change_the_tag() {
         let body = |runs: u32, name: &str| {
             let body = serde_json::json!({ "name": name, "runs": [runs], "of": { "runs": name } });
             Bytes::from(body.to_string())

@@ -1,16 +1,17 @@
-//! `Idempotency-Key`: a `POST` that is sent again gets the first one's answer.
+//! `Idempotency-Key`: a `POST` that is sent again gets the first one's response.
 //!
-//! Successes are kept for 24 hours per key and place, however its path spells its ids; failures are not,
-//! as they may be tried again. Secrets that are shown once are not kept: they are null in the replay.
+//! Successes are kept for 24 hours by key and path, however the path spells its ids; failures are
+//! not, as they may be tried again. Secrets that are shown once are not kept: they are null in the
+//! replay.
 //!
-//! Between the change's transaction and the keeping of its answer a crash of the process can
-//! fall: then the claim lapses after two minutes and the request runs again.
+//! If the process crashes after the change's transaction and before its response is kept, the
+//! claim lapses after two minutes and the request runs again.
 
-use crate::answer::response::Success;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::Operation;
 use crate::request::path_id;
+use crate::response::render::Success;
 use bytes::Bytes;
 use http::{HeaderName, StatusCode};
 use millrace_catalog::{Catalog, IdempotencyClaim};
@@ -19,36 +20,36 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// The longest key.
+/// Longest key, in characters.
 const KEY_CHARS_MAX: usize = 255;
 
-/// A request that may be sent again.
+/// Idempotency key of a request, with the hash of its body.
 pub(crate) struct Idempotency {
     catalog: Catalog,
     id: String,
     request_hash: String,
 }
 
-/// A request that nobody else makes now.
-pub(crate) struct Claimed {
+/// A claimed key: no other request with it runs until the claim ends or lapses.
+pub(crate) struct ClaimedKey {
     of: Idempotency,
     claim: Uuid,
 }
 
-/// What is known of a request.
-pub(crate) enum Begun {
-    /// It is new; make it, then end it.
-    Claimed(Box<Claimed>),
-    /// It was made before.
+/// Result of claiming a key.
+pub(crate) enum ClaimOutcome {
+    /// The key is new: run the request, then end the claim.
+    New(Box<ClaimedKey>),
+    /// The request was made before; this is its response.
     Done(Success),
 }
 
 impl Idempotency {
-    /// Of the request's key, if it brought one, at an operation's path.
+    /// Reads the request's key, if it has one, for the path of an operation.
     ///
     /// # Errors
     ///
-    /// 400 for a key that cannot be one.
+    /// 400 for an invalid key.
     pub(crate) fn of(
         context: &Context,
         template: &str,
@@ -79,15 +80,15 @@ impl Idempotency {
         }))
     }
 
-    /// The answer of the first request, if there was one; reads only.
+    /// Response of the first request, if there was one; does not claim the key.
     ///
     /// # Errors
     ///
-    /// As [`Idempotency::begin`].
+    /// Those of [`Idempotency::begin`].
     pub(crate) async fn replay(&self) -> Result<Option<Success>, ApiError> {
         let answered = self.catalog.idempotent_answer(&self.id, &self.request_hash);
         match answered.await? {
-            Some(known) => told(known).map(Some),
+            Some(known) => replay_or_conflict(known).map(Some),
             None => Ok(None),
         }
     }
@@ -96,22 +97,22 @@ impl Idempotency {
     ///
     /// # Errors
     ///
-    /// 409 if its key belongs to another body, or if the first request is still on its way.
-    pub(crate) async fn begin(self) -> Result<Begun, ApiError> {
+    /// 409 if the key was used with another body, or if the first request is still running.
+    pub(crate) async fn begin(self) -> Result<ClaimOutcome, ApiError> {
         let claimed = self
             .catalog
             .claim_idempotency_key(&self.id, &self.request_hash);
         match claimed.await? {
             IdempotencyClaim::New(claim) => {
-                Ok(Begun::Claimed(Box::new(Claimed { of: self, claim })))
+                Ok(ClaimOutcome::New(Box::new(ClaimedKey { of: self, claim })))
             }
-            known => told(known).map(Begun::Done),
+            known => replay_or_conflict(known).map(ClaimOutcome::Done),
         }
     }
 }
 
-impl Claimed {
-    /// Keeps a success for replays, or lets go of the key.
+impl ClaimedKey {
+    /// Keeps a success for replays, or releases the key after a failure.
     pub(crate) async fn end(self, operation: &Operation, outcome: &Result<Success, ApiError>) {
         let (Idempotency { catalog, id, .. }, claim) = (self.of, self.claim);
         let ended = match outcome {
@@ -125,14 +126,14 @@ impl Claimed {
             _ => catalog.release_idempotency_key(&id, claim).await,
         };
         if let Err(error) = ended {
-            // The change is made all the same; a retry runs again once the claim lapses.
+            // The change is committed; a retry runs again once the claim lapses.
             tracing::error!(%error, "an idempotent answer was not kept");
         }
     }
 }
 
-/// What the client hears of a request that somebody made or makes.
-fn told(known: IdempotencyClaim) -> Result<Success, ApiError> {
+/// Replay of a request that was made, or 409 for one that runs or has another body.
+fn replay_or_conflict(known: IdempotencyClaim) -> Result<Success, ApiError> {
     match known {
         IdempotencyClaim::Done(kept) => Ok(Success {
             status: StatusCode::from_u16(kept.status).unwrap_or_default(),
@@ -169,7 +170,7 @@ fn without_secrets(body: &Bytes, fields: &[&str]) -> String {
     value.to_string()
 }
 
-/// Of parts that cannot run into one another.
+/// Hashes parts with their lengths, so that their boundaries count.
 fn digest(parts: &[&[u8]]) -> String {
     let mut hasher = Sha256::new();
     for part in parts {

@@ -1,7 +1,7 @@
-//! One change of a thing at a time.
+//! Locks that serialize changes of one resource.
 //!
-//! Each thing has a lock of its own, so nobody waits for changes of other things. What waits for
-//! the network takes none.
+//! Each resource has a lock of its own, so changes of different resources do not wait for each
+//! other. Operations that wait for the network take none.
 
 use crate::error::ApiError;
 use std::collections::HashMap;
@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
-/// How long a change may wait for others of the same thing.
+/// Longest wait of a change for others of the same resource.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
-/// Below so many names nothing is swept.
+/// Number of names below which unused locks are not removed.
 const NAMES_MIN: usize = 64;
 
-/// The locks of things that are being changed, by their names.
+/// Locks of resources that are being changed, by name.
 pub(crate) struct ChangeLocks {
     names: Mutex<Names>,
     timeout: Duration,
@@ -22,7 +22,7 @@ pub(crate) struct ChangeLocks {
 
 struct Names {
     locks: HashMap<String, Weak<AsyncMutex<()>>>,
-    /// At how many names those that nobody holds are swept.
+    /// Number of names at which unused locks are removed.
     sweep_at: usize,
 }
 
@@ -41,27 +41,27 @@ impl ChangeLocks {
         }
     }
 
-    /// Waits until nobody changes the thing; the change is over when the guard is dropped.
+    /// Waits for the lock of a resource; dropping the guard releases it.
     ///
     /// # Errors
     ///
-    /// 503 if that takes too long.
-    pub(crate) async fn lock(&self, thing: String) -> Result<OwnedMutexGuard<()>, ApiError> {
-        let locked = self.of(thing).lock_owned();
+    /// 503 if the wait takes longer than 10 seconds.
+    pub(crate) async fn lock(&self, name: String) -> Result<OwnedMutexGuard<()>, ApiError> {
+        let locked = self.of(name).lock_owned();
         let locked = tokio::time::timeout(self.timeout, locked).await;
         locked.map_err(|_| ApiError::unavailable())
     }
 
-    fn of(&self, thing: String) -> Arc<AsyncMutex<()>> {
+    fn of(&self, name: String) -> Arc<AsyncMutex<()>> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if names.locks.len() >= names.sweep_at {
             names.locks.retain(|_, lock| lock.strong_count() > 0);
             names.sweep_at = NAMES_MIN.max(names.locks.len() * 2);
         }
-        let had = names.locks.get(&thing).and_then(Weak::upgrade);
+        let had = names.locks.get(&name).and_then(Weak::upgrade);
         had.unwrap_or_else(|| {
             let lock = Arc::new(AsyncMutex::new(()));
-            names.locks.insert(thing, Arc::downgrade(&lock));
+            names.locks.insert(name, Arc::downgrade(&lock));
             lock
         })
     }
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_changes_of_one_thing_wait_for_each_other() {
+    async fn only_changes_of_the_same_resource_wait_for_each_other() {
         let locks = ChangeLocks::with_timeout(Duration::ZERO);
         let mut held = Vec::new();
         for number in 0..1_000 {
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn names_that_nobody_holds_are_forgotten() {
+    async fn locks_that_nobody_holds_are_removed() {
         let locks = ChangeLocks::new();
         for number in 0..10_000 {
             drop(locks.lock(format!("plugins {number}")).await.unwrap());

@@ -1,31 +1,33 @@
-//! Changes of a version: `If-Match` holds until the change is committed.
+//! Conditional changes: `If-Match` holds until the change is committed.
 //!
-//! The tag is compared twice. Before the handler runs, under a lock of this process, so that most of those who
-//! are late are told at once; and in the handler's transaction, behind the rows that every change of the thing
-//! locks: those of other processes, of exports' runs and of the command line as well.
+//! The tag is compared twice. Before the handler runs, under a lock of this process, so that most
+//! stale requests are refused early; and in the handler's transaction, after locking the rows
+//! that every change of the resource locks, also those of other processes, of exports' runs and
+//! of the command line.
 
 use super::etag;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::Operation;
-use crate::request::path_id;
+use crate::request::uuid_text;
 use http::StatusCode;
-use millrace_catalog::{ConditionLocks, Standing, TeamId};
+use millrace_catalog::{ConditionLocks, ConditionOutcome, TeamId};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The tag that a read of the thing answers with now.
+/// Current tag of the resource that an operation reads.
 ///
 /// # Errors
 ///
 /// Those of the read.
 pub(super) async fn tag_of(read: &Operation, context: Context) -> Result<String, ApiError> {
-    let answer = (read.run)(context, Value::Null).await?;
-    Ok(etag::without(read.live_fields, &answer.body))
+    let response = (read.run)(context, Value::Null).await?;
+    Ok(etag::without(read.live_fields, &response.body))
 }
 
-/// A context whose catalog changes nothing once the thing's version is none of those that the request names.
-pub(super) fn depending(context: Context, read: Arc<Operation>) -> Context {
+/// Makes the context's catalog refuse changes once the resource's version is none of those that
+/// the request names.
+pub(super) fn conditional(context: Context, read: Arc<Operation>) -> Context {
     let (locks, reading) = (locks(&context, &read), context.clone());
     let catalog = context
         .catalog()
@@ -34,27 +36,29 @@ pub(super) fn depending(context: Context, read: Arc<Operation>) -> Context {
             let (read, mut context) = (read.clone(), reading.clone().with_catalog(catalog));
             async move {
                 let request = context.request.clone();
-                // What the path names was read when the request was let in.
+                // The project of the path was read at authorization, and may be stale.
                 if let Some(project) = context.project.take() {
                     match context.catalog().project(TeamId(project.id)).await {
                         Ok(Some(now)) => context.project = Some(Arc::new(now)),
-                        Ok(None) => return Standing::Broken,
-                        Err(_) => return Standing::Unknown,
+                        Ok(None) => return ConditionOutcome::Broken,
+                        Err(_) => return ConditionOutcome::Unknown,
                     }
                 }
                 match tag_of(&read, context).await {
-                    Ok(tag) if etag::may_change(&request.headers, &tag) => Standing::Holds,
-                    Ok(_) => Standing::Broken,
-                    // It is gone, which is a change as well.
-                    Err(error) if error.status() == StatusCode::NOT_FOUND => Standing::Broken,
-                    Err(_) => Standing::Unknown,
+                    Ok(tag) if etag::may_change(&request.headers, &tag) => ConditionOutcome::Holds,
+                    Ok(_) => ConditionOutcome::Broken,
+                    // A deleted resource has changed, too.
+                    Err(error) if error.status() == StatusCode::NOT_FOUND => {
+                        ConditionOutcome::Broken
+                    }
+                    Err(_) => ConditionOutcome::Unknown,
                 }
             }
         });
     context.with_catalog(catalog)
 }
 
-/// Rows that changes of the thing lock.
+/// Rows that changes of the resource lock.
 fn locks(context: &Context, read: &Operation) -> ConditionLocks {
     let organization_id = context.organization_id().ok();
     let caller = context.caller().ok();
@@ -64,6 +68,6 @@ fn locks(context: &Context, read: &Operation) -> ConditionLocks {
         user_id: caller
             .filter(|_| organization_id.is_none())
             .map(|caller| caller.user.id),
-        batch_export_id: path_id::parse(context.text("id")).filter(|_| is_below_export),
+        batch_export_id: uuid_text::parse(context.text("id")).filter(|_| is_below_export),
     }
 }

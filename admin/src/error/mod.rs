@@ -1,43 +1,43 @@
-//! What a client is told when something is wrong: the same four keys everywhere.
+//! Errors of the API: the same four keys everywhere.
 //!
-//! [`ApiError`] is the client's message; trouble of ours is logged where it arises and answered
-//! without its details. Which error of the catalog is which answer is decided here, once. `answer`
-//! holds what it looks like on the wire.
+//! [`ApiError`] is the message for the client. Internal errors are logged where they arise and
+//! answered without details. This module maps errors of the catalog to statuses; `wire` holds
+//! the bodies.
 
-mod answer;
+mod wire;
 
-pub(crate) use answer::{ErrorBody, ProblemBody};
+pub(crate) use wire::{ErrorBody, ProblemBody};
 
-use crate::mail::Quota;
-use crate::request::throttle::Allowance;
+use crate::mail::QuotaOwner;
+use crate::request::throttle::RateLimitStatus;
 use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, StatusCode};
 use millrace_catalog::{CatalogError, ChangeError};
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Seconds after which trouble of ours may have passed.
+/// Seconds after which a client should retry after an internal problem.
 const RETRY_SECONDS: u64 = 5;
 
-/// An answer that is not a success.
+/// Error response of the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ApiError(Box<Told>);
+pub(crate) struct ApiError(Box<ErrorDetails>);
 
-/// What the client is told.
+/// Details of an error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Told {
+struct ErrorDetails {
     status: StatusCode,
-    /// What went wrong, for programs.
+    /// Code of the error, for programs.
     code: Cow<'static, str>,
-    /// What went wrong and what to do, for people.
+    /// Message of the error and how to resolve it, for people.
     detail: Cow<'static, str>,
-    /// The field, if one is to blame; nested ones joined with `__`.
+    /// Field that caused the error, if one did; nested fields are joined with `__`.
     attr: Option<String>,
-    /// The header that goes with the status.
+    /// Header that goes with the status.
     header: Option<(HeaderName, String)>,
 }
 
-// === for handlers ===
+// === errors of handlers ===
 
 impl ApiError {
     /// 400 for a field, or for several together if `attr` is `None`.
@@ -62,13 +62,13 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, "payment_required", detail)
     }
 
-    /// 404, for paths and for ids alike: foreign, unknown and malformed ones cannot be told apart.
+    /// 404, for paths and ids alike: foreign, unknown and malformed ones are answered the same.
     pub(crate) fn not_found() -> Self {
         let detail = "There is nothing at this address, or it is not yours to see.";
         Self::new(StatusCode::NOT_FOUND, "not_found", detail)
     }
 
-    /// 409.
+    /// 409 with a code of its own.
     pub(crate) fn conflict(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::CONFLICT, code, detail)
     }
@@ -86,8 +86,8 @@ impl ApiError {
             .with(RETRY_AFTER, RETRY_SECONDS.to_string())
     }
 
-    /// 503 with `Retry-After`, to who has asked for more than is read.
-    pub(crate) fn answers_unread() -> Self {
+    /// 503 with `Retry-After`, for a user whose unread responses take too much memory.
+    pub(crate) fn responses_unread() -> Self {
         let mut error = Self::unavailable();
         error.0.detail =
             "Too many answers wait to be read; read those that were asked for, then try \
@@ -96,7 +96,7 @@ impl ApiError {
         error
     }
 
-    /// The same with every field below `parent`: `parent__field`, `4__field`.
+    /// Prefixes the field with `parent`: `parent__field`, `4__field`.
     #[must_use]
     pub(crate) fn within(mut self, parent: &str) -> Self {
         self.0.attr = Some(match self.0.attr {
@@ -107,7 +107,7 @@ impl ApiError {
     }
 }
 
-// === for the stages ===
+// === errors of the middleware ===
 
 impl ApiError {
     /// 401 without a key.
@@ -132,14 +132,14 @@ impl ApiError {
         Self::forbidden(format!("This key lacks the scope {scope}."))
     }
 
-    /// 405 with the methods that there are.
+    /// 405 with the methods of the path.
     pub(crate) fn method_not_allowed(allow: &str) -> Self {
         let detail = format!("Only {allow} can be used here.");
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
             .with(ALLOW, allow.to_owned())
     }
 
-    /// 412.
+    /// 412: the `If-Match` header names another version.
     pub(crate) fn precondition_failed() -> Self {
         let detail = "It has changed since: the If-Match header names another version.";
         Self::new(
@@ -149,13 +149,13 @@ impl ApiError {
         )
     }
 
-    /// 413.
+    /// 413 with the longest body allowed.
     pub(crate) fn payload_too_large(bytes_max: usize) -> Self {
         let detail = format!("A body may have {bytes_max} bytes at most.");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", detail)
     }
 
-    /// 415.
+    /// 415: the body is not uncompressed JSON.
     pub(crate) fn unsupported_media_type() -> Self {
         let detail = "Send JSON, uncompressed: Content-Type: application/json.";
         Self::new(
@@ -165,28 +165,30 @@ impl ApiError {
         )
     }
 
-    /// 400 for what is no JSON.
+    /// 400 for a body that is no JSON.
     pub(crate) fn parse_error(reason: &str) -> Self {
         let detail = format!("The body is not JSON: {reason}.");
         Self::new(StatusCode::BAD_REQUEST, "parse_error", detail)
     }
 
-    /// 429.
-    pub(crate) fn throttled(allowance: Allowance) -> Self {
-        let seconds = allowance.retry_after_seconds.max(1);
+    /// 429 with the seconds until the next request passes.
+    pub(crate) fn throttled(rate_limit: RateLimitStatus) -> Self {
+        let seconds = rate_limit.retry_after_seconds.max(1);
         let detail = format!("Too many requests; one will pass in {seconds} seconds.");
         Self::new(StatusCode::TOO_MANY_REQUESTS, "throttled", detail)
             .with(RETRY_AFTER, seconds.to_string())
     }
 
-    /// 429: mails, not requests, are too many of somebody's.
-    pub(crate) fn too_many_mails(of: &Quota, wait: Duration) -> Self {
+    /// 429 for too many mails, not requests.
+    pub(crate) fn too_many_mails(owner: &QuotaOwner, wait: Duration) -> Self {
         let seconds = (wait.as_secs() + 1).to_string();
-        let too_many = match of {
-            Quota::Organization => "The organization has sent too many mails".to_owned(),
-            Quota::User => "You have sent too many mails, in all organizations together".to_owned(),
-            // Escaped, as nobody has looked yet what is in it.
-            Quota::Address(address) => format!("Too many invites were mailed to {address:?}"),
+        let too_many = match owner {
+            QuotaOwner::Organization => "The organization has sent too many mails".to_owned(),
+            QuotaOwner::User => {
+                "You have sent too many mails, in all organizations together".to_owned()
+            }
+            // Escaped, as the address has not been validated yet.
+            QuotaOwner::Address(address) => format!("Too many invites were mailed to {address:?}"),
         };
         let detail = format!("{too_many}; one more can be sent in {seconds} seconds.");
         Self::new(StatusCode::TOO_MANY_REQUESTS, "throttled", detail).with(RETRY_AFTER, seconds)
@@ -197,7 +199,7 @@ impl ApiError {
         code: impl Into<Cow<'static, str>>,
         detail: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self(Box::new(Told {
+        Self(Box::new(ErrorDetails {
             status,
             code: code.into(),
             detail: detail.into(),
@@ -211,7 +213,7 @@ impl ApiError {
         self
     }
 
-    /// The status that is answered.
+    /// HTTP status of the response.
     pub(crate) fn status(&self) -> StatusCode {
         self.0.status
     }
@@ -244,7 +246,7 @@ impl From<ChangeError> for ApiError {
             }
             other => match other.violation() {
                 Some(broken) => Self::invalid(broken.code, broken.field.as_deref(), broken.detail),
-                // Of a path: what is named in a body and is not there is a violation.
+                // Named by the path: an unknown id in a body is a violation.
                 None => Self::not_found(),
             },
         }
@@ -256,30 +258,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_pass_is_told_to_be_tried_again() {
-        let (place, reason) = (String::new, String::new);
+    fn temporary_catalog_errors_are_503_with_retry_after() {
+        let (location, reason) = (String::new, String::new);
         let table = [
-            (CatalogError::Locked { place: place() }, 503),
+            (
+                CatalogError::Locked {
+                    location: location(),
+                },
+                503,
+            ),
             (
                 CatalogError::Unreachable {
-                    place: place(),
+                    location: location(),
                     reason: reason(),
                 },
                 503,
             ),
             (
                 CatalogError::Conflict {
-                    place: place(),
+                    location: location(),
                     reason: reason(),
                 },
                 503,
             ),
-            (CatalogError::Full { place: place() }, 500),
+            (
+                CatalogError::Full {
+                    location: location(),
+                },
+                500,
+            ),
         ];
         for (error, status) in table {
-            let told = ApiError::from(error.clone());
-            assert_eq!(told.status().as_u16(), status, "{error:?}");
-            assert_eq!(told.0.header.is_some(), status == 503, "{error:?}");
+            let answered = ApiError::from(error.clone());
+            assert_eq!(answered.status().as_u16(), status, "{error:?}");
+            assert_eq!(answered.0.header.is_some(), status == 503, "{error:?}");
         }
     }
 }

@@ -1,38 +1,38 @@
-//! Mail: from what happened to a letter, and from a letter to the SMTP server.
+//! Mails: their contents, their delivery to the SMTP server, and limits on both.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `settings` | [`MailSettings`]: the server and the sender, checked once |
-//! | `letters` | what the mails say, as text and HTML |
-//! | `notice` | [`NoticeRoom`]: one text to many members |
-//! | `outbox` | [`Outbox`]: a bounded number of mails on their way, tries, time-outs, drain |
-//! | `conversation` | one of those with the server, and how much it may say |
-//! | `room` | [`Room`]: places for invitations, and what is sent in them |
-//! | `quota` | what an organization may have of both, and a sender and a recipient of invitations |
+//! | `settings` | [`MailSettings`]: the server and the sender, validated |
+//! | `messages` | contents of the mails, as text and HTML |
+//! | `notice` | [`NoticeSlot`]: one text to many members |
+//! | `outbox` | [`Outbox`]: bounded delivery in the background, time-outs, drain |
+//! | `smtp_session` | delivery of one mail, with a limit on what the server may send |
+//! | `slots` | [`MailSlots`]: capacity reserved for invitations, and their retries |
+//! | `quota` | limits on the mails of an organization, of a sender and to a recipient |
 //!
-//! A mail is never part of a transaction: room for it is reserved before, it is handed over after
-//! the commit, and the request does not wait for the server. So whoever asks learns that a mail
-//! was attempted, not that it arrived; what cannot be delivered is in the log, and an invitation
-//! can be sent again. Mails on their way are in memory only: a crash loses them.
+//! A mail is never part of a transaction: capacity for it is reserved before, it is handed over
+//! after the commit, and the request does not wait for the server. So the response says that a
+//! mail was attempted, not that it arrived; failed deliveries are in the log, and an invitation
+//! can be sent again. Undelivered mails are in memory only: a crash loses them.
 //!
-//! No text of a user's can add a header or a recipient: addresses are parsed, and everything in a
-//! header is one line before it is encoded.
+//! No text of a user can add a header or a recipient: addresses are parsed, and everything in a
+//! header is reduced to one line before it is encoded.
 
-mod conversation;
-mod letters;
+mod messages;
 mod notice;
 mod outbox;
 mod quota;
-mod room;
 mod settings;
+mod slots;
+mod smtp_session;
 
-pub use letters::{
-    ExportTrouble, Invitation, LetterError, MemberJoined, NoticeText, Trouble, is_address,
+pub use messages::{
+    ComposeError, ExportAlert, ExportProblem, Invitation, MemberJoined, NoticeText, is_address,
 };
-pub use notice::{NoticeRoom, TooManyNotices};
-pub use outbox::{NoRoom, Outbox, Quota};
-pub use room::Room;
+pub use notice::{NoticeSlot, TooManyNotices};
+pub use outbox::Outbox;
 pub use settings::{MailSettings, MailSettingsError};
+pub use slots::{MailSlots, QuotaOwner, ReserveError};
 
 /// Invitations that an organization may send in an hour.
 pub(crate) const INVITATIONS_PER_HOUR_MAX: u32 = quota::INVITATIONS.per_hour_max;

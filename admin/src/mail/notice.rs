@@ -1,43 +1,59 @@
 //! Notices: one text to many members, one after the other.
 //!
-//! A notice takes no room of invitations, which somebody waits for: notices have places of their
-//! own, and only a part of the conversations. Recipients are read page by page, so that a large
-//! organization is not held in memory. A letter of a notice is tried once, so that one recipient
-//! does not hold up the others, and what is left at the end of the process is lost.
+//! Notices take no capacity from invitations, which somebody waits for: they have slots of their
+//! own, and only a part of the SMTP sessions. Recipients are read page by page, so that a large
+//! organization is not held in memory. Each mail of a notice is tried once, so that one recipient
+//! does not delay the others. Mails that are not sent when the process ends are lost.
 
-use super::letters::NoticeText;
-use super::outbox::Outbox;
-use super::quota::Share;
-use super::room::report;
+use super::messages::NoticeText;
+use super::outbox::{Outbox, report};
+use super::quota::QuotaReservation;
 use std::error::Error;
+use std::sync::Arc;
 use thiserror::Error;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
 use uuid::Uuid;
 
-/// Notices that may be on their way at a time.
-pub(super) const NOTICES_MAX: usize = 100;
-/// Conversations with the server at a time that are of notices.
-pub(super) const CONVERSATIONS_MAX: usize = 2;
-
-/// There is no room for another notice.
+/// Error: there is no capacity for another notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("too many notices are on their way already, or were sent to the organization in an hour")]
 pub struct TooManyNotices;
 
-/// Room for one notice. Dropping it gives it back.
+/// Capacity for one notice. Dropping it gives it back.
 #[derive(Debug)]
-pub struct NoticeRoom {
-    pub(super) outbox: Outbox,
-    pub(super) place: OwnedSemaphorePermit,
-    pub(super) share: Share<Uuid>,
+pub struct NoticeSlot {
+    outbox: Outbox,
+    slot: OwnedSemaphorePermit,
+    quota: QuotaReservation<Uuid>,
 }
 
-// === impl NoticeRoom ===
+// === impl Outbox ===
 
-impl NoticeRoom {
-    /// Tells everybody on the pages, in the background. `page_after` reads the recipients that
-    /// follow a user's number, with theirs, in its order; after the last there are none.
+impl Outbox {
+    /// Reserves capacity for a notice to an organization's members, apart from invitations.
+    ///
+    /// # Errors
+    ///
+    /// Too many notices are in flight, or too many of the organization's.
+    pub fn reserve_notice(&self, organization: Uuid) -> Result<NoticeSlot, TooManyNotices> {
+        let slot = Arc::clone(&self.notices).try_acquire_owned();
+        let slot = slot.map_err(|_| TooManyNotices)?;
+        let quota = self.notice_quotas.take(organization, 1);
+        Ok(NoticeSlot {
+            outbox: self.clone(),
+            slot,
+            quota: quota.map_err(|_| TooManyNotices)?,
+        })
+    }
+}
+
+// === impl NoticeSlot ===
+
+impl NoticeSlot {
+    /// Sends the notice to everybody on the pages, in the background. `page_after` reads the
+    /// recipients after a user id, with their ids, in ascending order; the page after the last one
+    /// is empty.
     pub fn announce<Text, Page, E>(
         self,
         text: Text,
@@ -49,12 +65,12 @@ impl NoticeRoom {
     {
         let Self {
             outbox,
-            place,
-            mut share,
+            slot,
+            mut quota,
         } = self;
         let tasks = outbox.tasks.clone();
-        let told = async move {
-            let _until_the_end = (place, share.send_one());
+        let sending = async move {
+            let _until_the_end = (slot, quota.send_one());
             let mut after = 0;
             loop {
                 let page = match page_after(after).await {
@@ -71,16 +87,16 @@ impl NoticeRoom {
                 }
             }
         };
-        tasks.spawn(told.in_current_span());
+        tasks.spawn(sending.in_current_span());
     }
 }
 
 async fn tell<Text: NoticeText>(outbox: &Outbox, text: &Text, recipient: &str) {
-    let outcome = match text.letter(&outbox.from, recipient) {
-        Ok(letter) => {
-            // Never closed.
-            let _turn = outbox.notice_turns.acquire().await;
-            outbox.converse(&letter).await
+    let outcome = match text.compose(&outbox.from, recipient) {
+        Ok(message) => {
+            // The semaphore is never closed.
+            let _permit = outbox.notice_sessions.acquire().await;
+            outbox.send_once(&message).await
         }
         Err(error) => Err(error.into()),
     };

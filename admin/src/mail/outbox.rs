@@ -1,12 +1,9 @@
-//! Mails on their way to the SMTP server.
+//! Delivery of mails in the background, with retries.
 
-use super::conversation::{self, ConversationError};
-use super::letters::LetterError;
-use super::notice::{self, NoticeRoom, TooManyNotices};
-use super::quota::{self, Quotas};
-use super::room::{Place, Room};
+use super::messages::ComposeError;
+use super::quota::{self, QuotaTracker};
 use super::settings::{MailSettings, Server};
-use backon::{BackoffBuilder, ExponentialBuilder};
+use super::smtp_session::{self, SessionError};
 use lettre::message::{Mailbox, Message};
 use std::fmt;
 use std::sync::Arc;
@@ -17,81 +14,51 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-/// Invitations that may be on their way at a time; one that waits for another try does not count.
-const MAILS_MAX: usize = 1_000;
-/// Mails that may wait for another try at a time; more are given up.
-const RESTING_MAX: usize = 5_000;
-/// Conversations with the server at a time.
-const CONVERSATIONS_MAX: usize = 4;
-/// How long one conversation may take.
-const CONVERSATION_TIMEOUT: Duration = Duration::from_secs(60);
-/// Tries after the first.
-const RETRIES_MAX: usize = 5;
-/// How much longer each pause is than the one before.
-const RETRY_FACTOR: f32 = 4.0;
+/// Most invitations in flight; one that waits for a retry does not count.
+pub(super) const MAILS_MAX: usize = 1_000;
+/// Most mails that wait for a retry; more are given up.
+const RETRYING_MAX: usize = 5_000;
+/// Most SMTP sessions at a time.
+const SESSIONS_MAX: usize = 4;
+/// Most notices in flight.
+const NOTICES_MAX: usize = 100;
+/// Most SMTP sessions at a time for notices.
+const NOTICE_SESSIONS_MAX: usize = 2;
+/// Timeout of one SMTP session.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// There is no room for more mails.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum NoRoom {
-    /// For nobody's: the server must be away or slow.
-    #[error("{MAILS_MAX} mails are on their way already")]
-    Full,
-    /// For those of somebody.
-    #[error("{of} too many mails on their way already, or had in an hour")]
-    Quota {
-        /// Of whose share nothing is left.
-        of: Quota,
-        /// When to come back.
-        wait: Duration,
-    },
-}
-
-/// Somebody who may have so many mails.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Quota {
-    /// The one that invites.
-    #[error("the organization has")]
-    Organization,
-    /// The one who sends.
-    #[error("the user has")]
-    User,
-    /// The one that they go to, as it was given. The log does not have it.
-    #[error("the recipient has")]
-    Address(String),
-}
-
-/// Why a mail was not delivered.
+/// Failure to deliver a mail.
 #[derive(Debug, Error)]
 pub(super) enum DeliveryError {
     #[error(transparent)]
-    Letter(#[from] LetterError),
+    Compose(#[from] ComposeError),
     #[error("the SMTP server: {0}")]
-    Smtp(#[from] ConversationError),
-    #[error("the SMTP server took more than {CONVERSATION_TIMEOUT:?}")]
+    Smtp(#[from] SessionError),
+    #[error("the SMTP server took more than {SESSION_TIMEOUT:?}")]
     Slow,
 }
 
-/// Sends mail in the background, a bounded amount of it.
+/// Sends a bounded number of mails in the background.
 #[derive(Clone)]
 pub struct Outbox {
     server: Arc<Server>,
     pub(super) from: Mailbox,
-    retry_pause: Duration,
-    quotas: Arc<Quotas<Uuid>>,
-    pub(super) user_quotas: Arc<Quotas<i64>>,
-    pub(super) address_quotas: Arc<Quotas<String>>,
-    notice_quotas: Arc<Quotas<Uuid>>,
-    notices: Arc<Semaphore>,
-    pub(super) notice_turns: Arc<Semaphore>,
-    pub(super) places: Arc<Semaphore>,
-    pub(super) resting: Arc<Semaphore>,
-    conversations: Arc<Semaphore>,
+    pub(super) retry_pause: Duration,
+    pub(super) organization_quotas: Arc<QuotaTracker<Uuid>>,
+    pub(super) user_quotas: Arc<QuotaTracker<i64>>,
+    pub(super) address_quotas: Arc<QuotaTracker<String>>,
+    pub(super) notice_quotas: Arc<QuotaTracker<Uuid>>,
+    pub(super) notices: Arc<Semaphore>,
+    pub(super) notice_sessions: Arc<Semaphore>,
+    pub(super) slots: Arc<Semaphore>,
+    pub(super) retrying: Arc<Semaphore>,
+    sessions: Arc<Semaphore>,
     pub(super) tasks: TaskTracker,
 }
 
 // === impl Outbox ===
 
-/// Without the server: its password is not for logs.
+/// Leaves the server out, as its password must not be logged.
 impl fmt::Debug for Outbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Outbox");
@@ -100,65 +67,27 @@ impl fmt::Debug for Outbox {
 }
 
 impl Outbox {
-    /// Connects with the first mail.
+    /// Creates an outbox; it connects with the first mail.
     #[must_use]
     pub fn new(settings: MailSettings) -> Self {
         Self {
             server: Arc::new(settings.server),
             from: settings.from,
             retry_pause: settings.retry_pause,
-            quotas: Quotas::new(quota::INVITATIONS),
-            user_quotas: Quotas::new(quota::INVITATIONS_BY_USER),
-            address_quotas: Quotas::new(quota::INVITATIONS_TO_ADDRESS),
-            notice_quotas: Quotas::new(quota::NOTICES),
-            notices: Arc::new(Semaphore::new(notice::NOTICES_MAX)),
-            notice_turns: Arc::new(Semaphore::new(notice::CONVERSATIONS_MAX)),
-            places: Arc::new(Semaphore::new(MAILS_MAX)),
-            resting: Arc::new(Semaphore::new(RESTING_MAX)),
-            conversations: Arc::new(Semaphore::new(CONVERSATIONS_MAX)),
+            organization_quotas: QuotaTracker::new(quota::INVITATIONS),
+            user_quotas: QuotaTracker::new(quota::INVITATIONS_BY_USER),
+            address_quotas: QuotaTracker::new(quota::INVITATIONS_TO_ADDRESS),
+            notice_quotas: QuotaTracker::new(quota::NOTICES),
+            notices: Arc::new(Semaphore::new(NOTICES_MAX)),
+            notice_sessions: Arc::new(Semaphore::new(NOTICE_SESSIONS_MAX)),
+            slots: Arc::new(Semaphore::new(MAILS_MAX)),
+            retrying: Arc::new(Semaphore::new(RETRYING_MAX)),
+            sessions: Arc::new(Semaphore::new(SESSIONS_MAX)),
             tasks: TaskTracker::new(),
         }
     }
 
-    /// Takes room for so many mails of an organization; who sends them, and where to, counts with
-    /// [`Room::sent_by`] and [`Room::sent_to`].
-    ///
-    /// # Errors
-    ///
-    /// Too many are on their way, or too many of the organization's: try again later.
-    pub fn reserve(&self, organization: Uuid, mails: u32) -> Result<Room, NoRoom> {
-        let share = self.quotas.take(organization, mails);
-        let share = share.map_err(|wait| NoRoom::Quota {
-            of: Quota::Organization,
-            wait,
-        })?;
-        let places = Arc::clone(&self.places).try_acquire_many_owned(mails);
-        Ok(Room {
-            outbox: self.clone(),
-            places: places.map_err(|_| NoRoom::Full)?,
-            share,
-            sender: None,
-            recipients: Vec::new(),
-        })
-    }
-
-    /// Takes room for a notice to an organization's members: no room of invitations.
-    ///
-    /// # Errors
-    ///
-    /// Too many notices are on their way, or too many of the organization's.
-    pub fn reserve_notice(&self, organization: Uuid) -> Result<NoticeRoom, TooManyNotices> {
-        let place = Arc::clone(&self.notices).try_acquire_owned();
-        let place = place.map_err(|_| TooManyNotices)?;
-        let share = self.notice_quotas.take(organization, 1);
-        Ok(NoticeRoom {
-            outbox: self.clone(),
-            place,
-            share: share.map_err(|_| TooManyNotices)?,
-        })
-    }
-
-    /// Waits for the mails on their way, so long; what is left then is lost, and said so.
+    /// Waits at most `grace` for the mails in flight; the rest is lost and logged.
     pub async fn drain(&self, grace: Duration) {
         self.tasks.close();
         if timeout(grace, self.tasks.wait()).await.is_err() {
@@ -167,52 +96,22 @@ impl Outbox {
         }
     }
 
-    /// Delivers one letter, trying again where that may help.
-    pub(super) async fn deliver(
-        &self,
-        letter: &Message,
-        place: &mut Place,
-    ) -> Result<(), DeliveryError> {
-        let mut pauses = ExponentialBuilder::new()
-            .with_min_delay(self.retry_pause)
-            .with_factor(RETRY_FACTOR)
-            .with_max_times(RETRIES_MAX)
-            .without_max_delay()
-            .with_jitter()
-            .build();
-        loop {
-            let Err(error) = self.converse(letter).await else {
-                return Ok(());
-            };
-            let Some(pause) = pauses.next().filter(|_| may_pass(&error)) else {
-                return Err(error);
-            };
-            tracing::info!(%error, ?pause, "a mail waits for another try");
-            if !place.rest(self, pause).await {
-                return Err(error);
-            }
-        }
-    }
-
-    /// Tries to deliver one letter, once.
-    pub(super) async fn converse(&self, letter: &Message) -> Result<(), DeliveryError> {
-        // Never closed.
-        let _turn = self.conversations.acquire().await;
-        let conversation = conversation::deliver(&self.server, letter);
-        match timeout(CONVERSATION_TIMEOUT, conversation).await {
+    /// Tries to deliver one mail, once.
+    pub(super) async fn send_once(&self, message: &Message) -> Result<(), DeliveryError> {
+        // The semaphore is never closed.
+        let _permit = self.sessions.acquire().await;
+        let session = smtp_session::deliver(&self.server, message);
+        match timeout(SESSION_TIMEOUT, session).await {
             Ok(answered) => Ok(answered?),
             Err(_) => Err(DeliveryError::Slow),
         }
     }
 }
 
-/// Whether another try may go better: not when the server refuses for good.
-fn may_pass(error: &DeliveryError) -> bool {
-    match error {
-        DeliveryError::Letter(_) => false,
-        DeliveryError::Smtp(ConversationError::Smtp(error)) => {
-            !error.is_permanent() && !error.is_client()
-        }
-        DeliveryError::Smtp(ConversationError::Connection(_)) | DeliveryError::Slow => true,
+/// Logs the result of a delivery: the kind and the reason, neither texts nor links.
+pub(super) fn report(kind: &'static str, outcome: Result<(), DeliveryError>) {
+    match outcome {
+        Ok(()) => tracing::info!(kind, "sent a mail"),
+        Err(error) => tracing::warn!(kind, %error, "could not send a mail"),
     }
 }

@@ -1,4 +1,4 @@
-//! The SMTP server and the sender.
+//! Settings of the SMTP server and the sender.
 //!
 //! | URL | Means |
 //! |---|---|
@@ -7,8 +7,8 @@
 //! | `smtp://host?tls=opportunistic` | STARTTLS if the server offers it, port 587 |
 //! | `smtps://host` | TLS from the first byte, port 465 |
 //!
-//! `user:password@` (percent-encoded) and `:port` go where URLs have them; a path is the name to
-//! greet with. Certificates are checked against the system's authorities.
+//! `user:password@` (percent-encoded) and `:port` go where URLs have them; a path is the name for
+//! `EHLO`. Certificates are checked against the system's authorities.
 
 use lettre::message::Mailbox;
 use lettre::transport::smtp::authentication::Credentials;
@@ -21,37 +21,37 @@ use std::time::Duration;
 use thiserror::Error;
 use url::Url;
 
-/// What is wrong with the settings. Neither says the URL: it may hold a password.
+/// Error in the settings. The URL is in no message, as it may hold a password.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MailSettingsError {
-    /// The server.
+    /// The server's URL is invalid.
     #[error(
         "smtp_url {0}; give smtp://host, smtp://user:password@host?tls=required or smtps://host"
     )]
     Url(String),
-    /// The sender.
+    /// The sender is invalid.
     #[error("mail_from is {0:?}; give an address, such as Millrace <millrace@example.com>")]
     From(String),
-    /// An authority's certificate.
+    /// The authority's certificate cannot be used.
     #[error("the authority's certificate cannot be used: {0}")]
     Authority(String),
 }
 
-/// Where mail goes and who sends it; checked.
+/// Validated settings of the SMTP server and the sender.
 #[derive(Clone)]
 pub struct MailSettings {
     pub(super) server: Server,
     pub(super) from: Mailbox,
-    /// The wait before the second try; each further one is four times as long.
+    /// Wait before the second try; each further wait is four times as long.
     pub(super) retry_pause: Duration,
 }
 
 impl MailSettings {
-    /// Checks both settings. `authority` is a certificate (PEM) to trust beside the system's.
+    /// Validates the settings. `authority` is a certificate (PEM) to trust beside the system's.
     ///
     /// # Errors
     ///
-    /// A sentence that names the setting and says what to do.
+    /// A setting is invalid; the message names it and says what to do.
     pub fn new(
         smtp_url: &str,
         from: &str,
@@ -76,7 +76,7 @@ impl MailSettings {
     }
 }
 
-/// Without the server: its password is not for logs.
+/// Leaves the server out, as its password must not be logged.
 impl fmt::Debug for MailSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("MailSettings");
@@ -84,7 +84,7 @@ impl fmt::Debug for MailSettings {
     }
 }
 
-/// The SMTP server, and how to speak to it.
+/// SMTP server, with its TLS mode, credentials and name for `EHLO`.
 #[derive(Clone)]
 pub(super) struct Server {
     pub(super) host: String,
@@ -122,7 +122,7 @@ fn server(smtp_url: &str, authority: Option<&[u8]>) -> Result<Server, MailSettin
     })
 }
 
-/// User and password of a URL; none without a password.
+/// User and password of a URL; `None` without a password.
 fn credentials(url: &Url) -> Result<Option<Credentials>, MailSettingsError> {
     let Some(password) = url.password() else {
         return Ok(None);
@@ -138,7 +138,7 @@ fn credentials(url: &Url) -> Result<Option<Credentials>, MailSettingsError> {
     Ok(Some(Credentials::new(user, password)))
 }
 
-/// TLS with a server that proves to be `host`.
+/// TLS parameters for a server whose certificate must be for `host`.
 fn encryption(host: &str, authority: Option<&[u8]>) -> Result<TlsParameters, MailSettingsError> {
     let unusable = |error: SmtpError| MailSettingsError::Authority(error.to_string());
     let mut encryption = TlsParameters::builder(host.to_owned());
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_and_senders_are_checked_before_anything_is_sent() {
+    fn invalid_urls_and_senders_are_refused() {
         let from = "Millrace <millrace@example.com>";
         for url in [
             "smtp://localhost",
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_password_is_in_no_text() {
+    fn the_password_is_in_no_debug_output_and_no_error() {
         let settings = MailSettings::new("smtp://u:canary@h", "a@example.com", None).unwrap();
         assert!(!format!("{settings:?}").contains("canary"));
         let refused = outcome("smtp://u:canary@h?tls=maybe", "a@example.com").unwrap_err();

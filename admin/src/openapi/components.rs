@@ -1,19 +1,19 @@
-//! What operations share.
+//! Components of the document that operations share.
 
 use serde_json::{Map, Value, json};
 
-/// A status, when it is answered, and the headers that come with it.
+/// A status, the description of its response, and the headers of the response.
 type Shared = (u16, &'static str, &'static [&'static str]);
 
 const RESPONSES: [Shared; 11] = [
     (
         400,
-        "The body is no JSON, or a field in it is wrong: the first one is named.",
+        "The body is not JSON, or a field is invalid; the first one is named.",
         &[],
     ),
     (
         401,
-        "There is no key, or it is unknown, revoked or expired.",
+        "The key is missing, unknown, revoked or expired.",
         &["WWW-Authenticate"],
     ),
     (
@@ -23,18 +23,22 @@ const RESPONSES: [Shared; 11] = [
     ),
     (
         404,
-        "There is nothing there, or it is not yours to see.",
+        "Nothing is at this address, or you may not see it.",
         &[],
     ),
     (405, "The path has no such method.", &["Allow"]),
     (
         409,
-        "Another request is in the way, such as the first one with this Idempotency-Key.",
+        "The request conflicts with another, such as the first one with this `Idempotency-Key`.",
         &[],
     ),
-    (412, "It has changed since.", &[]),
+    (
+        412,
+        "The resource has changed: `If-Match` names another version.",
+        &[],
+    ),
     (413, "The body is longer than 1 MiB.", &[]),
-    (415, "The body is something else than JSON.", &[]),
+    (415, "The body is not JSON.", &[]),
     (
         429,
         "Too many requests with this key, or too many wrong keys.",
@@ -75,19 +79,19 @@ pub(super) fn parameters() -> Value {
         })
     };
     json!({
-        "Limit": number("limit", "How many to answer: 100 if not given, 1000 at most."),
-        "Offset": number("offset", "How many to skip."),
+        "Limit": number("limit", "Most rows of the page: 100 if not given, 1000 at most."),
+        "Offset": number("offset", "Number of rows to skip."),
         "IdempotencyKey": {
             "name": "Idempotency-Key",
             "in": "header",
             "description": "Any text. The same request with the same text is made once in 24 hours.",
             "schema": { "type": "string", "pattern": "^[!-~]([ -~]{0,253}[!-~])?$" },
         },
-        "IfMatch": header("If-Match", "Only if it still has this `ETag`."),
-        "IfNoneMatch": header("If-None-Match", "Only if it does not have this `ETag`."),
+        "IfMatch": header("If-Match", "Change the resource only if it still has this `ETag`."),
+        "IfNoneMatch": header("If-None-Match", "Answer 304 if the resource still has this `ETag`."),
         "RequestId": header(
             "X-Request-Id",
-            "A name for the request in log lines: up to 128 characters without spaces.",
+            "Id of the request in log lines: up to 128 characters without spaces.",
         ),
     })
 }
@@ -95,14 +99,14 @@ pub(super) fn parameters() -> Value {
 pub(super) fn headers() -> Value {
     let header = |kind: &str, description: &str| json!({ "description": description, "schema": { "type": kind } });
     json!({
-        "X-Request-Id": header("string", "The name of the request in log lines."),
-        "RateLimit-Limit": header("integer", "Requests in the nearer window."),
-        "RateLimit-Remaining": header("integer", "Requests left in it."),
-        "RateLimit-Reset": header("integer", "Seconds until it is empty again."),
-        "ETag": header("string", "The version."),
-        "Idempotent-Replayed": header("string", "`true` if this is the first request's answer."),
+        "X-Request-Id": header("string", "Id of the request in log lines."),
+        "RateLimit-Limit": header("integer", "Limit of the window with the fewest requests left."),
+        "RateLimit-Remaining": header("integer", "Requests left in that window."),
+        "RateLimit-Reset": header("integer", "Seconds until all of its requests are available again."),
+        "ETag": header("string", "Version of the resource."),
+        "Idempotent-Replayed": header("string", "`true` if this replays the first response."),
         "WWW-Authenticate": header("string", "`Bearer`."),
-        "Allow": header("string", "The methods that there are."),
+        "Allow": header("string", "Methods of the path."),
         "Retry-After": header("integer", "Seconds after which to try again."),
     })
 }
@@ -128,7 +132,7 @@ pub(super) fn responses() -> Value {
         written.insert(status.to_string(), response);
     }
     let unchanged = json!({
-        "description": "It still has the `ETag` of `If-None-Match`.",
+        "description": "The resource still has the `ETag` of `If-None-Match`.",
         "headers": {
             "ETag": { "$ref": "#/components/headers/ETag" },
             "X-Request-Id": { "$ref": "#/components/headers/X-Request-Id" },

@@ -1,4 +1,4 @@
-//! The types inside of a body: in `$defs` where it is checked, beside all others in the document.
+//! Moves the types inside of a body from its `$defs` to the document's schemas.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 const INSIDE: &str = "#/$defs/";
 const BESIDE: &str = "#/components/schemas/";
 
-/// The body without its `$defs`: they are put into `all`. What is sent may look different from
-/// what is answered under the same name; then it is called `…Input`.
+/// Moves the `$defs` of a body into `all` and returns the body. A type of a request that differs
+/// from the one of a response with the same name is renamed to `…Input`.
 pub(super) fn lifted(mut body: Value, all: &mut Map<String, Value>) -> Value {
     let definitions = body
         .as_object_mut()
@@ -21,7 +21,7 @@ pub(super) fn lifted(mut body: Value, all: &mut Map<String, Value>) -> Value {
     for name in definitions.keys() {
         names.insert(name.clone(), name.clone());
     }
-    // A name that changes changes what refers to it, so this goes on until nothing does.
+    // A new name changes the types that refer to it, so this repeats until nothing changes.
     loop {
         let differs = definitions.iter().find(|(name, definition)| {
             let published = names.get(*name).and_then(|name| all.get(name));
@@ -38,10 +38,10 @@ pub(super) fn lifted(mut body: Value, all: &mut Map<String, Value>) -> Value {
     renamed(body, &names)
 }
 
-/// With references to where the definitions are now.
+/// Rewrites references to where the definitions are now.
 fn renamed(mut schema: Value, names: &BTreeMap<String, String>) -> Value {
     match &mut schema {
-        // Of `$ref`, or of a discriminator's mapping.
+        // Value of a `$ref`, or of a discriminator's mapping.
         Value::String(reference) => {
             let name = reference.strip_prefix(INSIDE);
             if let Some(name) = name.and_then(|name| names.get(name)) {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn types_inside_of_bodies_stand_beside_all_others() {
+    fn definitions_of_a_body_are_moved_to_the_documents_schemas() {
         let mut all = definitions(&json!({ "Same": { "type": "string" } }));
         let body = json!({
             "properties": { "a": { "$ref": "#/$defs/Same" }, "b": { "$ref": "#/$defs/New" } },
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_and_looks_different_has_a_name_of_its_own() {
+    fn a_request_type_that_differs_from_its_response_type_is_renamed() {
         let mut all = definitions(&json!({
             "Inner": { "type": "string" },
             "Outer": { "items": { "$ref": "#/components/schemas/Inner" } },

@@ -1,14 +1,15 @@
-//! `/api/docs/`: the OpenAPI document as a page. Loads nothing from elsewhere, runs no script.
+//! `/api/docs/`: the OpenAPI document as an HTML page. It loads nothing and runs no script.
 
+use super::fields::{Field, body, fields, items, paragraphs, resolved, text};
 use super::variants::{self, Variants};
 use askama::Template;
 use serde_json::Value;
 
-/// The document as a page.
+/// Renders the document as a page.
 ///
 /// # Errors
 ///
-/// The template cannot be written.
+/// The template cannot be rendered.
 pub(crate) fn page(document: &Value) -> Result<String, String> {
     let groups = groups(document);
     let rows = groups.iter().flat_map(|group| &group.operations);
@@ -34,7 +35,7 @@ struct Page {
     variants: Vec<Variants>,
 }
 
-/// The operations on one resource.
+/// Operations of one resource.
 struct Group {
     name: String,
     operations: Vec<Row>,
@@ -46,23 +47,14 @@ struct Row {
     path: String,
     summary: String,
     description: Vec<String>,
-    /// Any one of them will do.
+    /// Scopes of which the key needs one.
     scopes: Vec<String>,
     parameters: Vec<Field>,
     body: Vec<Field>,
-    answers: Vec<Answer>,
+    answers: Vec<ResponseRow>,
 }
 
-pub(super) struct Field {
-    pub(super) name: String,
-    pub(super) kind: String,
-    pub(super) is_required: bool,
-    pub(super) description: String,
-    /// Where on the page there is more of it.
-    pub(super) more: Option<String>,
-}
-
-struct Answer {
+struct ResponseRow {
     status: String,
     description: String,
 }
@@ -98,7 +90,7 @@ fn groups(document: &Value) -> Vec<Group> {
 
 fn row(document: &Value, path: &str, method: &str, operation: &Value) -> Row {
     let schema = operation.pointer("/requestBody/content/application~1json/schema");
-    let answers = fields(operation, "/responses").map(|(status, response)| Answer {
+    let answers = fields(operation, "/responses").map(|(status, response)| ResponseRow {
         status: status.clone(),
         description: text(resolved(document, response), "/description"),
     });
@@ -136,109 +128,4 @@ fn parameters(document: &Value, operation: &Value) -> Vec<Field> {
         }
     });
     parameters.collect()
-}
-
-pub(super) fn body(document: &Value, schema: &Value) -> Vec<Field> {
-    let is_required = |name: &str| items(schema, "/required").any(|required| required == name);
-    let fields = fields(schema, "/properties").map(|(name, property)| Field {
-        name: name.clone(),
-        kind: kind(document, property),
-        is_required: is_required(name),
-        description: about(document, property),
-        more: variants::anchor(document, property),
-    });
-    fields.collect()
-}
-
-/// What is said of a field, or else of its type.
-fn about(document: &Value, property: &Value) -> String {
-    let own = text(property, "/description");
-    let mut said = match own.is_empty() {
-        true => text(resolved(document, property), "/description"),
-        false => own,
-    };
-    if property.get("writeOnly") == Some(&Value::Bool(true)) {
-        said += " Never answered.";
-    }
-    said.replace('`', "")
-}
-
-/// What a field may be, in a few words.
-pub(super) fn kind(document: &Value, schema: &Value) -> String {
-    let schema = resolved(document, schema);
-    if let Some(words) = variants::words(document, schema) {
-        return words;
-    }
-    let alternatives: Vec<String> = ["/anyOf", "/oneOf"]
-        .iter()
-        .flat_map(|place| items(schema, place).map(|one| kind(document, one)))
-        .collect();
-    if !alternatives.is_empty() {
-        return alternatives.join(" or ");
-    }
-    let choices: Vec<String> = items(schema, "/enum")
-        .chain(schema.get("const"))
-        .map(Value::to_string)
-        .collect();
-    if !choices.is_empty() {
-        return choices.join(", ");
-    }
-    let types = match schema.get("type") {
-        Some(Value::Array(types)) => {
-            let types = types.iter().filter_map(Value::as_str);
-            types.collect::<Vec<_>>().join(" or ")
-        }
-        Some(one) => text(one, ""),
-        None => "anything".to_owned(),
-    };
-    let limits = [
-        ("format", ""),
-        ("maxLength", "at most "),
-        ("minimum", "from "),
-        ("maximum", "to "),
-    ];
-    let limits = limits.iter().filter_map(|(name, word)| {
-        let limit = schema.get(name)?;
-        let is_machine = matches!(limit.as_str(), Some("int16" | "int32" | "int64" | "uint32"));
-        let is_range = limit
-            .as_i64()
-            .is_some_and(|limit| limit.unsigned_abs() > u64::from(u32::MAX));
-        let limit = limit
-            .as_str()
-            .map_or_else(|| limit.to_string(), str::to_owned);
-        (!is_machine && !is_range).then(|| format!(", {word}{limit}"))
-    });
-    types + &limits.collect::<String>()
-}
-
-pub(super) fn resolved<'d>(document: &'d Value, value: &'d Value) -> &'d Value {
-    let target = value.get("$ref").and_then(Value::as_str);
-    let target = target.and_then(|target| document.pointer(target.strip_prefix('#')?));
-    target.unwrap_or(value)
-}
-
-pub(super) fn text(value: &Value, pointer: &str) -> String {
-    let found = value.pointer(pointer).and_then(Value::as_str);
-    found.unwrap_or_default().to_owned()
-}
-
-fn fields<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = (&'v String, &'v Value)> {
-    value
-        .pointer(pointer)
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-}
-
-pub(super) fn items<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = &'v Value> {
-    value
-        .pointer(pointer)
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-}
-
-pub(super) fn paragraphs(text: &str) -> Vec<String> {
-    let lines = text.split('\n').map(|line| line.replace('`', ""));
-    lines.filter(|line| !line.is_empty()).collect()
 }

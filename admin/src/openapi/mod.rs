@@ -1,37 +1,37 @@
-//! The OpenAPI 3.1 document: the table of operations and the schemas of their types, written down.
+//! The OpenAPI 3.1 document, made from the table of operations and the schemas of their types.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `names` | what operations are called, and how they are grouped |
+//! | `names` | ids and groups of operations |
 //! | `operation` | one operation: parameters, body, links |
-//! | `responses` | what may be answered, and when |
-//! | `components` | what operations share |
-//! | `definitions` | the types inside of bodies |
-//! | `docs`, `variants` | the document as a page |
+//! | `responses` | responses of an operation |
+//! | `components` | components that operations share |
+//! | `definitions` | types inside of bodies |
+//! | `schemas` | schemas of all types |
+//! | `docs`, `fields`, `variants` | the document as a page |
 
 mod components;
 mod definitions;
 pub(crate) mod docs;
+mod fields;
 mod names;
 mod operation;
 mod responses;
+mod schemas;
 mod variants;
 
-use crate::answer::AnswerSchema;
 use crate::error::{ErrorBody, ProblemBody};
 use crate::router::PathItem;
-use crate::schema::without_boolean_schemas;
-use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, SchemaGenerator};
+use schemas::Schemas;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The document over all paths.
+/// Builds the document of all paths.
 pub(crate) fn document(paths: &[Arc<PathItem>]) -> Value {
     let mut schemas = Schemas::new();
-    schemas.answer::<ErrorBody>();
-    schemas.answer::<ProblemBody>();
+    schemas.response::<ErrorBody>();
+    schemas.response::<ProblemBody>();
     let mut written = Map::new();
     let mut tags = BTreeSet::new();
     for item in paths {
@@ -70,59 +70,10 @@ pub(crate) fn document(paths: &[Arc<PathItem>]) -> Value {
 
 const INTRODUCTION: &str = "Manages organizations: their projects, people, exports and plugins.\n\n\
     Every path works with and without the slash at its end. `@current` stands for the caller's \
-    oldest organization, or for the project with the lowest number in it; `@me` for the caller's \
+    oldest organization, or for the project with the lowest id in it; `@me` for the caller's \
     membership. Unknown, foreign and malformed ids are all 404.\n\n\
     `PUT` does what `PATCH` does, and requires the fields that creating requires. Fields that are \
     unknown or read-only are ignored. Times come with any offset and go out in UTC.";
-
-/// The schemas of all types, by name.
-pub(crate) struct Schemas {
-    generator: SchemaGenerator,
-    bodies: Map<String, Value>,
-}
-
-impl Schemas {
-    fn new() -> Self {
-        let settings = SchemaSettings::draft2020_12()
-            .for_serialize()
-            .with(|settings| {
-                settings.meta_schema = None;
-                settings.definitions_path = "/components/schemas".into();
-            })
-            .with_transform(without_boolean_schemas());
-        Self {
-            generator: settings.into_generator(),
-            bodies: Map::new(),
-        }
-    }
-
-    fn answer<T: JsonSchema>(&mut self) -> Value {
-        self.generator.subschema_for::<T>().to_value()
-    }
-
-    /// A reference to the type of an answer; `None` if it is no JSON.
-    fn of(&mut self, answer: &AnswerSchema) -> Option<Value> {
-        match answer {
-            AnswerSchema::Empty | AnswerSchema::Html => None,
-            AnswerSchema::Json(schema) => Some(schema(&mut self.generator).to_value()),
-        }
-    }
-
-    /// A reference to the type of a body.
-    fn body(&mut self, name: &str, schema: &Value) -> Value {
-        self.bodies.insert(name.to_owned(), schema.clone());
-        json!({ "$ref": format!("#/components/schemas/{name}") })
-    }
-
-    fn finished(mut self) -> Value {
-        let mut all = self.generator.take_definitions(true);
-        for (name, body) in self.bodies {
-            let body = definitions::lifted(body, &mut all);
-            all.insert(name, body);
-        }
-        all.into()
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -141,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_are_named_once_and_described() {
+    fn operations_have_unique_ids_and_summaries() {
         let router = table();
         let mut names = BTreeSet::new();
         for operation in operations(&router) {
@@ -152,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_of_bodies_compile_and_have_names_of_their_own() {
+    fn schemas_of_bodies_compile_and_have_unique_names() {
         let router = table();
         let document = super::document(router.items());
         let mut bodies = BTreeMap::new();
@@ -179,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn references_lead_somewhere() {
+    fn every_reference_of_the_document_resolves() {
         let document = super::document(table().items());
         let mut wanted = BTreeSet::new();
         references(&document, &mut wanted);

@@ -1,9 +1,9 @@
-//! What operations are called in the document, and so in generated clients.
+//! Ids and groups of operations in the document, and so in generated clients.
 
 use crate::operation::Operation;
 use http::Method;
 
-/// Unique among all operations: the static parts of the path and what is done there, as in
+/// Unique id of an operation: the static parts of its path and the kind of operation, as in
 /// `organizations_roles_partial_update`.
 pub(super) fn operation_id(operation: &Operation) -> String {
     let place = parts(operation.path).collect::<Vec<_>>().join("_");
@@ -20,17 +20,17 @@ pub(super) fn operation_id(operation: &Operation) -> String {
     format!("{place}_{verb}")
 }
 
-/// Of which resource an operation is.
+/// Resource that an operation belongs to.
 pub(super) fn tag(operation: &Operation) -> &'static str {
     let mut parts = parts(operation.path);
     let first = parts.next().unwrap_or_default();
     let second = parts.next();
-    // An action on a thing that belongs to nobody else, such as a key, is no resource.
+    // An action on a top-level resource, such as a key, is no resource of its own.
     let is_action_on_first = operation.is_action && parts.next().is_none();
     second.filter(|_| !is_action_on_first).unwrap_or(first)
 }
 
-/// The static parts of a path below `/api/`.
+/// Static parts of a path below `/api/`.
 fn parts(path: &'static str) -> impl Iterator<Item = &'static str> {
     let parts = path
         .split('/')

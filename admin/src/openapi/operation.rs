@@ -1,6 +1,7 @@
-//! One operation of the document.
+//! Description of one operation in the document.
 
-use super::{Schemas, names, responses};
+use super::schemas::Schemas;
+use super::{names, responses};
 use crate::operation::{Access, Operation};
 use crate::request::auth::scope_name;
 use crate::router::{PathItem, parameter_names};
@@ -36,13 +37,13 @@ pub(super) fn written(
     written.into()
 }
 
-/// What is not said elsewhere: who may, and which errors are this operation's own.
+/// Description of an operation: its note, the access that it requires, its own errors.
 fn description(operation: &Operation) -> String {
     let mut paragraphs = Vec::new();
     if !operation.description.is_empty() {
         paragraphs.push(operation.description.to_owned());
     }
-    let who = match operation.access {
+    let access = match operation.access {
         Access::Open => Some("Open to everyone."),
         Access::Level(Level::Administrator) => Some("For administrators and owners."),
         Access::Level(Level::Owner) => Some("For owners."),
@@ -53,7 +54,7 @@ fn description(operation: &Operation) -> String {
         Access::Operator => Some("For keys with the scope `operator`."),
         Access::Authenticated | Access::Level(Level::Member) => None,
     };
-    paragraphs.extend(who.map(str::to_owned));
+    paragraphs.extend(access.map(str::to_owned));
     if let Some(feature) = operation.feature {
         paragraphs.push(format!("Needs the feature `{}`.", feature.key));
     }
@@ -67,7 +68,7 @@ fn description(operation: &Operation) -> String {
     paragraphs.join("\n\n")
 }
 
-/// What a request may cost, and what counts all of somebody's.
+/// Cost bounds of a request, and limits on all requests of an owner.
 fn limits(operation: &Operation) -> Value {
     let bounds = &operation.bounds;
     let counts = operation.limits().map(|limit| {
@@ -83,7 +84,7 @@ fn limits(operation: &Operation) -> Value {
     })
 }
 
-/// Alternatives: any one scope will do.
+/// Security requirements: alternatives, each with one scope.
 fn security(operation: &Operation) -> Value {
     if operation.access == Access::Open {
         return json!([{}, { "personalKey": [] }]);
@@ -129,11 +130,11 @@ fn parameters(operation: &Operation) -> Value {
 
 fn of_path(name: &'static str) -> Value {
     let description = match name {
-        "organization_id" => "The id of an organization, or `@current`.",
-        "project_id" => "The number of a project, or `@current`.",
-        "user_uuid" => "The UUID of a user, or `@me`.",
-        "token" => "The token of the link.",
-        _ => "The id.",
+        "organization_id" => "Id of an organization, or `@current`.",
+        "project_id" => "Id of a project, or `@current`.",
+        "user_uuid" => "UUID of a user, or `@me`.",
+        "token" => "Token of the link.",
+        _ => "Id of the resource.",
     };
     json!({
         "name": name,
@@ -144,8 +145,8 @@ fn of_path(name: &'static str) -> Value {
     })
 }
 
-/// What one can go on to with the id of what was made: the operations on it. Lists have no links,
-/// as a page may be empty.
+/// Links from the response of a creation, by the new id, to the operations on the new resource.
+/// Lists have no links, as a page may be empty.
 fn links(operation: &Operation, paths: &[Arc<PathItem>]) -> Map<String, Value> {
     if operation.method != Method::POST || operation.is_action {
         return Map::new();

@@ -1,8 +1,8 @@
-//! What an operation may answer.
+//! Responses of an operation in the document.
 
-use super::Schemas;
-use crate::answer::AnswerSchema;
+use super::schemas::Schemas;
 use crate::operation::{Access, Operation};
+use crate::response::ResponseSchema;
 use crate::router::parameter_names;
 use http::Method;
 use serde_json::{Map, Value, json};
@@ -42,8 +42,8 @@ fn success(operation: &Operation, links: Map<String, Value>, schemas: &mut Schem
         .collect();
     let mut written = json!({ "description": description(operation), "headers": headers });
     if let Some(written) = written.as_object_mut() {
-        let content = match (&operation.answer, schemas.of(&operation.answer)) {
-            (AnswerSchema::Html, _) => Some(json!({ "text/html": {} })),
+        let content = match (&operation.response, schemas.of(&operation.response)) {
+            (ResponseSchema::Html, _) => Some(json!({ "text/html": {} })),
             (_, Some(schema)) => Some(json!({ "application/json": { "schema": schema } })),
             _ => None,
         };
@@ -56,22 +56,22 @@ fn success(operation: &Operation, links: Map<String, Value>, schemas: &mut Schem
 }
 
 fn description(operation: &Operation) -> String {
-    let what = match (&operation.method, operation.is_action) {
-        (_, true) => "Done.",
+    let content = match (&operation.method, operation.is_action) {
+        (_, true) => "The action is done.",
         (&Method::GET, _) if operation.is_list => "A page of the list.",
-        (&Method::GET, _) => "It.",
-        (&Method::POST, _) => "What was made.",
-        (&Method::DELETE, _) => "It is gone.",
-        _ => "It, as it is now.",
+        (&Method::GET, _) => "The resource.",
+        (&Method::POST, _) => "The new resource.",
+        (&Method::DELETE, _) => "The resource was deleted.",
+        _ => "The changed resource.",
     };
     if operation.shown_once.is_empty() {
-        return what.to_owned();
+        return content.to_owned();
     }
     let fields = operation.shown_once.join("`, `");
-    format!("{what} `{fields}` is shown this once; in a replay it is null.")
+    format!("{content} `{fields}` is shown only here, once; in a replay it is null.")
 }
 
-/// Every status that is no success.
+/// Every status of an operation that is no success.
 fn failures(operation: &Operation) -> BTreeSet<u16> {
     let mut statuses = BTreeSet::from([401, 405, 429, 503]);
     statuses.extend(operation.failures.iter().map(|failure| failure.status));

@@ -1,36 +1,30 @@
-//! Things of several kinds, told apart by one of their fields: a table and an example of each kind.
+//! Sections of the page for types with several variants that one field tells apart: the fields
+//! and an example of each variant.
 
-use super::docs::{Field, body, items, kind, paragraphs, resolved, text};
+use super::fields::{Field, body, items, paragraphs, resolved, text};
 use serde_json::Value;
 
-/// A thing of several kinds.
+/// A type with several variants.
 pub(super) struct Variants {
-    /// Where it stands on the page.
+    /// Anchor on the page.
     pub(super) id: String,
-    /// The heading there.
+    /// Heading of the section.
     pub(super) title: String,
-    /// Its kinds.
+    /// Variants of the type.
     pub(super) kinds: Vec<Variant>,
 }
 
-/// One kind.
+/// One variant of a type.
 pub(super) struct Variant {
     pub(super) name: String,
     pub(super) description: Vec<String>,
-    /// The fields of what is in it.
+    /// Fields of the variant's `config`.
     pub(super) fields: Vec<Field>,
-    /// A complete one, as JSON.
+    /// A complete example, as JSON.
     pub(super) example: String,
 }
 
-/// The anchor of a thing of several kinds; `None` if it has one kind.
-pub(super) fn anchor(document: &Value, schema: &Value) -> Option<String> {
-    let name = schema.get("$ref")?.as_str()?.rsplit('/').next()?;
-    let is_one = resolved(document, schema).get("discriminator").is_some();
-    is_one.then(|| name.to_owned())
-}
-
-/// All that are sent by somebody, by their names.
+/// Types with several variants by their anchors, sorted and without duplicates.
 pub(super) fn of(document: &Value, anchors: impl Iterator<Item = String>) -> Vec<Variants> {
     let mut ids: Vec<String> = anchors.collect();
     ids.sort();
@@ -78,15 +72,4 @@ fn variant(document: &Value, schema: &Value) -> Variant {
             .unwrap_or_default(),
         example: example.unwrap_or_default(),
     }
-}
-
-/// What a thing of several kinds is, in a few words.
-pub(super) fn words(document: &Value, schema: &Value) -> Option<String> {
-    let alternatives: Vec<&Value> = items(schema, "/oneOf").collect();
-    let is_kind = |alternative: &&Value| {
-        let alternative = resolved(document, alternative);
-        kind(document, alternative) == "object"
-    };
-    (!alternatives.is_empty() && alternatives.iter().all(is_kind))
-        .then(|| "object, by its type".to_owned())
 }

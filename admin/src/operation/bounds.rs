@@ -1,50 +1,49 @@
-//! Cost bounds of operations: what one request may take, and what counts all of an organization's, a
-//! user's, a key's or an address'.
+//! Cost bounds of operations: the most that one request may take, and the limits on all requests
+//! of an organization, a user, a key or an address.
 //!
-//! The stages hold an operation to its bounds (`stages`, `answer::budget`), the document publishes
-//! them as `x-millrace-limits`, and `deploy/THREATS.md` has them in a table that a test compares.
+//! `middleware` and `response::budget` enforce the bounds, the document publishes them as
+//! `x-millrace-limits`, and `deploy/THREATS.md` has them in a table that a test compares.
 
-use super::{Access, Operation};
-use crate::answer::AnswerSchema;
 use crate::connections::CONNECTIONS_PER_ADDRESS_MAX;
 use crate::mail::{
     INVITATIONS_OF_USER_PER_HOUR_MAX, INVITATIONS_PER_HOUR_MAX, INVITATIONS_TO_ADDRESS_PER_HOUR_MAX,
 };
-use crate::page::PAGE_BYTES_MAX;
+use crate::response::ResponseSchema;
 use crate::services::ApiConfig;
 use millrace_catalog::{CatalogLimits, PLUGIN_SOURCE_BYTES_MAX, limits};
 use std::time::Duration;
 
-/// The longest body.
+/// Size limit of a body.
 const BODY_BYTES_MAX: usize = 1 << 20;
-/// The most of an answer without a body of its own.
+/// Size limit of a response without a body of its own.
 const EMPTY_BYTES_MAX: usize = 16 << 10;
-/// The most of an answer, but for pages, sources, roles and a plugin that is there twice: a batch
-/// export has 64 KiB of fields, the query once more in parts, and ten runs.
+/// Size limit of a response, except pages, sources, roles, and the check for updates, which has
+/// the plugin twice. The largest is a batch export: 64 KiB of fields, the query once more in
+/// parts, and ten runs.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
-/// The most of a page, with room for its envelope and what it stands in.
-const LARGE_ANSWER_BYTES_MAX: usize = 5 << 20;
-/// The most of a plugin with its source.
-const SOURCE_ANSWER_BYTES_MAX: usize = PLUGIN_SOURCE_BYTES_MAX + ANSWER_BYTES_MAX;
-/// How long an answer may take; then the client gets 503.
+/// Size limit of a page with its envelope, and with the resource around it if there is one.
+pub(super) const LARGE_ANSWER_BYTES_MAX: usize = 5 << 20;
+/// Size limit of a plugin with its source.
+pub(super) const SOURCE_ANSWER_BYTES_MAX: usize = PLUGIN_SOURCE_BYTES_MAX + ANSWER_BYTES_MAX;
+/// Timeout of a request; after it the client gets 503.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What one request may cost.
+/// Cost bounds of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// The longest body, in bytes; 0: none is read.
+    /// Size limit of the body, in bytes; 0: none is read.
     pub(crate) body_bytes_max: usize,
-    /// What is reserved for an answer before it is made, in bytes.
+    /// Memory that is reserved for a response before it is made, in bytes.
     pub(crate) answer_bytes_max: usize,
-    /// Where a page of a list ends, in bytes; `None`: the answer is no list.
+    /// Size limit of a page of a list, in bytes; `None`: the response is no list.
     pub(crate) page_bytes_max: Option<u64>,
-    /// How long it may take until there is an answer, its body included.
+    /// Timeout until there is a response, the arrival of the body included.
     pub(crate) timeout: Duration,
-    /// What counts those of this operation beside requests.
-    counted: Vec<Limit>,
+    /// Limits of this operation beside those on requests.
+    pub(super) limits: Vec<Limit>,
 }
 
-/// Something that counts what all requests of somebody make or hold.
+/// Limit on what all requests of an organization, user, key or address create or hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
     RequestsPerMinute,
@@ -74,82 +73,35 @@ pub(crate) enum Limit {
     PluginSources,
 }
 
-/// A limit in numbers, those of settings as they are by default.
+/// A limit in numbers; settings have their default values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Count {
-    /// The setting's, where there is one.
+    /// Name of the setting, or of what is limited if there is no setting.
     pub(crate) name: &'static str,
-    /// Of what there may be so many.
+    /// Owner and period of the limit, such as `key and minute`.
     pub(crate) per: &'static str,
     pub(crate) max: u64,
 }
 
 impl Bounds {
-    /// By what an operation takes and answers.
-    pub(super) fn of(has_body: bool, answer: &AnswerSchema) -> Self {
-        let answer_bytes_max = match answer {
-            AnswerSchema::Empty => EMPTY_BYTES_MAX,
-            AnswerSchema::Html | AnswerSchema::Json(_) => ANSWER_BYTES_MAX,
+    /// Bounds of an operation by its body and response.
+    pub(super) fn of(has_body: bool, response: &ResponseSchema) -> Self {
+        let answer_bytes_max = match response {
+            ResponseSchema::Empty => EMPTY_BYTES_MAX,
+            ResponseSchema::Html | ResponseSchema::Json(_) => ANSWER_BYTES_MAX,
         };
         Self {
             body_bytes_max: if has_body { BODY_BYTES_MAX } else { 0 },
             answer_bytes_max,
             page_bytes_max: None,
             timeout: TIMEOUT,
-            counted: Vec::new(),
+            limits: Vec::new(),
         }
     }
 
-    /// Of a request without an operation, as its method is not there.
+    /// Timeout of a request whose path does not have its method.
     pub(crate) const fn timeout_of_none() -> Duration {
         TIMEOUT
-    }
-}
-
-impl Operation {
-    /// The answer is a page of a list.
-    pub(super) fn answers_a_page(mut self) -> Self {
-        self.bounds.page_bytes_max = Some(PAGE_BYTES_MAX);
-        self.answers_much()
-    }
-
-    /// The answer may be as large as a page of a list.
-    pub(crate) fn answers_much(mut self) -> Self {
-        self.bounds.answer_bytes_max = LARGE_ANSWER_BYTES_MAX;
-        self
-    }
-
-    /// The answer is a plugin with its source.
-    pub(crate) fn answers_a_source(mut self) -> Self {
-        self.bounds.answer_bytes_max = SOURCE_ANSWER_BYTES_MAX;
-        self
-    }
-
-    /// Whether it reads so much of the catalog at once that users take turns. No turn is held while
-    /// other services are waited for.
-    pub(crate) fn takes_turns(&self) -> bool {
-        self.bounds.answer_bytes_max >= LARGE_ANSWER_BYTES_MAX && !self.waits_outside
-    }
-
-    /// What counts all that it makes, or that it has others do.
-    pub(crate) fn counted(mut self, limits: &[Limit]) -> Self {
-        self.bounds.counted.extend_from_slice(limits);
-        self
-    }
-
-    /// All that counts it.
-    pub(crate) fn limits(&self) -> impl Iterator<Item = Limit> {
-        let of_all = if self.access == Access::Open {
-            &[Limit::Connections, Limit::WrongKeys][..]
-        } else {
-            &[
-                Limit::RequestsPerMinute,
-                Limit::RequestsPerHour,
-                Limit::UserRequestsPerMinute,
-                Limit::UserRequestsPerHour,
-            ]
-        };
-        of_all.iter().chain(&self.bounds.counted).copied()
     }
 }
 
@@ -189,7 +141,7 @@ impl Limit {
             ),
             Self::Organizations => count("organizations", "owner", limits::OWNED_ORGANIZATIONS_MAX),
             Self::Members => of_organization("members", limits::MEMBERS_MAX),
-            // Each member of an organization has it once.
+            // Each member of an organization has a role once.
             Self::RoleMembers => count("members", "role", limits::MEMBERS_MAX),
             Self::Projects => of_organization("projects", limits::PROJECTS_MAX),
             Self::Domains => of_organization("domains", limits::DOMAINS_MAX),
@@ -251,10 +203,10 @@ mod tests {
             assert!(bounds.timeout <= Duration::from_secs(30), "{name}");
             assert!(operation.limits().count() >= 2, "{name}");
             assert!(operation.limits().all(|it| it.count().max > 0), "{name}");
-            // What stays is counted.
+            // An operation that creates something has a limit.
             let makes = operation.status == StatusCode::CREATED;
             assert!(
-                !makes || operation.method == Method::POST && !bounds.counted.is_empty(),
+                !makes || operation.method == Method::POST && !bounds.limits.is_empty(),
                 "{name} makes something that nothing counts"
             );
         }

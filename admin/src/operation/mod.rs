@@ -1,12 +1,12 @@
-//! One operation: what the router, the stages and the document need to know of it.
+//! Description of an operation, for the router, the middleware and the document.
 //!
-//! **Adding an operation** is a row in its resource's table and a handler beside it, in
-//! `routes/<resource>.rs`; the table is listed in `routes/mod.rs`. The row says what the stages
-//! check and what the document tells; the handler is what remains:
+//! **To add an operation**, add a row to its resource's table and a handler beside it, in
+//! `routes/<resource>.rs`; the table is listed in `routes/mod.rs`. The row has what the middleware
+//! checks and what the document says; the handler does the rest:
 //!
 //! ```text
 //! const ALL: &str = "/api/organizations/{organization_id}/roles/";
-//! const WRITE: [Need; 2] = [Need::write("role"), Need::write("organization")];
+//! const WRITE: [RequiredScope; 1] = [RequiredScope::write("role")];
 //!
 //! pub(crate) fn operations() -> Vec<Operation> {
 //!     vec![
@@ -18,7 +18,7 @@
 //!     ]
 //! }
 //!
-//! /// What a role is made of.
+//! /// Fields of a new role.
 //! #[derive(Debug, Deserialize, JsonSchema)]
 //! struct NewRole {
 //!     #[schemars(length(min = 1, max = 200), regex(pattern = r"\S"))]
@@ -36,63 +36,65 @@
 //!   resolved before the handler runs, `@current` too ([`Context::organization`],
 //!   [`Context::project`]). Other parameters are read by [`Context::uuid`], [`Context::integer`]
 //!   and [`Context::text`].
-//! - **Kinds**: [`Operation::list`], [`get`](Operation::get), [`create`](Operation::create) (201),
+//! - **Constructors**: [`Operation::list`], [`get`](Operation::get),
+//!   [`create`](Operation::create) (201),
 //!   [`patch`](Operation::patch) (with `PUT` beside it), [`delete`](Operation::delete) (204),
 //!   [`action`](Operation::action) (`POST`, 200), [`patch_action`](Operation::patch_action).
 //! - **Bodies** derive `Deserialize` and `JsonSchema`, and are checked against that schema before
-//!   the handler runs; the first violation is the answer. The names of types become names in the
+//!   the handler runs; the first violation is answered. The names of types become names in the
 //!   document: `#[schemars(rename = "…")]` where two would be alike. Fields that may be left out
 //!   are [`Patch`]; null is refused unless they are `Patch<Option<_>>`. Types for `PATCH` carry
 //!   `#[serde(default)]` and are named `Patch…`. Texts that may not be blank have the pattern
-//!   `\S`. Times are [`Timestamp`]. Unknown fields are ignored by themselves.
-//! - **Lists**: `context.list(context.page(), read).await` where `read` answers the catalog's `Page`
-//!   of something that the wire type is `From`: it is asked for pieces, as a page ends at 4 MB.
-//! - **Bounds** of body, answer and time come with the kind; [`answers_much`](Operation::answers_much)
-//!   is for what may be as large as a page. Whatever makes something names the [`Limit`] that counts
-//!   it ([`counted`](Operation::counted)): a test asks for one.
-//! - **Errors** are [`ApiError`]s; `?` turns those of the catalog into them, in `error`.
+//!   `\S`. Times are [`Timestamp`]. Unknown fields are ignored by default.
+//! - **Lists** return `context.list(context.page(), read).await`, where `read` returns the
+//!   catalog's `Page` of a type that the wire type is `From`. It is called for pieces of a page,
+//!   as a page ends at 4 MB.
+//! - **Bounds** of body, response and time come with the constructor;
+//!   [`large_response`](Operation::large_response) is for responses as large as a page. An
+//!   operation that creates something names its [`Limit`] ([`limited_by`](Operation::limited_by));
+//!   a test requires one.
+//! - **Errors** are [`ApiError`]s; `?` converts those of the catalog (module `error`).
 //!
+//! [`ApiError`]: crate::error::ApiError
 //! [`Patch`]: crate::patch::Patch
 //! [`Timestamp`]: crate::timestamp::Timestamp
 
 mod bounds;
-mod kinds;
-mod terms;
+mod builder;
+mod constructors;
+mod limits;
 
 pub(crate) use bounds::{Bounds, Limit};
 
-use crate::answer::{Answer, AnswerSchema};
 use crate::context::Context;
-use crate::error::ApiError;
+use crate::response::{HandlerResult, ResponseSchema};
 use crate::schema::BodySchema;
 use http::{Method, StatusCode};
-use millrace_catalog::{Feature, Level, Need};
+use millrace_catalog::{Feature, Level, RequiredScope};
 use serde_json::Value;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// What a handler makes of a request.
-pub(crate) type Outcome = Result<Answer, ApiError>;
-type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
-type Run = dyn Fn(Context, Value) -> Running + Send + Sync;
+type HandlerFuture = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
+type Handler = dyn Fn(Context, Value) -> HandlerFuture + Send + Sync;
 
-/// Who may use an operation, beside the scopes of the key.
+/// Access that an operation requires, beside the scopes of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Anyone; if there is a key it must work.
+    /// Anyone; a key is optional, but must work if it is sent.
     Open,
     /// Anyone with a key.
     Authenticated,
-    /// Members of the path's organization from this level on.
+    /// Members of the path's organization with at least this level.
     Level(Level),
-    /// Administrators, and members too where the organization lets them write pipelines.
+    /// Administrators, and members if the organization lets them write pipelines.
     Pipelines,
     /// Keys with the scope `operator`.
     Operator,
 }
 
-/// A parameter of the query, for the document; handlers read it by [`Context::query`].
+/// Parameter of the query, for the document; handlers read it by [`Context::query`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueryParameter {
     pub(crate) name: &'static str,
@@ -100,7 +102,7 @@ pub(crate) struct QueryParameter {
     pub(crate) description: &'static str,
 }
 
-/// An error that an operation adds to those that all have.
+/// Error that an operation has beside those of all operations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Failure {
     pub(crate) status: u16,
@@ -108,50 +110,51 @@ pub(crate) struct Failure {
     pub(crate) when: &'static str,
 }
 
-/// One operation.
+/// One method of one path: its checks, its documentation and its handler.
 #[derive(Clone)]
 pub(crate) struct Operation {
     pub(crate) method: Method,
-    /// The template of the path: static parts, `{parameters}`, a slash at the end.
+    /// Template of the path: static parts, `{parameters}`, a slash at the end.
     pub(crate) path: &'static str,
     pub(crate) summary: &'static str,
     pub(crate) description: &'static str,
-    /// Any one of them will do; none: the key needs no scope.
-    pub(crate) scopes: &'static [Need],
+    /// Scopes of which the key needs one; empty: none.
+    pub(crate) scopes: &'static [RequiredScope],
     pub(crate) access: Access,
-    /// What an operator can take away from the organization.
+    /// Feature that the organization needs; an operator can take it away.
     pub(crate) feature: Option<Feature>,
-    /// The status of success.
+    /// Status of success.
     pub(crate) status: StatusCode,
-    /// Another one that the handler may give.
+    /// Another status of success that the handler may set.
     pub(crate) other_status: Option<StatusCode>,
     pub(crate) body: Option<BodySchema>,
-    pub(crate) answer: AnswerSchema,
-    /// Whether the answer is a page of a list.
+    pub(crate) response: ResponseSchema,
+    /// True if the response is a page of a list.
     pub(crate) is_list: bool,
-    /// What a request may cost, and what counts all of somebody's.
+    /// Cost bounds of a request, and limits on all requests of an owner.
     pub(crate) bounds: Bounds,
-    /// Whether it does something beside reading, creating, changing or deleting.
+    /// True for an action: it does something else than read, create, change or delete.
     pub(crate) is_action: bool,
-    /// Whether its handler waits for other services: no lock may be held meanwhile, so it depends
-    /// on no version.
+    /// True if the handler waits for other services. No lock may be held meanwhile, so the
+    /// operation depends on no version.
     pub(crate) waits_outside: bool,
-    /// How the thing that it changes is read, if it can be: its version is what that answers. The
-    /// router sets it.
+    /// Operation that reads the resource that this one changes, if there is one: its response
+    /// determines the version. The router sets it.
     pub(crate) version: Option<Arc<Operation>>,
-    /// Fields of the answer that change by themselves: no part of the version, and so no copies are kept.
+    /// Fields of the response that change by themselves: they are not part of the version, so the
+    /// response may not be cached.
     pub(crate) live_fields: &'static [&'static str],
     pub(crate) query: Vec<QueryParameter>,
     pub(crate) failures: Vec<Failure>,
-    /// Fields of the answer that are secrets, known to nobody once it was sent.
+    /// Fields of the response that hold secrets, which nobody can read again.
     pub(crate) shown_once: &'static [&'static str],
-    /// The fields that PUT requires on top; `None`: no PUT beside this PATCH.
+    /// Fields that PUT requires in addition; `None`: no PUT beside this PATCH.
     pub(crate) put_requires: Option<&'static [&'static str]>,
-    pub(crate) run: Arc<Run>,
+    pub(crate) run: Arc<Handler>,
 }
 
 impl Operation {
-    /// The `PUT` beside this `PATCH`, if there is one.
+    /// `PUT` beside this `PATCH`, if there is one.
     pub(crate) fn put(&self) -> Option<Self> {
         let required = self.put_requires?;
         Some(Self {
@@ -162,7 +165,7 @@ impl Operation {
         })
     }
 
-    /// Whether its answer has a tag: single things, read or changed.
+    /// Returns true if the response has an `ETag`: a single resource, read or changed.
     pub(crate) fn has_tag(&self) -> bool {
         match self.method {
             Method::GET => !self.is_list,
@@ -171,19 +174,18 @@ impl Operation {
         }
     }
 
-    /// Whether it changes one thing at once, and so may depend on that thing's version, if there
-    /// is one.
-    pub(crate) fn changes_one_thing(&self) -> bool {
+    /// Returns true if the operation changes a single resource, and so may depend on its version.
+    pub(crate) fn changes_one_resource(&self) -> bool {
         match self.method {
             Method::GET => false,
             _ if self.waits_outside => false,
-            Method::POST => self.is_action && self.hangs_on_one_thing(),
+            Method::POST => self.is_action && self.continues_one_resource(),
             _ => true,
         }
     }
 
-    /// Whether an action's path goes on from a thing's own, not from a list's.
-    fn hangs_on_one_thing(&self) -> bool {
+    /// Returns true if an action's path continues the path of a single resource, not of a list.
+    fn continues_one_resource(&self) -> bool {
         let path = self.path.trim_end_matches('/');
         let before = path.rsplit_once('/');
         before.is_some_and(|(before, _)| before.ends_with('}'))

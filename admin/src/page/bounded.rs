@@ -1,35 +1,36 @@
-//! Reading a page of a list in pieces, as one may have a thousand rows of a hundred kilobytes.
+//! Reading of a page in pieces, as a page may have a thousand rows of a hundred kilobytes.
 //!
-//! A page ends before the row that would make it larger than [`PAGE_BYTES_MAX`]; the next one begins
-//! there. The link to the page before says where that is to end, as nobody knows yet where it begins:
-//! so whoever goes back passes over no row.
+//! A page ends before the row that would make it larger than [`PAGE_BYTES_MAX`]; the next one
+//! begins there. The link to the previous page has the offset of its end, as its beginning is not
+//! known yet; so no row is skipped on the way back.
 
-use super::LIMIT_MAX;
 use millrace_catalog::{Page, PageRequest};
 use serde::Serialize;
 use std::future::Future;
 use std::io;
 
-/// The most of a page, in bytes of JSON; a single row may be larger.
+/// Size limit of a page, in bytes of JSON; a single row may be larger.
 pub(crate) const PAGE_BYTES_MAX: u64 = 4_000_000;
-/// How many rows are read at first, before it is known how large they are. So many fit into a page,
-/// whatever they are.
+/// Most rows of a page, unless a list has a lower limit of its own.
+pub(crate) const LIMIT_MAX: u64 = 1_000;
+/// Number of rows that are read first, before their size is known. So many of any kind fit into
+/// a page.
 pub(super) const FIRST_ROWS: u64 = 25;
 
-/// A part of a list.
+/// Rows of a page, with the length of the list.
 #[derive(Debug)]
 pub(crate) struct Part<T> {
-    /// How long the whole list is.
+    /// Length of the whole list.
     pub(super) count: u64,
-    /// How many rows of the list the page stands for: as many as were asked for, unless it ended
-    /// before.
+    /// Number of rows from this page's offset to the next page's: as many as were asked for, unless
+    /// the page ended at its size limit.
     pub(super) length: u64,
-    /// Its rows.
+    /// Rows of the page.
     pub(super) results: Vec<T>,
 }
 
-/// Reads a part of a list. `read` may answer less than it was asked for, but for the end of the list
-/// at least one row.
+/// Reads a page. `read` may return fewer rows than it was asked for, but at least one before the
+/// end of the list.
 ///
 /// # Errors
 ///
@@ -74,7 +75,7 @@ where
     Ok(part)
 }
 
-/// How many rows to read next, after so many of so many bytes.
+/// Number of rows to read next, after `rows` rows of `bytes` bytes.
 fn fitting(bytes: u64, rows: u64) -> u64 {
     if rows == 0 {
         return FIRST_ROWS;
@@ -83,7 +84,7 @@ fn fitting(bytes: u64, rows: u64) -> u64 {
     (left / (bytes / rows).max(1)).clamp(FIRST_ROWS, LIMIT_MAX)
 }
 
-/// The part of a list that ends at `end_offset`: as many of the rows before it, at most `limit`, as
+/// Finds the page that ends at `end_offset`: as many of the rows before it, at most `limit`, as
 /// fit into a page.
 ///
 /// # Errors
@@ -151,10 +152,10 @@ where
     Ok(lengths)
 }
 
-/// How long something is as JSON.
+/// Length of a value as JSON, in bytes.
 fn json_bytes<T: Serialize>(value: &T) -> u64 {
-    struct Count(u64);
-    impl io::Write for Count {
+    struct ByteCounter(u64);
+    impl io::Write for ByteCounter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0 += bytes.len() as u64;
             Ok(bytes.len())
@@ -163,8 +164,8 @@ fn json_bytes<T: Serialize>(value: &T) -> u64 {
             Ok(())
         }
     }
-    let mut count = Count(0);
-    // What cannot be written is found out when the answer is.
+    let mut count = ByteCounter(0);
+    // A value that cannot be written fails when the response is written.
     let _ = serde_json::to_writer(&mut count, value);
     count.0
 }
@@ -175,8 +176,8 @@ mod tests {
     use std::convert::Infallible;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// A list of texts of these lengths, the most rows that were asked for at a time, and the most that
-    /// are answered.
+    /// List of texts of these lengths, the most rows that were asked for at a time, and the most
+    /// that a read returns.
     struct List(Vec<usize>, AtomicU64, u64);
 
     impl List {
@@ -194,7 +195,7 @@ mod tests {
         }
     }
 
-    /// The lengths of pages on the way to the end, and on the way back from there.
+    /// Lengths of the pages on the way to the end, and on the way back.
     async fn ways(list: &List, limit: u64) -> (Vec<usize>, Vec<usize>) {
         let mut page = PageRequest { limit, offset: 0 };
         let (mut there, mut back) = (Vec::new(), Vec::new());
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_page_ends_where_it_gets_too_large_and_links_pass_over_nothing() {
+    async fn a_page_ends_at_its_size_limit_and_links_skip_no_row() {
         let table = [
             (vec![10; 250], 100, vec![100, 100, 50], vec![100, 100]),
             (vec![100_000; 100], 100, vec![39, 39, 22], vec![39, 39]),
@@ -242,7 +243,7 @@ mod tests {
             (vec![], 100, vec![0], vec![]),
         ];
         for (lengths, limit, there, back) in table {
-            // Whoever reads may find less at a time, and nobody notices.
+            // Reads that return fewer rows at a time make no difference.
             for rows_max in [1_000, 7, 1] {
                 let list = List(lengths.clone(), AtomicU64::new(0), rows_max);
                 let expected = (there.clone(), back.clone());

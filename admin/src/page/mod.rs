@@ -1,9 +1,10 @@
-//! Lists: which part is asked for, and the envelope around it; in `bounded` how it is read.
+//! Pages of lists: parameters of the query, and the envelope around the rows. `bounded` reads
+//! the rows.
 
 mod bounded;
 
 use bounded::FIRST_ROWS;
-pub(crate) use bounded::{PAGE_BYTES_MAX, Part, page_before, read};
+pub(crate) use bounded::{LIMIT_MAX, PAGE_BYTES_MAX, Part, page_before, read};
 
 use http::uri::Uri;
 use millrace_catalog::PageRequest;
@@ -11,37 +12,34 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 const LIMIT_DEFAULT: u64 = 100;
-/// The parameter of links to the page before.
+/// Parameter of links to the previous page: the offset at which it ends.
 const END_OFFSET: &str = "end_offset";
-/// The most rows of a page, where a list has no lower bound of its own.
-pub(crate) const LIMIT_MAX: u64 = 1_000;
-
 /// A page of a list.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "{T}Page")]
 pub(crate) struct Envelope<T> {
-    /// How long the whole list is.
+    /// Length of the whole list.
     count: u64,
-    /// The address of the next page; null at the end.
+    /// Address of the next page; null at the end.
     #[schemars(extend("format" = "uri"))]
     next: Option<String>,
-    /// The address of the page before; null at the beginning.
+    /// Address of the previous page; null at the beginning.
     #[schemars(extend("format" = "uri"))]
     previous: Option<String>,
-    /// This page.
+    /// Rows of this page.
     results: Vec<T>,
 }
 
 impl<T> Envelope<T> {
-    /// Wraps a part of a list, as `page` asked for it at `uri` below `base_url`.
+    /// Wraps the rows of `page`, which was requested at `uri` below `base_url`.
     pub(crate) fn new(base_url: &str, uri: &Uri, page: PageRequest, part: Part<T>) -> Self {
         let after = page.offset.saturating_add(part.length);
-        // Behind the end, the page before is the last one.
+        // Behind the end, the previous page is the last one.
         let from = page.offset.min(part.count);
         let before = from.saturating_sub(page.limit);
         let previous = || {
             let mut previous = address(base_url, uri, page.limit, before);
-            // More rows than are certain to fit: that page may begin later.
+            // More rows than are certain to fit: the previous page may begin later.
             if from - before > FIRST_ROWS {
                 previous.push_str(&format!("&{END_OFFSET}={from}"));
             }
@@ -56,7 +54,7 @@ impl<T> Envelope<T> {
     }
 }
 
-/// Where a page is to end, which a link to the page before says.
+/// Offset at which the requested page ends, as links to the previous page have it.
 pub(crate) fn end_offset(uri: &Uri) -> Option<u64> {
     let query = uri.query().unwrap_or_default();
     let mut values = form_urlencoded::parse(query.as_bytes());
@@ -65,7 +63,7 @@ pub(crate) fn end_offset(uri: &Uri) -> Option<u64> {
     (end > 0).then_some(end)
 }
 
-/// Reads `limit` (at most `limit_max`) and `offset`; what cannot be used counts as not given.
+/// Reads `limit` (at most `limit_max`) and `offset`; invalid values count as not given.
 pub(crate) fn requested(uri: &Uri, limit_max: u64) -> PageRequest {
     let number = |name: &str| {
         let query = uri.query().unwrap_or_default();
@@ -83,7 +81,7 @@ pub(crate) fn requested(uri: &Uri, limit_max: u64) -> PageRequest {
     }
 }
 
-/// The absolute address of another part; other parameters are kept, as they were sent.
+/// Absolute address of another page; other parameters are kept as they were sent.
 fn address(base_url: &str, uri: &Uri, limit: u64, offset: u64) -> String {
     let query = uri.query().unwrap_or_default();
     let mut address = format!("{base_url}{}?limit={limit}", uri.path());
@@ -105,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bad_values_fall_back_to_the_defaults() {
+    fn invalid_limits_and_offsets_fall_back_to_the_defaults() {
         let table = [
             ("/", (100, 0)),
             ("/?limit=10&offset=20", (10, 20)),

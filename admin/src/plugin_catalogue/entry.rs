@@ -1,4 +1,4 @@
-//! One line of a catalogue.
+//! Entry of a plugin catalogue.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,63 +7,63 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PluginCatalogueEntry")]
 pub struct CatalogueEntry {
-    /// What people call it.
+    /// Name of the plugin, for people.
     pub name: String,
-    /// The address that a plugin is made with, to install it.
+    /// Address of the plugin; creating a plugin with it installs this one.
     pub url: String,
-    /// For people.
+    /// Description of the plugin, for people.
     #[serde(default)]
     pub description: Option<String>,
-    /// Whether somebody looked at it.
+    /// True if the maintainers of the catalogue have reviewed the plugin.
     #[serde(default)]
     pub verified: bool,
-    /// Who looks after it.
+    /// Maintainer of the plugin.
     #[serde(default)]
     pub maintainer: Maintainer,
-    /// Which way data goes.
+    /// Direction in which the plugin moves data.
     #[serde(rename = "type")]
     pub kind: EntryKind,
-    /// Whether front ends show it.
+    /// True if front ends show the plugin.
     #[serde(default, rename = "displayOnWebsiteLib")]
     pub display_on_website_lib: bool,
-    /// The address of a picture.
+    /// Address of a picture.
     #[serde(default, rename = "imageLink", skip_serializing_if = "Option::is_none")]
     pub image_link: Option<String>,
-    /// Its version.
+    /// Version of the plugin.
     pub tag: String,
-    /// Where its files are, beside the list.
+    /// Folder of the files, relative to the catalogue.
     #[serde(default, skip_serializing)]
     pub path: String,
-    /// The names of its files.
+    /// Names of the files.
     #[serde(default, skip_serializing)]
     pub files: Vec<String>,
 }
 
-/// Who looks after a plugin.
+/// Maintainer of a plugin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Maintainer {
-    /// Those who make the catalogue.
+    /// The maintainers of the catalogue.
     Official,
-    /// Somebody else.
+    /// Another person or organization.
     #[default]
     Community,
 }
 
-/// Which way data goes.
+/// Direction in which a plugin moves data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryKind {
-    /// From elsewhere to here.
+    /// Imports data.
     DataIn,
-    /// From here to elsewhere.
+    /// Exports data.
     DataOut,
-    /// Through, and changed.
+    /// Changes events as they are ingested.
     IngestionFiltering,
 }
 
 impl CatalogueEntry {
-    /// Where one of its files is, beside the list.
+    /// Path of one of the files, relative to the catalogue.
     pub(super) fn path_of(&self, file: &str) -> String {
         match self.path.trim_end_matches('/') {
             "" => file.to_owned(),

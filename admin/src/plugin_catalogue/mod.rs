@@ -1,64 +1,45 @@
-//! The plugin catalogue: what can be installed and brought up to date.
+//! The plugin catalogue: plugins that can be installed and upgraded.
 //!
 //! A catalogue is a `plugins.json`, a list of entries, with the files of each below the entry's
-//! `path`: built in, in a folder, or below a URL. It is read when it is asked for, so that a
-//! change is seen at once.
+//! `path`: built in, in a folder, or below a URL. It is read on every request, so that changes
+//! are visible at once.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `entry` | one line of `plugins.json` |
-//! | `source` | where catalogues are read from |
+//! | `entry` | an entry of `plugins.json` |
+//! | `error` | failures to use a catalogue |
+//! | `source` | sources that catalogues are read from |
 
 mod entry;
+mod error;
 mod source;
 
 pub use entry::{CatalogueEntry, EntryKind, Maintainer};
+pub use error::CatalogueError;
 pub use source::{CatalogueSource, CatalogueSourceError};
 
 use millrace_catalog::{PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginRelease, source_bytes};
 use serde_json::{Value, json};
-use thiserror::Error;
 
-/// The list of entries.
+/// File with the list of entries.
 const INDEX: &str = "plugins.json";
-/// What describes a plugin.
+/// File that describes a plugin.
 const MANIFEST: &str = "plugin.json";
 
-/// Why a catalogue cannot be used; for the operator.
-#[derive(Debug, Error)]
-pub enum CatalogueError {
-    /// A file is missing or too long, or the server does not answer.
-    #[error("the plugin catalogue has no usable {name}: {reason}")]
-    Unreadable {
-        /// Which file.
-        name: String,
-        /// What the system or the server says.
-        reason: String,
-    },
-    /// A file is no JSON of the right kind.
-    #[error("{name} of the plugin catalogue is not as it should be: {reason}")]
-    Malformed {
-        /// Which file.
-        name: String,
-        /// Where and why.
-        reason: String,
-    },
-}
-
-/// A catalogue. Cheap to clone.
+/// Plugin catalogue of a source. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct PluginCatalogue {
     source: CatalogueSource,
 }
 
 impl PluginCatalogue {
-    /// What is read from there.
+    /// Creates the catalogue of a source.
     #[must_use]
     pub fn new(source: CatalogueSource) -> Self {
         Self { source }
     }
 
-    /// Everything that there is.
+    /// Reads all entries.
     ///
     /// # Errors
     ///
@@ -68,7 +49,7 @@ impl PluginCatalogue {
         serde_json::from_str(&text).map_err(|error| malformed(INDEX, &error))
     }
 
-    /// What is offered under an address, without its files; `None` if there is nothing.
+    /// Reads the entry of an address, without its files; `None` if there is none.
     ///
     /// # Errors
     ///
@@ -78,7 +59,8 @@ impl PluginCatalogue {
         Ok(entries.into_iter().find(|entry| entry.url == url))
     }
 
-    /// The same with its files, ready to be installed.
+    /// Reads the plugin of an address with its files, ready to be installed; `None` if there is
+    /// none.
     ///
     /// # Errors
     ///
@@ -107,7 +89,7 @@ impl PluginCatalogue {
         }))
     }
 
-    /// Name and text of each file.
+    /// Reads name and text of each file of an entry.
     async fn files(&self, entry: &CatalogueEntry) -> Result<Vec<(String, String)>, CatalogueError> {
         if entry.files.len() > PLUGIN_FILES_MAX {
             return Err(too_much(entry));
@@ -126,7 +108,7 @@ impl PluginCatalogue {
     }
 }
 
-/// More than a plugin may have, which is not read to its end.
+/// Error for a plugin with more than the limits allow; the rest of it is not read.
 fn too_much(entry: &CatalogueEntry) -> CatalogueError {
     CatalogueError::Malformed {
         name: entry.name.clone(),

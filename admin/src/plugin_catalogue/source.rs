@@ -1,6 +1,6 @@
-//! Where catalogues are read from.
+//! Sources of plugin catalogues.
 
-use super::CatalogueError;
+use super::error::CatalogueError;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -8,11 +8,11 @@ use thiserror::Error;
 use tokio::task::spawn_blocking;
 use url::Url;
 
-/// The longest file, in bytes.
+/// Size limit of a file, in bytes.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
-/// How long a server may take for one file.
+/// Timeout of a download of one file.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
-/// The catalogue that is always there.
+/// Files of the built-in catalogue.
 const BUILT_IN: [(&str, &str); 5] = [
     ("plugins.json", include_str!("../../plugins/plugins.json")),
     (
@@ -33,45 +33,45 @@ const BUILT_IN: [(&str, &str); 5] = [
     ),
 ];
 
-/// Why a text names no catalogue.
+/// Error in the address of a catalogue.
 #[derive(Clone, Debug, Error)]
 pub enum CatalogueSourceError {
-    /// Neither a folder nor http nor https.
+    /// The scheme is neither http nor https.
     #[error("a plugin catalogue is a folder or an http or https URL")]
     Scheme,
-    /// With something behind its path, below which the files are.
+    /// The URL has a query or a fragment; files are below its path.
     #[error("the URL of the plugin catalogue may have neither a query nor a fragment")]
     Query,
-    /// No URL.
+    /// The URL is invalid.
     #[error("the URL of the plugin catalogue is none: {0}")]
     Url(#[from] url::ParseError),
 }
 
-/// Where a catalogue is.
+/// Location of a catalogue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CatalogueSource {
-    /// In this program.
+    /// Built into this program.
     #[default]
     BuiltIn,
-    /// In a folder.
+    /// A folder.
     Folder(PathBuf),
-    /// Below a URL with a slash at its end.
+    /// A URL with a slash at its end; files are below it.
     Url(Url),
 }
 
 impl CatalogueSource {
-    /// A folder or a URL, as an operator writes it.
+    /// Parses a folder or a URL, as an operator writes it.
     ///
     /// # Errors
     ///
-    /// A URL of another kind than http and https, with a query or a fragment, or none at all.
+    /// The URL is invalid, is neither http nor https, or has a query or a fragment.
     pub fn parse(text: &str) -> Result<Self, CatalogueSourceError> {
         match text.split_once("://") {
             Some(("http" | "https", _)) => {}
             Some(_) => return Err(CatalogueSourceError::Scheme),
             None => return Ok(Self::Folder(PathBuf::from(text))),
         }
-        // What is joined to a URL replaces everything after its last slash.
+        // Joining a path to a URL replaces everything after its last slash.
         let text = format!("{}/", text.trim_end_matches('/'));
         let base: Url = text.parse()?;
         if base.query().is_some() || base.fragment().is_some() {
@@ -80,7 +80,7 @@ impl CatalogueSource {
         Ok(Self::Url(base))
     }
 
-    /// A file, by its path below the catalogue.
+    /// Reads a file, by its path below the catalogue.
     pub(super) async fn read(&self, name: &str) -> Result<String, CatalogueError> {
         let unreadable = |reason: String| CatalogueError::Unreadable {
             name: name.to_owned(),
@@ -118,8 +118,8 @@ impl CatalogueSource {
     }
 }
 
-/// Whether a name is a path below the catalogue, in a folder and joined to a URL alike: there `:`
-/// ends a scheme, and `\` is as good as `/`.
+/// Returns true if a name is a path below the catalogue, in a folder and joined to a URL alike: in
+/// URLs `:` ends a scheme, and `\` counts as `/`.
 fn is_inside(name: &str) -> bool {
     let inside = |component: Component<'_>| matches!(component, Component::Normal(_));
     !name.contains(['\\', ':']) && Path::new(name).components().all(inside)
@@ -142,7 +142,7 @@ fn from_folder(path: &Path) -> Result<String, String> {
 fn from_server(url: &Url) -> Result<String, String> {
     let agent: ureq::Agent = ureq::Agent::config_builder()
         .timeout_global(Some(FETCH_TIMEOUT))
-        // Whoever offers files there does not say where else we ask.
+        // The server must not redirect us to other hosts.
         .max_redirects(0)
         .build()
         .into();
@@ -161,7 +161,7 @@ mod tests {
     use crate::plugin_catalogue::PluginCatalogue;
 
     #[tokio::test]
-    async fn everything_that_is_built_in_can_be_installed() {
+    async fn every_built_in_plugin_can_be_installed() {
         let catalogue = PluginCatalogue::default();
         let entries = catalogue.entries().await.unwrap();
         assert!(!entries.is_empty());
@@ -172,7 +172,7 @@ mod tests {
             assert!(!release.files.is_empty(), "{}", entry.name);
             files += release.files.len();
         }
-        assert_eq!(files, BUILT_IN.len(), "no file is forgotten");
+        assert_eq!(files, BUILT_IN.len(), "every file belongs to a plugin");
         assert!(
             catalogue
                 .release("https://elsewhere.example/")
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_folder_is_read_anew_each_time_and_never_left() {
+    async fn a_folder_is_read_on_every_request_and_paths_outside_are_refused() {
         let folder = tempfile::TempDir::new().unwrap();
         let index = folder.path().join("plugins.json");
         let inside = folder.path().join("inside");

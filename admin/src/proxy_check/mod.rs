@@ -1,44 +1,44 @@
-//! How far a reverse proxy's domain is: the alias first, then HTTPS through it.
+//! Checks of the domains of managed reverse proxies: first the CNAME record, then HTTPS.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `probe` | [`HttpsProbe`]: one HTTPS request with a certificate that is checked |
-//! | `rounds` | [`ProxyRounds`]: all records, again and again |
+//! | `probe` | [`HttpsProbe`]: an HTTPS request that validates the certificate |
+//! | `worker` | [`ProxyCheckWorker`]: checks all records periodically |
 
 mod probe;
-mod rounds;
+mod worker;
 
 pub use probe::{HttpsProbe, ProbeError, ProbeOptions};
-pub use rounds::ProxyRounds;
+pub use worker::ProxyCheckWorker;
 
 use crate::dns::{Dns, DnsError};
 
-/// How far a domain is. Each includes the ones before.
+/// Progress of a domain. Each state includes the ones before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Progress {
-    /// Its alias is missing or leads elsewhere.
+    /// The CNAME record is missing or leads elsewhere.
     Waiting,
-    /// The alias is right; HTTPS does not work yet.
+    /// The CNAME record is right; HTTPS does not work yet.
     Issuing,
-    /// HTTPS answers with a certificate for the domain.
+    /// HTTPS works, with a certificate for the domain.
     Valid,
 }
 
-/// What a check found.
+/// Result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyCheck {
-    /// How far it is.
+    /// Progress of the domain.
     pub progress: Progress,
-    /// What is missing and what to do; nothing once all is well.
+    /// Missing step and how to do it; `None` once everything works.
     pub message: Option<String>,
 }
 
-/// Looks how far `domain` is on its way to being an alias of `target` that answers HTTPS. Both are
-/// in the form that [`domain_name::normalized`](crate::domain_name::normalized) gives.
+/// Checks that `domain` is an alias of `target` and answers HTTPS. Both are in the form that
+/// [`domain_name::normalized`](crate::domain_name::normalized) gives.
 ///
 /// # Errors
 ///
-/// The nameserver does not answer, so nothing is known.
+/// The nameserver does not answer, so the progress is unknown.
 pub async fn check(
     dns: &Dns,
     probe: &HttpsProbe,
@@ -56,11 +56,11 @@ pub async fn check(
         Some(found) if found != target => Ok(waiting(format!(
             "The CNAME record of {domain} leads to {found}; let it lead to {target}."
         ))),
-        Some(_) => Ok(through(dns, probe, domain).await),
+        Some(_) => Ok(check_https(dns, probe, domain).await),
     }
 }
 
-async fn through(dns: &Dns, probe: &HttpsProbe, domain: &str) -> ProxyCheck {
+async fn check_https(dns: &Dns, probe: &HttpsProbe, domain: &str) -> ProxyCheck {
     match probe.status(dns, domain).await {
         Ok(_) => ProxyCheck {
             progress: Progress::Valid,

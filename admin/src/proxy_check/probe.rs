@@ -1,4 +1,4 @@
-//! One HTTPS request to a domain, to see whether there is a certificate for it.
+//! HTTPS request to a domain that validates its certificate.
 
 use crate::dns::{Dns, DnsError};
 use http::header::{HOST, USER_AGENT};
@@ -22,19 +22,19 @@ use tokio_rustls::rustls::Error as TlsError;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 
-/// How long the whole probe may take, the name's addresses included.
+/// Timeout of the whole probe, address lookup included.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long one address may take to accept a connection.
+/// Timeout of a connection to one address.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// How to probe.
+/// Options of a probe.
 #[derive(Clone, Debug)]
 pub struct ProbeOptions {
-    /// The port; 443.
+    /// Port to connect to; 443 by default.
     pub port: u16,
-    /// Whether addresses of our own network may be asked.
+    /// True if addresses of private networks may be probed.
     pub allow_private: bool,
-    /// A certificate (PEM) to trust beside the system's authorities.
+    /// Certificate (PEM) to trust beside the system's authorities.
     pub authority: Option<Vec<u8>>,
 }
 
@@ -48,36 +48,36 @@ impl Default for ProbeOptions {
     }
 }
 
-/// Why there was no answer by HTTPS; in words for whoever set the domain up.
+/// Failure of a probe, in words for the owner of the domain.
 #[derive(Debug, Error)]
 pub enum ProbeError {
     /// The nameserver does not answer.
     #[error("{0}")]
     Dns(#[from] DnsError),
-    /// Nothing to connect to.
+    /// The name has no address.
     #[error("the name has no address")]
     NoAddress,
-    /// All its addresses are of a network of our own.
+    /// All addresses are of private networks.
     #[error("the name leads to no public address")]
     Private,
-    /// Nobody listens, or no way leads there.
+    /// No connection could be made.
     #[error("no connection could be made ({0})")]
     Connect(io::ErrorKind),
-    /// It is out of date, for another name, or of an authority that is not known.
+    /// The certificate is expired, for another name, or of an unknown authority.
     #[error("the certificate is not valid for it ({0})")]
     Certificate(TlsError),
-    /// Something else than TLS, or it broke off.
+    /// The server does not speak TLS, or closed the connection.
     #[error("no encrypted connection could be made")]
     Tls,
-    /// TLS, but no HTTP.
+    /// The server speaks TLS, but not HTTP.
     #[error("what answers does not speak HTTP")]
     Http(#[from] hyper::Error),
-    /// Too slow.
+    /// The probe timed out.
     #[error("it did not answer in time")]
     TimedOut,
 }
 
-/// Asks domains by HTTPS.
+/// Client that probes domains by HTTPS.
 #[derive(Clone)]
 pub struct HttpsProbe {
     connector: TlsConnector,
@@ -86,7 +86,7 @@ pub struct HttpsProbe {
 }
 
 impl HttpsProbe {
-    /// Reads the system's certificate authorities.
+    /// Creates a client that trusts the system's certificate authorities.
     ///
     /// # Errors
     ///
@@ -105,11 +105,11 @@ impl HttpsProbe {
         })
     }
 
-    /// The status of `https://<domain>/`; every one will do, as it came through valid TLS.
+    /// Status of `https://<domain>/`. Any status proves that TLS is valid.
     ///
     /// # Errors
     ///
-    /// What kept it from answering.
+    /// The domain did not answer by valid HTTPS in time.
     pub async fn status(&self, dns: &Dns, domain: &str) -> Result<StatusCode, ProbeError> {
         let asked = async {
             let stream = self.connect(&self.addresses(dns, domain).await?).await?;
@@ -132,7 +132,7 @@ impl HttpsProbe {
         Ok(addresses)
     }
 
-    /// To the first address that accepts.
+    /// Connects to the first address that accepts.
     async fn connect(&self, addresses: &[IpAddr]) -> Result<TcpStream, ProbeError> {
         let mut last = ProbeError::NoAddress;
         for address in addresses {
@@ -167,7 +167,7 @@ impl HttpsProbe {
 
 async fn ask(stream: TlsStream<TcpStream>, domain: &str) -> Result<StatusCode, ProbeError> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // Ends with the sender, below.
+    // Aborted below, after the response.
     let driver = tokio::spawn(connection);
     let mut request = Request::new(Empty::<Bytes>::new());
     let headers = request.headers_mut();

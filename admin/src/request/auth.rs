@@ -1,4 +1,4 @@
-//! Who is asking, and what their key allows.
+//! Authentication by personal key, and checks of what the key allows.
 
 use crate::context::Context;
 use crate::error::ApiError;
@@ -6,11 +6,11 @@ use crate::operation::{Access, Operation};
 use crate::request::throttle::Throttle;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use millrace_catalog::{Caller, Catalog, Feature, Level, Need, Organization};
+use millrace_catalog::{Caller, Catalog, Feature, Level, Organization, RequiredScope};
 use std::net::IpAddr;
 
-/// Finds the caller. Wrong keys count against the address they come from; right ones are served
-/// however many wrong ones came before.
+/// Authenticates the caller by the key of the request. Wrong keys count against the address they
+/// come from; right ones are served however many wrong ones came before.
 ///
 /// # Errors
 ///
@@ -29,17 +29,17 @@ pub(crate) async fn authenticate(
     Err(ApiError::authentication_failed())
 }
 
-/// Whether the request names a caller at all.
+/// Returns true if the request presents a key, whether it works or not.
 pub(crate) fn is_presented(headers: &HeaderMap) -> bool {
     headers.contains_key(AUTHORIZATION)
 }
 
-/// Checks the key's scope: any one of `needs` will do, and none is needed if there are none.
+/// Checks the key's scopes: one of `needs` is enough, and none is required if `needs` is empty.
 ///
 /// # Errors
 ///
 /// 403, naming what is missing.
-pub(crate) fn check_scopes(caller: &Caller, needs: &[Need]) -> Result<(), ApiError> {
+pub(crate) fn check_scopes(caller: &Caller, needs: &[RequiredScope]) -> Result<(), ApiError> {
     if needs.is_empty() || needs.iter().any(|need| caller.scopes.allow(*need)) {
         return Ok(());
     }
@@ -47,7 +47,7 @@ pub(crate) fn check_scopes(caller: &Caller, needs: &[Need]) -> Result<(), ApiErr
     Err(ApiError::missing_scope(&scopes.join(" or ")))
 }
 
-/// Checks what an operation asks for beside scopes: a level, a feature, the operator.
+/// Checks what an operation requires beside scopes: a level, a feature, the operator.
 ///
 /// # Errors
 ///
@@ -79,24 +79,27 @@ pub(crate) fn check_access(operation: &Operation, context: &Context) -> Result<(
         return Err(ApiError::forbidden(detail));
     }
     match operation.feature {
-        Some(feature) => must_have(&organization.organization, feature),
+        Some(feature) => require_feature(&organization.organization, feature),
         None => Ok(()),
     }
 }
 
-/// Lets organizations pass that have a feature.
+/// Checks that the organization has a feature.
 ///
 /// # Errors
 ///
 /// 403 `payment_required` where an operator took it away.
-pub(crate) fn must_have(organization: &Organization, feature: Feature) -> Result<(), ApiError> {
+pub(crate) fn require_feature(
+    organization: &Organization,
+    feature: Feature,
+) -> Result<(), ApiError> {
     if organization.has_feature(feature) {
         return Ok(());
     }
     Err(ApiError::feature_missing(feature.key))
 }
 
-/// The key of `Authorization: Bearer <key>`; the scheme in any case.
+/// Key of the header `Authorization: Bearer <key>`; the scheme in any case.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, key) = value.trim().split_once(' ')?;
@@ -104,8 +107,8 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !key.is_empty()).then_some(key)
 }
 
-/// As it is written in a key: `organization:read`.
-pub(crate) fn scope_name(need: &Need) -> String {
+/// Name of a scope as keys have it: `organization:read`.
+pub(crate) fn scope_name(need: &RequiredScope) -> String {
     let action = if need.write { "write" } else { "read" };
     format!("{}:{action}", need.family)
 }

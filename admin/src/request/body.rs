@@ -1,4 +1,4 @@
-//! From the bytes of a body to the type that a handler takes.
+//! Reading a body: from its bytes to the type that a handler takes.
 
 use crate::error::ApiError;
 use crate::request::violation;
@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use std::pin::pin;
 use std::time::Duration;
 
-/// How long a body may take to arrive.
+/// Longest time that a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Gathers a body.
+/// Reads a body to its end.
 ///
 /// # Errors
 ///
@@ -34,7 +34,7 @@ where
     within(BODY_TIMEOUT, all_of(stream, bytes_max)).await
 }
 
-/// How long the body is, as its head says; `None` if it does not.
+/// Length of the body by `Content-Length`; `None` without the header.
 pub(crate) fn declared_bytes(headers: &HeaderMap) -> Option<usize> {
     let declared = headers.get(CONTENT_LENGTH)?.to_str().ok()?;
     declared.parse().ok()
@@ -72,11 +72,11 @@ where
     Ok(body.freeze())
 }
 
-/// Reads a body as JSON and checks it against its schema. An empty one counts as `{}`.
+/// Parses a body as JSON and checks it against its schema. An empty one counts as `{}`.
 ///
 /// # Errors
 ///
-/// 415 for another type, 400 for what is no JSON, and 400 for the first field that is wrong.
+/// 415 for another content type, 400 for invalid JSON, and 400 for the first field that is wrong.
 pub(crate) fn check(
     headers: &HeaderMap,
     body: &Bytes,
@@ -104,11 +104,11 @@ fn checked(value: Value, schema: &BodySchema) -> Result<Value, ApiError> {
     }
 }
 
-/// Makes the handler's type of a checked body.
+/// Deserializes a checked body into the handler's type.
 ///
 /// # Errors
 ///
-/// 400 for the first field that the schema lets pass and the type does not.
+/// 400 for the first field that the schema allows and the type refuses.
 pub(crate) fn read<T: DeserializeOwned>(body: Value) -> Result<T, ApiError> {
     serde_path_to_error::deserialize(body).map_err(|error| {
         let attr = error.path().to_string().replace(['.', '['], "__");
@@ -118,12 +118,12 @@ pub(crate) fn read<T: DeserializeOwned>(body: Value) -> Result<T, ApiError> {
     })
 }
 
-/// What serde says, as a sentence.
+/// Error message of serde, as a sentence.
 fn sentence(error: &serde_json::Error) -> String {
     format!("This cannot be used: {error}.")
 }
 
-/// Whether the body says that it is JSON, or says nothing.
+/// Returns true if the headers declare uncompressed JSON in UTF-8, or nothing.
 fn is_json(headers: &HeaderMap) -> bool {
     let text = |name| match headers.get(name) {
         Some(value) => value.to_str().map(Some),
@@ -155,7 +155,7 @@ mod tests {
     use serde::Deserialize;
 
     #[test]
-    fn json_is_taken_in_utf8_and_uncompressed() {
+    fn only_uncompressed_json_in_utf8_is_accepted() {
         let table = [
             (None, None, true),
             (Some("application/json"), None, true),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_never_ends_is_not_waited_for() {
+    async fn a_body_that_does_not_arrive_in_time_is_refused() {
         let held = futures_util::stream::pending::<Result<Bytes, warp::Error>>();
         let gathered = within(Duration::ZERO, all_of(held, 1)).await;
         let expected = ApiError::parse_error("it did not arrive within 0 seconds");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_type_refuses_names_the_field() {
+    fn a_value_that_the_type_refuses_is_answered_with_its_field() {
         #[derive(Debug, Deserialize)]
         #[allow(dead_code, reason = "never made")]
         struct Inner {

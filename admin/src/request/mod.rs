@@ -1,13 +1,13 @@
-//! The parts of a request, as the stages take them.
+//! Parts of a request, in the order in which the middleware takes them.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `origin` | where it comes from, and where its sender believes to be |
-//! | `request_id` | its name in log lines |
-//! | `auth` | who asks, and what their key allows |
-//! | `throttle`, `window` | how often they may; counting that |
-//! | `scope` | which organization and project its path speaks of |
-//! | `path_id` | the one spelling of an id in its path |
+//! | `origin` | the client's address, and the API's address as the client reaches it |
+//! | `request_id` | its id in log lines |
+//! | `auth` | authentication, and checks of what the key allows |
+//! | `throttle`, `window` | rate limits; sliding windows that count requests |
+//! | `scope` | the organization and the project of its path |
+//! | `path_id`, `uuid_text` | normalization of ids in its path; their one accepted spelling |
 //! | `body`, `violation` | from bytes to a checked body; the first error in it |
 
 pub(crate) mod auth;
@@ -17,5 +17,6 @@ pub(crate) mod path_id;
 pub(crate) mod request_id;
 pub(crate) mod scope;
 pub(crate) mod throttle;
+pub(crate) mod uuid_text;
 mod violation;
 mod window;

@@ -1,4 +1,4 @@
-//! Where a request came from, and where its sender believes to be.
+//! Origin of a request: the client's address, and the API's address as the client reaches it.
 //!
 //! `X-Forwarded-*` counts only if the peer is a trusted proxy: anyone can send it.
 
@@ -9,15 +9,16 @@ use http::uri::Authority;
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// The other end of the connection, an extension of the request.
+/// Other end of the connection, an extension of the request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
-/// What a request's connection and headers say of its origin.
+/// Origin of a request, by its connection and headers.
 pub(crate) struct Origin {
-    /// The client: the peer, or the last address that no trusted proxy wrote itself.
+    /// Address of the client: the peer, or behind trusted proxies the last forwarded address that
+    /// is not one of theirs.
     pub(crate) address: IpAddr,
-    /// Where the API is for the client, without a slash at the end.
+    /// Address of the API as the client reaches it, without a slash at the end.
     pub(crate) base_url: String,
 }
 
@@ -39,12 +40,12 @@ impl Origin {
     }
 }
 
-/// Whether an address is one of these proxies'.
+/// Returns true if the address is of one of these proxies.
 pub(crate) fn is_trusted(proxies: &[IpNet], address: IpAddr) -> bool {
     proxies.iter().any(|network| network.contains(&address))
 }
 
-/// From the right, as each proxy appends whom it heard.
+/// Client's address in `X-Forwarded-For`, read from the right, as each proxy appends its peer.
 fn forwarded_for(proxies: &[IpNet], headers: &HeaderMap) -> Option<IpAddr> {
     let mut heard = Vec::new();
     for value in headers.get_all("x-forwarded-for") {
@@ -53,7 +54,7 @@ fn forwarded_for(proxies: &[IpNet], headers: &HeaderMap) -> Option<IpAddr> {
     }
     let mut client = None;
     for address in heard.into_iter().rev() {
-        // What is no address was not written by a proxy that we trust.
+        // A text that is no address was not written by a trusted proxy.
         let Some(address) = address else { break };
         client = Some(address.to_canonical());
         if !is_trusted(proxies, address.to_canonical()) {
@@ -81,7 +82,7 @@ fn as_requested(headers: &HeaderMap, proxied: bool) -> String {
     }
 }
 
-/// A host and perhaps a port, and nothing that would change what a URL means.
+/// Parses a host with an optional port; refuses user names, which would change the URL's host.
 fn authority(text: &str) -> Option<Authority> {
     let parsed: Authority = text.parse().ok()?;
     (!text.contains('@')).then_some(parsed)
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configured_address_wins() {
+    fn the_configured_public_url_overrides_the_requests_host() {
         let config = ApiConfig {
             public_url: Some("https://millrace.example/admin".to_owned()),
             ..ApiConfig::default()

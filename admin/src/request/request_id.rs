@@ -1,13 +1,13 @@
-//! The name of one request, in its answer and in every log line about it.
+//! Id of a request, in its response and in every log line about it.
 
 use http::{HeaderMap, HeaderName};
 use uuid::Uuid;
 
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// The longest name that is taken from outside.
+/// Longest id that is accepted from a client.
 const CHARS_MAX: usize = 128;
 
-/// The client's name for it, if that can stand in a log line; else a new one.
+/// Id that the client sent, if it is printable in a log line; otherwise a new one.
 pub(crate) fn of(headers: &HeaderMap) -> String {
     let sent = headers.get(X_REQUEST_ID).and_then(|id| id.to_str().ok());
     let usable = |id: &&str| {
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_stand_in_a_log_line_is_replaced() {
+    fn an_id_that_is_empty_too_long_or_not_printable_is_replaced() {
         let long = "x".repeat(129);
         let table = [
             ("a-1_2.3", true),

@@ -1,18 +1,19 @@
-//! What a path speaks of: an organization, and perhaps a project in it.
+//! Organization and project that a path names.
 
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{self, Operation};
-use crate::request::path_id;
+use crate::request::uuid_text;
 use millrace_catalog::{Access, Caller, Catalog, Project, TeamId};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Stands for the caller's oldest membership, and for the lowest project in it.
+/// Alias of the caller's oldest organization, and of the project with the lowest id in it.
 const CURRENT: &str = "@current";
 
-/// Finds what `{organization_id}` and `{project_id}` of the path name. What only the operator may
-/// do, keys that operate may do in every organization; what else they ask for is for members.
+/// Resolves `{organization_id}` and `{project_id}` of the path. For operations of the operator,
+/// keys with the scope `operator` see every organization; for all others, callers see only
+/// organizations that they are members of.
 ///
 /// # Errors
 ///
@@ -25,7 +26,7 @@ pub(crate) async fn resolve(
 ) -> Result<(), ApiError> {
     let is_operators =
         operation.is_some_and(|operation| operation.access == operation::Access::Operator);
-    let seen = Seen {
+    let lookup = OrganizationLookup {
         catalog,
         caller,
         as_operator: is_operators && caller.scopes.operate(),
@@ -33,21 +34,21 @@ pub(crate) async fn resolve(
     let request = context.request.clone();
     let named = |name: &str| request.parameters.get(name).map(String::as_str);
     let mut organization = match named("organization_id") {
-        Some(id) => Some(seen.organization(id).await?),
+        Some(id) => Some(lookup.organization(id).await?),
         None => None,
     };
     if named("project_id").is_some() {
         let project = match (named("project_id"), &organization) {
             (Some(CURRENT), Some(access)) => lowest_project(catalog, access).await?,
             (Some(CURRENT), None) => {
-                let access = seen.organization(CURRENT).await?;
+                let access = lookup.organization(CURRENT).await?;
                 lowest_project(catalog, &access).await?
             }
             _ => numbered_project(catalog, context.integer("project_id")?).await?,
         };
         let access = match organization.take() {
             Some(access) => access,
-            None => seen.visible(project.organization_id).await?,
+            None => lookup.visible(project.organization_id).await?,
         };
         if project.organization_id != access.organization.id {
             return Err(ApiError::not_found());
@@ -59,19 +60,19 @@ pub(crate) async fn resolve(
     Ok(())
 }
 
-/// Whose eyes look for an organization.
-struct Seen<'a> {
+/// Looks up organizations that the caller may see.
+struct OrganizationLookup<'a> {
     catalog: &'a Catalog,
     caller: &'a Caller,
     as_operator: bool,
 }
 
-impl Seen<'_> {
+impl OrganizationLookup<'_> {
     async fn organization(&self, id: &str) -> Result<Access, ApiError> {
         let id = if id == CURRENT {
             self.catalog.current_organization_of(self.caller).await?
         } else {
-            path_id::parse(id)
+            uuid_text::parse(id)
         };
         self.visible(id.ok_or_else(ApiError::not_found)?).await
     }

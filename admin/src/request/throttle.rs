@@ -1,10 +1,10 @@
-//! How often one may ask.
+//! Rate limits of requests.
 //!
-//! Two limits per key, one for every minute and one for every hour; the same for all keys of a user
-//! together, some times as much; and one per address for wrong keys, so that guessing is slow. State
-//! is in memory: a restart forgives.
+//! Each key has two limits, one for every minute and one for every hour. All keys of a user
+//! together have the same two, times a factor. Wrong keys are limited by address, so that guessing
+//! is slow. State is in memory: a restart resets it.
 
-use super::window::{Left, Limit, Recent};
+use super::window::{SlidingWindow, WindowLimit, WindowStatus};
 use crate::services::ApiConfig;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -14,21 +14,22 @@ use uuid::Uuid;
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// What the `RateLimit-*` headers say: the window that is nearer to its end.
+/// Status of a rate limit as the `RateLimit-*` headers show it: of the window with the fewest
+/// requests left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Allowance {
+pub(crate) struct RateLimitStatus {
     /// Requests per window.
     pub(crate) limit: u32,
     /// Requests left now.
     pub(crate) remaining: u32,
-    /// Seconds until all of `limit` are there again.
+    /// Seconds until all requests of `limit` are available again.
     pub(crate) reset_seconds: u64,
     /// Seconds until the next request passes; 0 if it passes now.
     pub(crate) retry_after_seconds: u64,
 }
 
-impl From<Left> for Allowance {
-    fn from(left: Left) -> Self {
+impl From<WindowStatus> for RateLimitStatus {
+    fn from(left: WindowStatus) -> Self {
         Self {
             limit: left.limit,
             remaining: left.remaining,
@@ -38,20 +39,20 @@ impl From<Left> for Allowance {
     }
 }
 
-/// The limits of one instance of the API.
+/// Rate limits of one instance of the API.
 pub(crate) struct Throttle {
-    requests: Recent<Uuid>,
-    /// By the numbers of users.
-    user_requests: Recent<i64>,
-    wrong_keys: Recent<IpAddr>,
+    requests: SlidingWindow<Uuid>,
+    /// Requests by user id.
+    user_requests: SlidingWindow<i64>,
+    wrong_keys: SlidingWindow<IpAddr>,
 }
 
 impl Throttle {
     pub(crate) fn new(config: &ApiConfig) -> Self {
         Self {
-            requests: Recent::new(requests(config, 1)),
-            user_requests: Recent::new(requests(config, config.requests_per_user_factor)),
-            wrong_keys: Recent::new([Limit {
+            requests: SlidingWindow::new(requests(config, 1)),
+            user_requests: SlidingWindow::new(requests(config, config.requests_per_user_factor)),
+            wrong_keys: SlidingWindow::new([WindowLimit {
                 times: config.wrong_keys_per_minute_max,
                 window: MINUTE,
             }]),
@@ -62,38 +63,42 @@ impl Throttle {
     ///
     /// # Errors
     ///
-    /// The key has used up a window, or all keys of the user together have; the request is not counted.
+    /// The key has used up a window, or all keys of the user together have; the request is not
+    /// counted.
     pub(crate) fn request(
         &self,
         user_id: i64,
         key_id: Uuid,
-    ) -> Result<Option<Allowance>, Allowance> {
+    ) -> Result<Option<RateLimitStatus>, RateLimitStatus> {
         let now = Instant::now();
-        let of_key = self.requests.count(&key_id, now).map_err(Allowance::from)?;
+        let of_key = self
+            .requests
+            .count(&key_id, now)
+            .map_err(RateLimitStatus::from)?;
         let of_user = self.user_requests.count(&user_id, now).map_err(|refused| {
             self.requests.take_back(&key_id);
-            Allowance::from(refused)
+            RateLimitStatus::from(refused)
         })?;
         let nearest = of_key.into_iter().chain(of_user);
         Ok(nearest
             .min_by_key(|left| left.remaining)
-            .map(Allowance::from))
+            .map(RateLimitStatus::from))
     }
 
     /// Counts a wrong key from an address.
     ///
     /// # Errors
     ///
-    /// There were too many.
-    pub(crate) fn wrong_key(&self, from: IpAddr) -> Result<(), Allowance> {
+    /// The address has presented too many wrong keys.
+    pub(crate) fn wrong_key(&self, from: IpAddr) -> Result<(), RateLimitStatus> {
         let counted = self.wrong_keys.count(&network_of(from), Instant::now());
-        counted.map(drop).map_err(Allowance::from)
+        counted.map(drop).map_err(RateLimitStatus::from)
     }
 }
 
-/// Limits of a key, times a factor.
-fn requests(config: &ApiConfig, factor: u32) -> [Limit; 2] {
-    let limit = |times: u32, window| Limit {
+/// Rate limits of a key, times a factor.
+fn requests(config: &ApiConfig, factor: u32) -> [WindowLimit; 2] {
+    let limit = |times: u32, window| WindowLimit {
         times: times.saturating_mul(factor),
         window,
     };
@@ -103,7 +108,7 @@ fn requests(config: &ApiConfig, factor: u32) -> [Limit; 2] {
     ]
 }
 
-/// Whoever has an IPv6 address usually has all of its /64.
+/// Address that limits count for: an IPv6 address counts for its /64, which usually has one owner.
 pub(crate) fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => {
@@ -114,7 +119,7 @@ pub(crate) fn network_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Rounded up.
+/// Seconds of a duration, rounded up.
 fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
@@ -134,17 +139,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_that_used_up_its_minute_waits_until_its_first_request_is_a_minute_old() {
+    async fn a_key_over_its_limit_waits_until_its_first_request_is_a_minute_old() {
         let throttle = throttle(4, 100);
         let (key, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
         for remaining in [3, 2, 1, 0] {
-            let allowance = throttle.request(1, key).unwrap().unwrap();
-            assert_eq!((allowance.limit, allowance.remaining), (4, remaining));
-            assert_eq!(allowance.reset_seconds, 60);
+            let rate_limit = throttle.request(1, key).unwrap().unwrap();
+            assert_eq!((rate_limit.limit, rate_limit.remaining), (4, remaining));
+            assert_eq!(rate_limit.reset_seconds, 60);
             advance(Duration::from_secs(10)).await;
         }
         let refused = throttle.request(1, key).unwrap_err();
-        let expected = Allowance {
+        let expected = RateLimitStatus {
             limit: 4,
             remaining: 0,
             reset_seconds: 50,
@@ -160,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_makes_no_more_in_its_first_minute_and_hour_than_in_others() {
+    async fn the_first_minute_and_hour_have_the_same_limit_as_later_ones() {
         let throttle = Throttle::new(&ApiConfig::default());
         let mut minutes = Vec::new();
         for _ in 0..120 {
@@ -181,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_keys_of_a_user_together_make_some_times_as_many_as_one() {
+    async fn all_keys_of_a_user_together_are_limited_to_a_factor_of_one_keys_limit() {
         let throttle = Throttle::new(&ApiConfig {
             requests_per_minute_max: 4,
             requests_per_hour_max: 6,
@@ -202,7 +207,7 @@ mod tests {
             let refused = throttle.request(1, key(number)).unwrap_err();
             assert_eq!((refused.limit, refused.retry_after_seconds), (8, 60));
         }
-        // Others are not concerned, and what was refused is not counted.
+        // Other users are not affected, and refused requests are not counted.
         throttle.request(2, key(10)).unwrap();
         advance(MINUTE).await;
         for _ in 0..4 {
@@ -215,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_that_is_refused_uses_up_nothing_of_the_others() {
+    async fn refused_requests_of_a_key_do_not_count_for_the_users_other_keys() {
         let throttle = throttle(4, 100);
         for _ in 0..1_000 {
             let _ = throttle.request(1, Uuid::from_u128(1));
@@ -232,22 +237,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_nearer_window_is_shown() {
+    async fn the_window_with_fewer_requests_left_is_shown() {
         let throttle = throttle(4, 6);
         let key = Uuid::from_u128(1);
         for _ in 0..4 {
             assert_eq!(throttle.request(1, key).unwrap().unwrap().limit, 4);
         }
         advance(MINUTE).await;
-        let allowance = throttle.request(1, key).unwrap().unwrap();
-        assert_eq!((allowance.limit, allowance.remaining), (6, 1));
+        let rate_limit = throttle.request(1, key).unwrap().unwrap();
+        assert_eq!((rate_limit.limit, rate_limit.remaining), (6, 1));
         throttle.request(1, key).unwrap();
         let refused = throttle.request(1, key).unwrap_err();
         assert_eq!((refused.limit, refused.retry_after_seconds), (6, 3_540));
     }
 
     #[test]
-    fn nought_turns_a_limit_off() {
+    fn zero_turns_a_limit_off() {
         let throttle = throttle(0, 0);
         for _ in 0..1_000 {
             assert_eq!(throttle.request(1, Uuid::from_u128(1)), Ok(None));

@@ -1,20 +1,20 @@
-//! From what a schema says of a body to the one error that the client sees.
+//! Translation of schema violations into the one error that the client sees.
 
+use crate::control_characters;
 use crate::error::ApiError;
-use crate::plain_text;
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::paths::LocationSegment;
 use jsonschema::{JsonType, ValidationError, Validator};
 use serde_json::{Map, Value};
 
-/// Choices that an error names, at most.
+/// Most choices that an error lists.
 const CHOICES_MAX: usize = 20;
-/// Letters in which a misspelt name differs, at most.
+/// Most letters by which a name may differ and count as a misspelling.
 const MISSPELT_MAX: usize = 2;
-/// The shortest name that others may be like by their letters and not by chance.
+/// Shortest name that is compared for misspellings; shorter ones are alike by chance.
 const NAME_BYTES_MIN: usize = 5;
 
-/// The first thing that is wrong with a body, if anything. Stops there, and before the items of a
+/// First violation of a body's schema, if there is one. Stops there, and before the items of a
 /// list that is too long: a body can have a million errors.
 pub(crate) fn first(schema: &Value, validator: &Validator, body: &Value) -> Option<ApiError> {
     if let Some(error) = too_long(schema, schema, body, &[]) {
@@ -24,10 +24,15 @@ pub(crate) fn first(schema: &Value, validator: &Validator, body: &Value) -> Opti
         let detail = "This holds a null character, which no text may.";
         error("invalid_input", &path, detail.to_owned())
     });
-    null_character.or_else(|| validator.validate(body).err().map(|found| told(&found)))
+    null_character.or_else(|| {
+        validator
+            .validate(body)
+            .err()
+            .map(|found| api_error(&found))
+    })
 }
 
-/// The first list that is longer than its schema lets it be.
+/// Error for the first list that is longer than its schema allows.
 fn too_long(root: &Value, schema: &Value, value: &Value, path: &[String]) -> Option<ApiError> {
     if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
         let named = root.pointer(name.trim_start_matches('#'))?;
@@ -63,7 +68,7 @@ fn too_long(root: &Value, schema: &Value, value: &Value, path: &[String]) -> Opt
     }
 }
 
-fn told(found: &ValidationError<'_>) -> ApiError {
+fn api_error(found: &ValidationError<'_>) -> ApiError {
     let mut path = segments(found);
     let instance = found.instance().as_ref();
     let (code, detail) = match found.kind() {
@@ -75,7 +80,7 @@ fn told(found: &ValidationError<'_>) -> ApiError {
                     path = segments(inner);
                     not_a_choice(inner.instance().as_ref(), &kinds)
                 }
-                None => return told(inner),
+                None => return api_error(inner),
             },
             None => alternatives(context, instance),
         },
@@ -117,15 +122,15 @@ fn told(found: &ValidationError<'_>) -> ApiError {
         ),
         Kind::Format { format } => ("invalid_input", format!("This is no {format}.")),
         Kind::Pattern { .. } => {
-            let told = instance.as_str().and_then(plain_text::told);
-            ("invalid_input", told.unwrap_or_else(unusable))
+            let api_error = instance.as_str().and_then(control_characters::explain);
+            ("invalid_input", api_error.unwrap_or_else(unusable))
         }
         _ => ("invalid_input", unusable()),
     };
     error(code, &path, detail)
 }
 
-/// Says that a field is missing; unknown ones are ignored, so a misspelt one would not be heard of.
+/// Message for a missing field. As unknown fields are ignored, a likely misspelling is named.
 fn required(name: &str, instance: &Value) -> String {
     let is_near = |sent: &&String| {
         name.len() >= NAME_BYTES_MIN
@@ -141,8 +146,8 @@ fn required(name: &str, instance: &Value) -> String {
 
 type Alternative = Vec<ValidationError<'static>>;
 
-/// What is wrong with the one of several alternatives that was meant: whose kind is named, or else
-/// whose outer type fits. What is wrong inside it is what the client wants to know.
+/// Error of the alternative that the client meant: the one whose kind is named, or else whose
+/// outer type matches. The error inside it is what the client needs.
 fn meant(alternatives: &[Alternative], depth: usize) -> Option<&ValidationError<'static>> {
     let of_kind = of_a_kind(alternatives, depth);
     let complete = || {
@@ -155,7 +160,7 @@ fn meant(alternatives: &[Alternative], depth: usize) -> Option<&ValidationError<
         .or_else(|| alternatives.iter().find_map(|errors| inside(errors, depth)))
 }
 
-/// The first thing that is wrong with an alternative whose outer type fits.
+/// First error of an alternative whose outer type matches.
 fn inside(errors: &Alternative, depth: usize) -> Option<&ValidationError<'static>> {
     let outer = |error: &ValidationError<'_>| {
         let kind = error.kind();
@@ -169,7 +174,7 @@ fn inside(errors: &Alternative, depth: usize) -> Option<&ValidationError<'static
     (!errors.iter().any(outer)).then_some(first)
 }
 
-/// A field that an alternative needs and that is not there.
+/// Error for a required field of an alternative that is missing.
 fn missing(errors: &Alternative, depth: usize) -> Option<&ValidationError<'static>> {
     let mut errors = errors.iter();
     errors.find(|error| {
@@ -177,8 +182,8 @@ fn missing(errors: &Alternative, depth: usize) -> Option<&ValidationError<'stati
     })
 }
 
-/// Of alternatives that are told apart by a constant in one of their fields: what is wrong in the
-/// one whose constant was sent, or with what was sent for it, or that nothing was.
+/// Error among alternatives that a constant in one of their fields tells apart: the error inside
+/// the alternative whose constant was sent, or that the constant is unknown, or missing.
 fn of_a_kind(alternatives: &[Alternative], depth: usize) -> Option<&ValidationError<'static>> {
     let is_other = |error: &&ValidationError<'_>| match error.kind() {
         Kind::Constant { .. } => segments(error).len() == depth + 1,
@@ -195,7 +200,7 @@ fn of_a_kind(alternatives: &[Alternative], depth: usize) -> Option<&ValidationEr
     fitting.map_or(Some(other), |errors| errors.first())
 }
 
-/// Values of the field that tells alternatives apart, if that is what is wrong.
+/// Known values of the field that tells alternatives apart, if that field is wrong.
 fn kinds<'a>(
     alternatives: &'a [Alternative],
     wrong: &ValidationError<'_>,
@@ -212,7 +217,7 @@ fn kinds<'a>(
     })
 }
 
-/// None of the alternatives has the type.
+/// Code and message for a value whose type none of the alternatives has.
 fn alternatives(
     context: &[Vec<ValidationError<'static>>],
     instance: &Value,
@@ -317,7 +322,7 @@ fn segments(error: &ValidationError<'_>) -> Vec<String> {
     error.instance_path().iter().map(segment).collect()
 }
 
-/// Where a text holds the one character that PostgreSQL cannot keep.
+/// Path to a text with a null character, which PostgreSQL cannot store.
 fn null_character(value: &Value) -> Option<Vec<String>> {
     let below = |name: String, value: &Value| {
         let mut path = null_character(value)?;

@@ -1,8 +1,8 @@
-//! How often each of many did something lately.
+//! Sliding windows: limits on how often each key of a map did something in the last minute or hour.
 //!
-//! Each time is kept until the longest window is over, so that a limit holds in every window,
-//! wherever it begins: a bucket that refills would let twice as much through in the first one.
-//! 16 bytes for each time; who may do nothing more adds none.
+//! Each event's time is kept until the longest window is over, so that a limit holds in every
+//! window, wherever it begins: a token bucket would allow twice as much in the first one. Each
+//! event takes 16 bytes; refused ones take none.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -10,31 +10,31 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// After how many looks those who did nothing lately are forgotten.
+/// Number of calls after which keys without recent events are removed.
 const SWEEP_EVERY: u32 = 4_096;
 
-/// So many times in so long.
+/// Limit on the number of events in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limit {
+pub(crate) struct WindowLimit {
     pub(crate) times: u32,
     pub(crate) window: Duration,
 }
 
-/// What is left of a limit.
+/// Status of a limit: events left, and time until there are more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Left {
+pub(crate) struct WindowStatus {
     pub(crate) limit: u32,
     pub(crate) remaining: u32,
-    /// Until all of `limit` are there again.
+    /// Time until all events of `limit` are available again.
     pub(crate) reset: Duration,
-    /// Until there is one again; nothing if there is one.
+    /// Time until one event is available again; zero if one is.
     pub(crate) wait: Duration,
 }
 
-/// The times of each `K`, and what they are held to.
-pub(crate) struct Recent<K> {
-    /// None of them 0.
-    limits: Vec<Limit>,
+/// Times of the recent events of each key `K`, and the limits on them.
+pub(crate) struct SlidingWindow<K> {
+    /// Limits, none of them 0.
+    limits: Vec<WindowLimit>,
     longest: Duration,
     times: Mutex<Times<K>>,
 }
@@ -44,9 +44,9 @@ struct Times<K> {
     looks: u32,
 }
 
-impl<K: Hash + Eq + Clone> Recent<K> {
-    /// Limits of 0 are none.
-    pub(crate) fn new(limits: impl IntoIterator<Item = Limit>) -> Self {
+impl<K: Hash + Eq + Clone> SlidingWindow<K> {
+    /// Creates windows with these limits; a limit of 0 is left out.
+    pub(crate) fn new(limits: impl IntoIterator<Item = WindowLimit>) -> Self {
         let limits: Vec<_> = limits.into_iter().filter(|limit| limit.times > 0).collect();
         let windows = limits.iter().map(|limit| limit.window);
         Self {
@@ -59,13 +59,18 @@ impl<K: Hash + Eq + Clone> Recent<K> {
         }
     }
 
-    /// Counts one more time, now, if every limit allows it. What is left of the limit that is
-    /// nearest; `None` if there are no limits.
+    /// Counts an event of a key, now, if every limit allows it. Returns the status of the limit
+    /// with the fewest events left; `None` if there are no limits.
     ///
     /// # Errors
     ///
-    /// A limit is used up; nothing is counted. What is left of the one that stays so longest.
-    pub(crate) fn count(&self, key: &K, now: Instant) -> Result<Option<Left>, Left> {
+    /// A limit is used up and the event is not counted. Has the status of the limit with the
+    /// longest wait.
+    pub(crate) fn count(
+        &self,
+        key: &K,
+        now: Instant,
+    ) -> Result<Option<WindowStatus>, WindowStatus> {
         if self.limits.is_empty() {
             return Ok(None);
         }
@@ -76,7 +81,7 @@ impl<K: Hash + Eq + Clone> Recent<K> {
             done.pop_front();
         }
         let left = |done: &VecDeque<Instant>| {
-            let left = self.limits.iter().map(|limit| limit.left(done, now));
+            let left = self.limits.iter().map(|limit| limit.status(done, now));
             left.collect::<Vec<_>>()
         };
         let used_up = left(done).into_iter().filter(|left| left.remaining == 0);
@@ -88,7 +93,7 @@ impl<K: Hash + Eq + Clone> Recent<K> {
         Ok(left.min_by_key(|left| left.remaining))
     }
 
-    /// Takes the last time of a key back, as what was counted did not happen.
+    /// Removes the last event of a key, as it was refused elsewhere.
     pub(crate) fn take_back(&self, key: &K) {
         let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(done) = times.of.get_mut(key) {
@@ -98,7 +103,8 @@ impl<K: Hash + Eq + Clone> Recent<K> {
 }
 
 impl<K: Hash + Eq> Times<K> {
-    /// Sorted out by those who come, so that memory is bounded without a task of its own.
+    /// Removes keys without recent events. Callers do this, so that memory is bounded without a
+    /// task.
     fn sweep(&mut self, longest: Duration, now: Instant) {
         self.looks += 1;
         if self.looks == SWEEP_EVERY {
@@ -109,19 +115,19 @@ impl<K: Hash + Eq> Times<K> {
     }
 }
 
-impl Limit {
-    fn left(self, done: &VecDeque<Instant>, now: Instant) -> Left {
+impl WindowLimit {
+    fn status(self, done: &VecDeque<Instant>, now: Instant) -> WindowStatus {
         let is_over = |at: &Instant| *at + self.window <= now;
         let counted = done.len() - done.partition_point(is_over);
         let times = self.times as usize;
         let until_over = |at: Option<&Instant>| {
             at.map_or(Duration::ZERO, |at| (*at + self.window).duration_since(now))
         };
-        // Once this one is over, there is one again.
+        // Once this event leaves the window, another one is available.
         let holds = counted >= times;
         let holding = holds.then(|| done.get(done.len() - times)).flatten();
         let newest = (counted > 0).then(|| done.back()).flatten();
-        Left {
+        WindowStatus {
             limit: self.times,
             remaining: u32::try_from(times.saturating_sub(counted)).unwrap_or(u32::MAX),
             reset: until_over(newest),
@@ -137,22 +143,22 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     #[test]
-    fn no_window_has_more_than_its_limit_wherever_it_begins() {
-        let limits = [(5, 10), (12, 60)].map(|(times, seconds)| Limit {
+    fn no_window_exceeds_its_limit_wherever_it_begins() {
+        let limits = [(5, 10), (12, 60)].map(|(times, seconds)| WindowLimit {
             times,
             window: Duration::from_secs(seconds),
         });
-        let recent = Recent::new(limits);
+        let recent = SlidingWindow::new(limits);
         let start = Instant::now();
         let mut counted = Vec::new();
-        // Somebody who tries whenever a step of an odd length is over.
+        // Tries at every step of an odd length.
         for step in 0..2_000 {
             let now = start + Duration::from_millis(137) * step;
             if recent.count(&(), now).is_ok() {
                 counted.push(now);
             }
         }
-        for Limit { times, window } in limits {
+        for WindowLimit { times, window } in limits {
             for begin in &counted {
                 let within = |at: &&Instant| **at >= *begin && **at < *begin + window;
                 let count = counted.iter().filter(within).count();
@@ -164,8 +170,8 @@ mod tests {
     }
 
     #[test]
-    fn who_did_nothing_lately_is_forgotten() {
-        let recent = Recent::new([Limit {
+    fn keys_without_recent_events_are_removed() {
+        let recent = SlidingWindow::new([WindowLimit {
             times: 3,
             window: MINUTE,
         }]);

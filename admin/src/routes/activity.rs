@@ -1,4 +1,4 @@
-//! `/api/organizations/:organization_id/activity/`, and the entries of every other activity list.
+//! `/api/organizations/:organization_id/activity/`, and the entries of all activity lists.
 
 use crate::context::Context;
 use crate::error::ApiError;
@@ -6,7 +6,7 @@ use crate::operation::Operation;
 use crate::page::Envelope;
 use crate::timestamp::Timestamp;
 use millrace_catalog::{
-    ActivityChange, ActivityEntry, ActivityFilter, ActivityScope, Need, features,
+    ActivityChange, ActivityEntry, ActivityFilter, ActivityScope, RequiredScope, features,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,9 +14,12 @@ use serde_json::Value;
 use uuid::Uuid;
 
 const ALL: &str = "/api/organizations/{organization_id}/activity/";
-const READ: [Need; 2] = [Need::read("activity_log"), Need::read("organization")];
+const READ: [RequiredScope; 2] = [
+    RequiredScope::read("activity_log"),
+    RequiredScope::read("organization"),
+];
 
-/// This resource's rows of the table.
+/// Operations of the activity log.
 pub(crate) fn operations() -> Vec<Operation> {
     vec![
         Operation::list(ALL, list)
@@ -26,13 +29,17 @@ pub(crate) fn operations() -> Vec<Operation> {
                 "string",
                 "Only these kinds, with commas between them.",
             )
-            .query("item_id", "string", "Only of the thing with this id.")
+            .query(
+                "item_id",
+                "string",
+                "Only changes of the resource with this id.",
+            )
             .scopes(&READ)
             .feature(features::AUDIT_LOGS),
     ]
 }
 
-/// A change that was made.
+/// A change in the activity log.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ActivityLogEntry {
     id: Uuid,
@@ -41,28 +48,28 @@ pub(crate) struct ActivityLogEntry {
     /// `created`, `updated`, `deleted`, `installed`, `uninstalled`, `enabled`, `disabled` or
     /// `config_updated`.
     activity: String,
-    /// What kind of thing it is about.
+    /// Kind of the changed resource, such as `Project`.
     scope: String,
-    /// Which thing: its id in paths.
+    /// Id of the changed resource, as paths have it.
     item_id: String,
     detail: ActivityLogDetail,
-    /// Whether no person did it.
+    /// True if the system made the change, not a person.
     is_system: bool,
     created_at: Timestamp,
 }
 
-/// Who made it, as they were then.
+/// Person who made a change, with the name and address of that time.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ActivityUser {
     first_name: String,
     email: Option<String>,
 }
 
-/// What it was.
+/// Details of a change.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ActivityLogDetail {
     id: Option<String>,
-    /// What people called the thing then.
+    /// Name of the resource at that time.
     name: String,
     short_id: Option<String>,
     #[serde(rename = "type")]
@@ -72,10 +79,10 @@ struct ActivityLogDetail {
     trigger: Option<Value>,
 }
 
-/// A field that changed. Secrets are not in it.
+/// A field that changed. Secrets are left out.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ActivityFieldChange {
-    /// The kind of thing.
+    /// Kind of the changed resource.
     #[serde(rename = "type")]
     kind: String,
     /// `created`, `changed` or `deleted`.
@@ -125,7 +132,7 @@ impl From<ActivityChange> for ActivityFieldChange {
     }
 }
 
-/// A page of the entries of the path's organization: of some kinds, or of one thing.
+/// Reads a page of the entries of the path's organization, of some kinds or of one resource.
 ///
 /// # Errors
 ///
@@ -151,7 +158,7 @@ async fn list(context: Context) -> Result<Envelope<ActivityLogEntry>, ApiError> 
         .unwrap_or_default()
         .split(',')
         .map(str::trim);
-    // What cannot be used counts as not given, as in every list.
+    // Unknown kinds are ignored, as invalid parameters are in every list.
     let scopes = names.filter_map(ActivityScope::of).collect();
     entries(&context, scopes, context.query("item_id")).await
 }

@@ -1,49 +1,48 @@
-//! `/api/schema/` and `/api/docs/`: the API about itself.
+//! `/api/schema/` and `/api/docs/`: the OpenAPI document and its page.
 
-use crate::answer::{Answer, AnswerSchema, Html, IntoAnswer};
 use crate::change::etag;
 use crate::error::ApiError;
 use crate::openapi::docs;
-use crate::operation::{Operation, Outcome};
+use crate::operation::Operation;
+use crate::response::{ApiResponse, HandlerResult, Html, IntoApiResponse, ResponseSchema};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
-/// The document and its page. Set once the table is complete, of which they are made; until then
-/// nobody asks.
+/// The document and its page. They are made of the complete table of operations, and are set
+/// before the first request.
 #[derive(Debug, Default)]
 pub(crate) struct Published {
-    document: OnceLock<Answer>,
-    page: OnceLock<Answer>,
+    document: OnceLock<ApiResponse>,
+    page: OnceLock<ApiResponse>,
 }
 
 impl Published {
-    /// Publishes a document: as bytes with their tags, as anyone may ask for them any number of
-    /// times.
+    /// Publishes a document and its page as bytes with their tags, made once for all requests.
     ///
     /// # Errors
     ///
-    /// The page cannot be written.
+    /// The page cannot be rendered.
     pub(crate) fn publish(&self, document: &Value) -> Result<(), String> {
         let page = docs::page(document)?;
-        let mut answer = Answer::json(document).map_err(|_| "not JSON".to_owned())?;
-        answer.tag = Some(etag::of(&answer.body));
+        let mut response = ApiResponse::json(document).map_err(|_| "not JSON".to_owned())?;
+        response.tag = Some(etag::of(&response.body));
         self.page.get_or_init(|| Html::of(page));
-        self.document.get_or_init(|| answer);
+        self.document.get_or_init(|| response);
         Ok(())
     }
 }
 
 /// An OpenAPI document.
-struct Document(Answer);
+struct Document(ApiResponse);
 
-impl IntoAnswer for Document {
-    fn schema() -> AnswerSchema {
-        AnswerSchema::Json(|generator| generator.subschema_for::<Self>())
+impl IntoApiResponse for Document {
+    fn schema() -> ResponseSchema {
+        ResponseSchema::Json(|generator| generator.subschema_for::<Self>())
     }
 
-    fn into_answer(self) -> Outcome {
+    fn into_api_response(self) -> HandlerResult {
         Ok(self.0)
     }
 }
@@ -58,7 +57,7 @@ impl JsonSchema for Document {
     }
 }
 
-/// These two rows of the table.
+/// Operations of the document and its page.
 pub(crate) fn operations(published: &Arc<Published>) -> Vec<Operation> {
     let (of_document, of_page) = (published.clone(), published.clone());
     let document = move |_| {

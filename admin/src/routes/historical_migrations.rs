@@ -7,8 +7,8 @@ use crate::page::Envelope;
 use crate::patch::Patch;
 use crate::timestamp::Timestamp;
 use millrace_catalog::{
-    Feature, HistoricalDecision, HistoricalMigration, Level, MigrationState, Need,
-    NewHistoricalMigration, TeamId, features,
+    Feature, HistoricalDecision, HistoricalMigration, Level, MigrationState,
+    NewHistoricalMigration, RequiredScope, TeamId, features,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,33 +18,33 @@ const ALL: &str = "/api/organizations/{organization_id}/historical_migrations/";
 const ONE: &str = "/api/organizations/{organization_id}/historical_migrations/{id}/";
 const APPROVE: &str = "/api/organizations/{organization_id}/historical_migrations/{id}/approve/";
 const REJECT: &str = "/api/organizations/{organization_id}/historical_migrations/{id}/reject/";
-const READ: [Need; 1] = [Need::read("historical_migration")];
-const WRITE: [Need; 1] = [Need::write("historical_migration")];
-/// Without it imports can be read and ended still.
+const READ: [RequiredScope; 1] = [RequiredScope::read("historical_migration")];
+const WRITE: [RequiredScope; 1] = [RequiredScope::write("historical_migration")];
+/// Feature for requesting imports. Without it they can still be read and ended.
 const FEATURE: Feature = features::HISTORICAL_MIGRATIONS;
 
-/// This resource's rows of the table.
+/// Operations of historical migrations.
 pub(crate) fn operations() -> Vec<Operation> {
     vec![
         Operation::list(ALL, list)
-            .about("List the imports that were asked for")
+            .about("List the requested imports")
             .scopes(&READ),
         Operation::create(ALL, create)
-            .about("Ask for an import beyond the limits for everyone")
-            .counted(&[Limit::HistoricalMigrations])
+            .about("Request an import beyond the limits that apply to everyone")
+            .limited_by(&[Limit::HistoricalMigrations])
             .scopes(&WRITE)
             .feature(FEATURE)
             .level(Level::Administrator)
             .fails(
                 400,
                 "invalid_input",
-                "The project is not the organization's.",
+                "The project is not one of the organization's.",
             ),
         Operation::get(ONE, retrieve)
-            .about("Read how far an import is")
+            .about("Read the progress of an import")
             .note(
-                "Its `ETag` is not of `events_imported`. It changes with `state`, also when that becomes `finished` by \
-                 itself: whoever asks with `If-None-Match` is told.",
+                "Its `ETag` leaves out `events_imported`. It changes with `state`, also when an \
+                             import finishes by itself, so `If-None-Match` shows that.",
             )
             .live_fields(&["events_imported"])
             .scopes(&READ),
@@ -54,63 +54,63 @@ pub(crate) fn operations() -> Vec<Operation> {
             .level(Level::Administrator)
             .fails(400, "invalid_input", "The import was rejected."),
         Operation::action(APPROVE, approve)
-            .about("Let an import of any organization run, with the numbers asked for")
+            .about("Approve an import of any organization, with the requested numbers")
             .operator()
             .fails(400, "invalid_input", "The import is finished."),
         Operation::action(REJECT, reject)
-            .about("Refuse an import of any organization")
+            .about("Reject an import of any organization")
             .operator()
             .fails(400, "invalid_input", "The import is finished."),
     ]
 }
 
-/// What is asked for.
+/// Fields of a requested import.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "NewHistoricalMigration")]
 struct NewBody {
-    /// Where the events go; the organization's first project if not given.
+    /// Id of the project that gets the events; the organization's first project if not given.
     #[serde(default)]
     team_id: Patch<i64>,
-    /// Where the events come from.
+    /// Source of the events, for people.
     #[schemars(length(min = 1, max = 200), regex(pattern = r"\S"))]
     source: String,
-    /// How they come.
+    /// Method of the import, for people.
     #[schemars(length(min = 1, max = 200), regex(pattern = r"\S"))]
     method: String,
-    /// How many in all.
+    /// Number of events in all.
     #[schemars(range(min = 1))]
     total_events: i64,
-    /// How fast.
+    /// Most events in a minute.
     #[schemars(range(min = 1))]
     events_per_minute: i64,
 }
 
-/// What is to be different.
+/// Fields of an import to change.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "PatchHistoricalMigration")]
 #[serde(default)]
 struct PatchBody {
-    /// It is done, or given up.
+    /// New state: the import is done, or given up.
     state: Patch<EndState>,
 }
 
-/// The state that whoever asked may set.
+/// State that the organization may set.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum EndState {
     Finished,
 }
 
-/// What the operator says to it.
+/// Decision of the operator on an import.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "HistoricalMigrationDecision")]
 #[serde(default)]
 struct DecisionBody {
-    /// For whoever asked.
+    /// Note for the organization that requested the import.
     note: Patch<Option<String>>,
 }
 
-/// How far an import is.
+/// State of an import.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "HistoricalMigrationState")]
@@ -132,28 +132,28 @@ impl From<MigrationState> for StateName {
     }
 }
 
-/// An import that was asked for.
+/// An import of past events that an organization requested.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "HistoricalMigration")]
 struct MigrationBody {
     id: Uuid,
-    /// Where the events go.
+    /// Id of the project that gets the events.
     team_id: i64,
-    /// Where the events come from.
+    /// Source of the events, for people.
     source: String,
-    /// How they come.
+    /// Method of the import, for people.
     method: String,
-    /// How many may come in all.
+    /// Most events in all.
     total_events: i64,
-    /// How fast.
+    /// Most events in a minute.
     events_per_minute: i64,
     state: StateName,
-    /// How many came since it was approved.
+    /// Number of events imported since the approval.
     events_imported: i64,
     created_at: Timestamp,
-    /// When it was approved or rejected.
+    /// Time of the approval or rejection.
     decided_at: Option<Timestamp>,
-    /// What whoever decided has to say.
+    /// Note of the operator who decided.
     note: Option<String>,
 }
 

@@ -8,24 +8,24 @@ use crate::operation::Operation;
 use crate::page::Envelope;
 use crate::patch::Patch;
 use crate::timestamp::Timestamp;
-use millrace_catalog::{Level, Member, Need};
+use millrace_catalog::{Level, Member, RequiredScope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 const ALL: &str = "/api/organizations/{organization_id}/members/";
 const ONE: &str = "/api/organizations/{organization_id}/members/{user_uuid}/";
-/// Stands for the caller.
+/// Alias of the caller's UUID.
 const ME: &str = "@me";
-const READ: [Need; 1] = [Need::read("organization_member")];
-const WRITE: [Need; 1] = [Need::write("organization_member")];
+const READ: [RequiredScope; 1] = [RequiredScope::read("organization_member")];
+const WRITE: [RequiredScope; 1] = [RequiredScope::write("organization_member")];
 
-/// This resource's rows of the table.
+/// Operations of members.
 pub(crate) fn operations() -> Vec<Operation> {
     vec![
         Operation::list(ALL, list)
             .about("List the members of an organization")
-            .note("Who came first is first.")
+            .note("In the order in which they joined.")
             .query(
                 "email",
                 "string",
@@ -34,25 +34,25 @@ pub(crate) fn operations() -> Vec<Operation> {
             .scopes(&READ),
         Operation::get(ONE, retrieve)
             .about("Read a member")
-            .note("`@me` in the place of the user's UUID is the caller.")
+            .note("`@me` in place of the user's UUID is the caller.")
             .scopes(&READ),
         Operation::patch(ONE, &["level"], change)
             .about("Change the level of a member")
             .note(
-                "Nobody changes their own level, that of a member above them, or gives one above \
-                 their own. An owner may make others owners; the last owner stays one.",
+                "Nobody changes their own level or that of a member above them, or gives a level \
+                             above their own. An owner may make others owners; the last owner stays one.",
             )
             .scopes(&WRITE)
             .level(Level::Administrator)
-            .fails(400, "invalid_input", "The last owner would be none."),
+            .fails(400, "invalid_input", "The organization would have no owner."),
         Operation::delete(ONE, remove)
             .about("Remove a member")
             .note(
-                "Everybody may leave; administrators remove members and one another, owners \
-                 everybody. The roles go with the membership; keys stay and lose access.",
+                "Members may leave. Administrators remove members and each other, owners remove \
+                             anyone. The member's roles are removed, too; their keys stay and lose access.",
             )
             .scopes(&WRITE)
-            .fails(400, "invalid_input", "The last owner stays."),
+            .fails(400, "invalid_input", "The organization would have no owner."),
     ]
 }
 
@@ -60,15 +60,15 @@ pub(crate) fn operations() -> Vec<Operation> {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OrganizationMember")]
 pub(super) struct MemberBody {
-    /// Of the membership.
+    /// Id of the membership.
     id: Uuid,
     user: UserBody,
     level: LevelNumber,
     joined_at: Timestamp,
     updated_at: Timestamp,
-    /// Always false: there are keys only.
+    /// Always false: accounts have keys only.
     is_2fa_enabled: bool,
-    /// Always false: there are keys only.
+    /// Always false: accounts have keys only.
     has_social_auth: bool,
 }
 
@@ -87,7 +87,7 @@ impl From<Member> for MemberBody {
     }
 }
 
-/// What is to be different.
+/// Fields of a membership to change.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "PatchOrganizationMember")]
 #[serde(default)]

@@ -1,4 +1,4 @@
-//! One file for each resource; see [`crate::operation`] for how to add to one.
+//! Operations of the API, one file for each resource; [`crate::operation`] says how to add one.
 
 mod activity;
 mod batch_exports;
@@ -13,6 +13,7 @@ mod plugins;
 mod projects;
 mod proxy_records;
 mod role_memberships;
+mod role_scopes;
 mod roles;
 mod signup;
 mod users;
@@ -21,7 +22,7 @@ use crate::operation::Operation;
 use documentation::Published;
 use std::sync::Arc;
 
-/// The whole table. What is made of it is put into `published`.
+/// Table of all operations. `published` gets the document that is made of it.
 pub(crate) fn operations(published: &Arc<Published>) -> Vec<Operation> {
     [
         activity::operations(),

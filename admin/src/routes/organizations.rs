@@ -8,7 +8,7 @@ use crate::page::Envelope;
 use crate::patch::Patch;
 use crate::timestamp::Timestamp;
 use millrace_catalog::{
-    Feature, Level, MemberOrganization, Need, NewOrganization, OrganizationChange,
+    Feature, Level, MemberOrganization, NewOrganization, OrganizationChange, RequiredScope,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,23 +16,23 @@ use uuid::Uuid;
 
 const ALL: &str = "/api/organizations/";
 const ONE: &str = "/api/organizations/{organization_id}/";
-const READ: [Need; 1] = [Need::read("organization")];
-const WRITE: [Need; 1] = [Need::write("organization")];
-const GATED: &str = "To enforce a second factor takes the feature `2fa_enforcement`, to keep \
-                     members from pipelines `organization_security_settings`.";
+const READ: [RequiredScope; 1] = [RequiredScope::read("organization")];
+const WRITE: [RequiredScope; 1] = [RequiredScope::write("organization")];
+const GATED: &str = "Enforcing a second factor needs the feature `2fa_enforcement`; keeping members \
+                     from pipelines needs `organization_security_settings`.";
 
 const SHARED: &str = "Other organizations use global plugins of this one.";
 
-/// This resource's rows of the table.
+/// Operations of organizations.
 pub(crate) fn operations() -> Vec<Operation> {
     vec![
         Operation::list(ALL, list)
-            .about("List the organizations that the key sees")
+            .about("List the organizations that the key can access")
             .scopes(&READ),
         Operation::create(ALL, create)
             .about("Create an organization")
-            .counted(&[Limit::Organizations])
-            .note("The caller becomes its owner. A project \"Default project\" is made with it.")
+            .limited_by(&[Limit::Organizations])
+            .note("The caller becomes its owner. A project \"Default project\" is created with it.")
             .scopes(&WRITE)
             .fails(
                 403,
@@ -41,13 +41,13 @@ pub(crate) fn operations() -> Vec<Operation> {
             ),
         Operation::get(ONE, retrieve)
             .about("Read an organization")
-            .note("Its `ETag` is of what can be changed: not of `member_count`, `membership_level` and `teams`.")
+            .note("Its `ETag` leaves out `member_count`, `membership_level` and `teams`.")
             .live_fields(&["member_count", "membership_level", "teams"])
-            .answers_much()
+            .large_response()
             .scopes(&READ),
         Operation::patch(ONE, &["name"], update)
             .about("Change an organization")
-            .answers_much()
+            .large_response()
             .scopes(&WRITE)
             .level(Level::Administrator)
             .fails(403, "payment_required", GATED),
@@ -60,69 +60,69 @@ pub(crate) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// What an organization is made of.
+/// Fields of a new organization.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "NewOrganization")]
 struct NewBody {
-    /// What people call it.
+    /// Name of the organization.
     #[schemars(length(min = 1, max = 64), regex(pattern = r"\S"))]
     name: String,
-    /// Whether members are told by mail of those who join; true if not given.
+    /// True if members get a mail when somebody joins; true if not given.
     #[serde(default)]
     is_member_join_email_enabled: Patch<bool>,
-    /// Whether front ends must ask for a second factor; null: not decided.
+    /// True if front ends must require a second factor; null: not decided.
     #[serde(default)]
     enforce_2fa: Patch<Option<bool>>,
 }
 
-/// What is to be different.
+/// Fields of an organization to change.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "PatchOrganization")]
 #[serde(default)]
 struct PatchBody {
-    /// What people call it. The slug stays.
+    /// Name of the organization. The slug stays.
     #[schemars(length(min = 1, max = 64), regex(pattern = r"\S"))]
     name: Patch<String>,
-    /// Whether members are told by mail of those who join.
+    /// True if members get a mail when somebody joins.
     is_member_join_email_enabled: Patch<bool>,
-    /// Whether front ends must ask for a second factor; null: not decided.
+    /// True if front ends must require a second factor; null: not decided.
     enforce_2fa: Patch<Option<bool>>,
-    /// Whether members below administrator may change exports and plugins.
+    /// True if members below administrator may change exports and plugins.
     members_can_write_pipelines: Patch<bool>,
 }
 
-/// An organization.
+/// An organization as the caller sees it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Organization")]
 struct OrganizationBody {
     id: Uuid,
     name: String,
-    /// Made of the name when it was created.
+    /// Short name for addresses, derived from the name at creation.
     slug: String,
     created_at: Timestamp,
     updated_at: Timestamp,
-    /// The caller's: 1 member, 8 administrator, 15 owner.
+    /// Level of the caller: 1 member, 8 administrator, 15 owner.
     membership_level: i16,
-    /// 0 none, 3 configure, 6 install, 9 root.
+    /// Access of the organization to plugins: 0 none, 3 configure, 6 install, 9 root.
     plugins_access_level: i16,
-    /// Its projects.
+    /// Projects of the organization.
     teams: Vec<ProjectItem>,
-    /// What an operator did not take away.
+    /// Features that the organization may use.
     available_product_features: Vec<ProductFeature>,
     is_member_join_email_enabled: bool,
-    /// JSON in a string.
+    /// Metadata as JSON in a string.
     metadata: String,
     customer_id: Option<String>,
     enforce_2fa: Option<bool>,
-    /// Whether members below administrator may change exports and plugins.
+    /// True if members below administrator may change exports and plugins.
     members_can_write_pipelines: bool,
-    /// A number in a string.
+    /// Number of members, as a string.
     member_count: String,
 }
 
 impl From<MemberOrganization> for OrganizationBody {
-    fn from(seen: MemberOrganization) -> Self {
-        let organization = seen.organization;
+    fn from(view: MemberOrganization) -> Self {
+        let organization = view.organization;
         let features = organization.features().map(ProductFeature::from);
         let features = features.collect();
         Self {
@@ -131,9 +131,9 @@ impl From<MemberOrganization> for OrganizationBody {
             slug: organization.slug,
             created_at: organization.created_at.into(),
             updated_at: organization.updated_at.into(),
-            membership_level: seen.membership_level.number(),
+            membership_level: view.membership_level.number(),
             plugins_access_level: organization.plugins_access_level,
-            teams: seen.projects.into_iter().map(ProjectItem::from).collect(),
+            teams: view.projects.into_iter().map(ProjectItem::from).collect(),
             available_product_features: features,
             is_member_join_email_enabled: organization.is_member_join_email_enabled,
             metadata: r#"{"instance_tag":null}"#.to_owned(),
@@ -145,7 +145,7 @@ impl From<MemberOrganization> for OrganizationBody {
     }
 }
 
-/// Something that an organization may use.
+/// A feature that an organization may use.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ProductFeature {
     key: &'static str,
@@ -190,11 +190,11 @@ async fn create(context: Context, new: NewBody) -> Result<OrganizationBody, ApiE
     };
     let (actor, owner) = (context.actor()?, Some(caller.user.id));
     let made = context.catalog().create_organization(&actor, new, owner);
-    seen(&context, made.await?.id).await
+    organization_body(&context, made.await?.id).await
 }
 
 async fn retrieve(context: Context) -> Result<OrganizationBody, ApiError> {
-    seen(&context, context.organization_id()?).await
+    organization_body(&context, context.organization_id()?).await
 }
 
 async fn update(context: Context, patch: PatchBody) -> Result<OrganizationBody, ApiError> {
@@ -207,7 +207,7 @@ async fn update(context: Context, patch: PatchBody) -> Result<OrganizationBody, 
     };
     let changed = context.catalog().update_organization(&actor, id, change);
     changed.await?;
-    seen(&context, id).await
+    organization_body(&context, id).await
 }
 
 async fn delete(context: Context) -> Result<(), ApiError> {
@@ -215,8 +215,8 @@ async fn delete(context: Context) -> Result<(), ApiError> {
     Ok(context.catalog().delete_organization(&actor, id).await?)
 }
 
-/// An organization as the caller sees it.
-async fn seen(context: &Context, id: Uuid) -> Result<OrganizationBody, ApiError> {
+/// Reads an organization as the caller sees it.
+async fn organization_body(context: &Context, id: Uuid) -> Result<OrganizationBody, ApiError> {
     let found = context
         .catalog()
         .organization_of(context.caller()?, id)

@@ -1,4 +1,4 @@
-//! `/api/personal_api_keys/`: the keys of whoever asks.
+//! `/api/personal_api_keys/`: the caller's own keys.
 
 use crate::context::Context;
 use crate::error::ApiError;
@@ -17,26 +17,26 @@ use uuid::Uuid;
 const ALL: &str = "/api/personal_api_keys/";
 const ONE: &str = "/api/personal_api_keys/{id}/";
 const ROLL: &str = "/api/personal_api_keys/{id}/roll/";
-/// Stands for the key that the request was made with.
+/// Alias of the key that the request was made with.
 const CURRENT: &str = "@current";
-const BEYOND: &str = "It would reach, or reaches, beyond the key that asks.";
-const BAD_TERMS: &str = "No or unknown scopes, a time that has passed, or an organization that is \
+const BEYOND: &str = "The key would allow, or allows, more than the key of the request.";
+const BAD_TERMS: &str = "Scopes are missing or unknown, the time has passed, or the organization is \
                          not yours.";
 
-/// This resource's rows of the table. None needs a scope: a key makes and touches only what fits
-/// within itself.
+/// Operations of personal keys. None needs a scope: a key creates and changes only keys that
+/// allow no more than itself.
 pub(crate) fn operations() -> Vec<Operation> {
     vec![
         Operation::list(ALL, list).about("List your keys"),
         Operation::create(ALL, create)
             .about("Create a key")
-            .counted(&[Limit::PersonalKeys])
+            .limited_by(&[Limit::PersonalKeys])
             .shown_once(&["value"])
             .fails(400, "invalid_input", BAD_TERMS)
             .fails(403, "permission_denied", BEYOND),
         Operation::get(ONE, retrieve)
             .about("Read a key")
-            .note("`@current` is the one that the request is made with. Its `ETag` is not of `last_used_at`.")
+            .note("`@current` is the key of the request. The `ETag` leaves out `last_used_at`.")
             .live_fields(&["last_used_at"]),
         Operation::patch(ONE, &["label", "scopes"], update)
             .about("Change a key")
@@ -55,46 +55,46 @@ pub(crate) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// What a key is made of.
+/// Fields of a new key.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "NewPersonalAPIKey")]
 struct NewBody {
-    /// What you call it.
+    /// Label of the key, for you.
     #[schemars(length(min = 1, max = 40), regex(pattern = r"\S"))]
     label: String,
-    /// What it may do: `*`, or `<family>:read` and `<family>:write`.
+    /// Scopes that the key allows: `*`, or `<family>:read` and `<family>:write`.
     scopes: Vec<String>,
-    /// When it stops working; null: never.
+    /// Time at which the key expires; null: never.
     #[serde(default)]
     expires_at: Patch<Option<Timestamp>>,
-    /// The only organizations that it sees; null or empty: all of yours.
+    /// Organizations that the key is limited to; null or empty: all of yours.
     #[serde(default)]
     scoped_organizations: Patch<Option<Vec<Uuid>>>,
 }
 
-/// What is to be different.
+/// Fields of a key to change.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "PatchPersonalAPIKey")]
 #[serde(default)]
 struct PatchBody {
-    /// What you call it.
+    /// Label of the key, for you.
     #[schemars(length(min = 1, max = 40), regex(pattern = r"\S"))]
     label: Patch<String>,
-    /// What it may do: `*`, or `<family>:read` and `<family>:write`.
+    /// Scopes that the key allows: `*`, or `<family>:read` and `<family>:write`.
     scopes: Patch<Vec<String>>,
-    /// When it stops working; null: never.
+    /// Time at which the key expires; null: never.
     expires_at: Patch<Option<Timestamp>>,
-    /// The only organizations that it sees; null or empty: all of yours.
+    /// Organizations that the key is limited to; null or empty: all of yours.
     scoped_organizations: Patch<Option<Vec<Uuid>>>,
 }
 
-/// A key, without its value.
+/// A personal key, without its value.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "PersonalAPIKey")]
 struct KeyBody {
     id: Uuid,
     label: String,
-    /// The first and the last four characters of the value.
+    /// First and last four characters of the value.
     mask_value: String,
     scopes: Vec<String>,
     scoped_organizations: Option<Vec<Uuid>>,
@@ -102,19 +102,19 @@ struct KeyBody {
     scoped_teams: Vec<i64>,
     expires_at: Option<Timestamp>,
     created_at: Timestamp,
-    /// Written at most hourly.
+    /// Time of the last use, updated at most hourly.
     last_used_at: Option<Timestamp>,
     last_rolled_at: Option<Timestamp>,
     user_id: i64,
 }
 
-/// A key whose value was just made.
+/// A personal key with its new value.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "CreatedPersonalAPIKey")]
 struct CreatedBody {
     #[serde(flatten)]
     key: KeyBody,
-    /// The key itself. It is kept nowhere.
+    /// Value of the key. It is not stored, and cannot be read again.
     value: Option<String>,
 }
 

@@ -9,7 +9,7 @@ use crate::patch::Patch;
 use crate::schema::Nothing;
 use crate::timestamp::Timestamp;
 use millrace_catalog::{
-    ActivityScope, Level, Need, NewProject, Project, ProjectChange, TeamId, features,
+    ActivityScope, Level, NewProject, Project, ProjectChange, RequiredScope, TeamId, features,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,20 +22,30 @@ const ACTIVITY: &str = "/api/organizations/{organization_id}/projects/{project_i
 const DEMO: &str =
     "/api/organizations/{organization_id}/projects/{project_id}/is_generating_demo_data/";
 const RESET: &str = "/api/organizations/{organization_id}/projects/{project_id}/reset_token/";
-/// `organization:*` is accepted for projects as well.
-const READ: [Need; 2] = [Need::read("project"), Need::read("organization")];
-const WRITE: [Need; 2] = [Need::write("project"), Need::write("organization")];
+/// Scopes for reading projects; those of organizations are accepted as well.
+const READ: [RequiredScope; 2] = [
+    RequiredScope::read("project"),
+    RequiredScope::read("organization"),
+];
+const WRITE: [RequiredScope; 2] = [
+    RequiredScope::write("project"),
+    RequiredScope::write("organization"),
+];
 
-/// This resource's rows of the table.
+/// Operations of projects.
 pub(crate) fn operations() -> Vec<Operation> {
     vec![
         Operation::list(ALL, list)
             .about("List the projects of an organization")
-            .query("search", "string", "Only those with this in their names.")
+            .query(
+                "search",
+                "string",
+                "Only projects whose names contain this.",
+            )
             .scopes(&READ),
         Operation::create(ALL, create)
             .about("Create a project")
-            .counted(&[Limit::Projects])
+            .limited_by(&[Limit::Projects])
             .scopes(&WRITE)
             .level(Level::Administrator)
             .fails(400, "invalid_input", "There is no such time zone.")
@@ -51,7 +61,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             ),
         Operation::get(ONE, retrieve)
             .about("Read a project")
-            .note("Its `ETag` is not of `ingested_event`.")
+            .note("Its `ETag` leaves out `ingested_event`.")
             .live_fields(&["ingested_event"])
             .scopes(&READ),
         Operation::patch(ONE, &["name"], update)
@@ -65,47 +75,47 @@ pub(crate) fn operations() -> Vec<Operation> {
             .scopes(&WRITE)
             .level(Level::Administrator),
         Operation::list(ACTIVITY, activity)
-            .about("List who changed what of a project, newest first")
+            .about("List the changes of a project, newest first")
             .feature(features::AUDIT_LOGS)
             .scopes(&READ),
         Operation::get(DEMO, is_generating_demo_data)
-            .about("Whether demonstration events are being made")
-            .note("They never are: a project starts empty.")
+            .about("Read whether demonstration events are being generated")
+            .note("Always false: a project starts empty.")
             .scopes(&READ),
         Operation::patch_action(RESET, reset_token)
             .about("Replace the key of a project")
-            .note("The old one is refused within two seconds.")
+            .note("The old key is refused within two seconds.")
             .scopes(&WRITE)
             .level(Level::Administrator),
     ]
 }
 
-/// What a project is made of.
+/// Fields of a new project.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "NewProject")]
 struct NewBody {
-    /// What people call it.
+    /// Name of the project.
     #[schemars(length(min = 1, max = 200), regex(pattern = r"\S"))]
     name: String,
-    /// IANA name; `UTC` if not given.
+    /// IANA name of the time zone; `UTC` if not given.
     #[serde(default)]
     timezone: Patch<String>,
-    /// Whether clients' addresses are left out of events; false if not given.
+    /// True if clients' IP addresses are left out of events; false if not given.
     #[serde(default)]
     anonymize_ips: Patch<bool>,
 }
 
-/// What is to be different.
+/// Fields of a project to change.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "PatchProject")]
 #[serde(default)]
 struct PatchBody {
-    /// What people call it.
+    /// Name of the project.
     #[schemars(length(min = 1, max = 200), regex(pattern = r"\S"))]
     name: Patch<String>,
-    /// IANA name.
+    /// IANA name of the time zone.
     timezone: Patch<String>,
-    /// Whether clients' addresses are left out of events.
+    /// True if clients' IP addresses are left out of events.
     anonymize_ips: Patch<bool>,
 }
 
@@ -115,17 +125,17 @@ pub(crate) struct ProjectItem {
     id: i64,
     uuid: Uuid,
     organization: Uuid,
-    /// The same as `id`: a project has one team.
+    /// Equals `id`: a project has one team.
     project_id: i64,
-    /// The key that clients send events with.
+    /// Key with which clients send events.
     api_token: Option<String>,
     name: String,
     completed_snippet_onboarding: bool,
     has_completed_onboarding_for: Option<Value>,
-    /// Whether it ever got an event.
+    /// True if the project has ever received an event.
     ingested_event: bool,
     is_demo: bool,
-    /// IANA name.
+    /// IANA name of the time zone.
     timezone: String,
     access_control: bool,
 }
@@ -149,7 +159,7 @@ impl From<Project> for ProjectItem {
     }
 }
 
-/// A project.
+/// A project with all of its settings.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Project")]
 struct ProjectBody {
@@ -157,7 +167,7 @@ struct ProjectBody {
     item: ProjectItem,
     created_at: Timestamp,
     updated_at: Timestamp,
-    /// Whether clients' addresses are left out of events.
+    /// True if clients' IP addresses are left out of events.
     anonymize_ips: bool,
 }
 

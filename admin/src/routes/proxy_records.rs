@@ -8,32 +8,38 @@ use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::patch::Patch;
 use crate::timestamp::Timestamp;
-use millrace_catalog::{Feature, Level, Need, ProxyStatus, SeenProxyRecord, features};
+use millrace_catalog::{Feature, Level, ProxyRecordView, ProxyStatus, RequiredScope, features};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 const ALL: &str = "/api/organizations/{organization_id}/proxy_records/";
 const ONE: &str = "/api/organizations/{organization_id}/proxy_records/{id}/";
-const READ: [Need; 2] = [Need::read("proxy_record"), Need::read("organization")];
-const WRITE: [Need; 2] = [Need::write("proxy_record"), Need::write("organization")];
+const READ: [RequiredScope; 2] = [
+    RequiredScope::read("proxy_record"),
+    RequiredScope::read("organization"),
+];
+const WRITE: [RequiredScope; 2] = [
+    RequiredScope::write("proxy_record"),
+    RequiredScope::write("organization"),
+];
 const TAKEN: &str =
     "The organization has a record for the domain already, or that of another one works.";
-/// Without it records can be read and deleted still.
+/// Feature for adding records. Without it they can still be read and deleted.
 const FEATURE: Feature = features::MANAGED_REVERSE_PROXY;
 
-/// This resource's rows of the table.
+/// Operations of proxy records.
 pub(crate) fn operations() -> Vec<Operation> {
     vec![
         Operation::list(ALL, list)
-            .about("List the domains that shall lead to us")
+            .about("List the domains of managed reverse proxies")
             .scopes(&READ),
         Operation::create(ALL, create)
-            .about("Let a domain lead to us")
-            .counted(&[Limit::ProxyRecords])
+            .about("Add a domain for a managed reverse proxy")
+            .limited_by(&[Limit::ProxyRecords])
             .note(
-                "Give the domain a CNAME record that leads to target_cname. An organization has \
-                 at most 100 records.",
+                "Then give the domain a CNAME record that leads to `target_cname`. An organization \
+                             has at most 100 records.",
             )
             .scopes(&WRITE)
             .feature(FEATURE)
@@ -41,44 +47,48 @@ pub(crate) fn operations() -> Vec<Operation> {
             .fails(400, "invalid_input", "This is no domain name.")
             .fails(400, "unique", TAKEN),
         Operation::get(ONE, retrieve)
-            .about("Read how far a domain is")
-            .note("Its `ETag` is not of what checks find: `message`, `status`, `updated_at`.")
+            .about("Read the progress of a domain")
+            .note("Its `ETag` leaves out the results of checks: `message`, `status`, `updated_at`.")
             .live_fields(&["message", "status", "updated_at"])
             .scopes(&READ),
         Operation::patch(ONE, &["domain"], update)
-            .about("Change nothing")
-            .note("A record has no field that changes; another domain needs another record.")
+            .about("Confirm a record; nothing changes")
+            .note("No field of a record can be changed; another domain needs another record.")
             .scopes(&WRITE)
             .feature(FEATURE)
             .level(Level::Administrator)
-            .fails(400, "invalid_input", "The domain is another one."),
+            .fails(
+                400,
+                "invalid_input",
+                "The domain differs from the record's.",
+            ),
         Operation::delete(ONE, delete)
-            .about("Let a domain go")
+            .about("Remove a domain")
             .scopes(&WRITE)
             .level(Level::Administrator),
     ]
 }
 
-/// What a record is made of.
+/// Fields of a new proxy record.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "NewProxyRecord")]
 struct NewBody {
-    /// In any case, in any script.
+    /// Domain name, in any case and any script.
     #[schemars(length(min = 1, max = 64), regex(pattern = r"\S"))]
     domain: String,
 }
 
-/// What is to be different: nothing can be.
+/// Fields of a proxy record; none can be changed.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "PatchProxyRecord")]
 #[serde(default)]
 struct PatchBody {
-    /// The domain that it has.
+    /// Domain of the record.
     #[schemars(length(min = 1, max = 64), regex(pattern = r"\S"))]
     domain: Patch<String>,
 }
 
-/// How far a domain is.
+/// Progress of a domain.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "ProxyRecordStatus")]
@@ -106,27 +116,27 @@ impl From<ProxyStatus> for StatusName {
     }
 }
 
-/// A domain that shall lead to us.
+/// A domain that leads to a managed reverse proxy.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ProxyRecord")]
 struct RecordBody {
     id: Uuid,
-    /// Punycode, lower case.
+    /// Domain name in Punycode, lower case.
     domain: String,
-    /// What the domain's CNAME record must lead to.
+    /// Target that the domain's CNAME record must have.
     target_cname: String,
     status: StatusName,
-    /// What is missing and what to do.
+    /// Missing step and how to do it; null if nothing is missing.
     message: Option<String>,
     created_at: Timestamp,
     updated_at: Timestamp,
-    /// Who asked for it; null once they are gone.
+    /// User who added the domain; null once the user is deleted.
     created_by: Option<UserBody>,
 }
 
-impl From<SeenProxyRecord> for RecordBody {
-    fn from(seen: SeenProxyRecord) -> Self {
-        let record = seen.record;
+impl From<ProxyRecordView> for RecordBody {
+    fn from(view: ProxyRecordView) -> Self {
+        let record = view.record;
         Self {
             id: record.id,
             domain: record.domain,
@@ -135,7 +145,7 @@ impl From<SeenProxyRecord> for RecordBody {
             message: record.message,
             created_at: record.created_at.into(),
             updated_at: record.updated_at.into(),
-            created_by: seen.created_by.map(UserBody::from),
+            created_by: view.created_by.map(UserBody::from),
         }
     }
 }

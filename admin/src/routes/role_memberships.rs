@@ -1,7 +1,7 @@
 //! `/api/organizations/:organization_id/roles/:role_id/role_memberships/`.
 
 use super::members::MemberBody;
-use super::roles::{FEATURE, READ, WRITE};
+use super::role_scopes::{FEATURE, READ, WRITE};
 use super::users::UserBody;
 use crate::context::Context;
 use crate::error::ApiError;
@@ -15,24 +15,24 @@ use uuid::Uuid;
 
 const ALL: &str = "/api/organizations/{organization_id}/roles/{role_id}/role_memberships/";
 const ONE: &str = "/api/organizations/{organization_id}/roles/{role_id}/role_memberships/{id}/";
-const NO_MEMBER: &str = "The user is no member of the organization, or has the role already.";
+const NO_MEMBER: &str = "The user is not a member of the organization, or has the role already.";
 
-/// This resource's rows of the table.
+/// Operations of the members who have a role.
 pub(crate) fn operations() -> Vec<Operation> {
     vec![
         Operation::list(ALL, list)
-            .about("List who has a role")
-            .note("Who got it first is first.")
+            .about("List the members who have a role")
+            .note("In the order in which they got it.")
             .scopes(&READ),
         Operation::create(ALL, create)
             .about("Give a member a role")
-            .counted(&[Limit::RoleMembers])
+            .limited_by(&[Limit::RoleMembers])
             .scopes(&WRITE)
             .feature(FEATURE)
             .level(Level::Administrator)
             .fails(400, "invalid_input", NO_MEMBER),
         Operation::get(ONE, retrieve)
-            .about("Read who has a role since when")
+            .about("Read the role of a member")
             .scopes(&READ),
         Operation::delete(ONE, delete)
             .about("Take a role from a member")
@@ -41,11 +41,11 @@ pub(crate) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Who gets the role.
+/// User who gets a role.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "NewRoleMembership")]
 struct NewBody {
-    /// Of the user, not of the membership.
+    /// UUID of the user, not of the membership.
     user_uuid: Uuid,
 }
 

@@ -1,6 +1,7 @@
 //! `/api/organizations/:organization_id/roles/`.
 
 use super::role_memberships::RoleMemberBody;
+use super::role_scopes::{FEATURE, READ, WRITE};
 use super::users::UserBody;
 use crate::context::Context;
 use crate::error::ApiError;
@@ -8,9 +9,7 @@ use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::patch::Patch;
 use crate::timestamp::Timestamp;
-use millrace_catalog::{
-    Feature, FlagsAccess, Level, Need, NewRole, Page, RoleChange, RoleFilter, SeenRole, features,
-};
+use millrace_catalog::{FlagsAccess, Level, NewRole, Page, RoleChange, RoleFilter, RoleView};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::borrow::Cow;
@@ -18,20 +17,14 @@ use uuid::Uuid;
 
 const ALL: &str = "/api/organizations/{organization_id}/roles/";
 const ONE: &str = "/api/organizations/{organization_id}/roles/{id}/";
-/// Either will do.
-pub(super) const READ: [Need; 2] = [Need::read("role"), Need::read("organization")];
-/// Either will do.
-pub(super) const WRITE: [Need; 2] = [Need::write("role"), Need::write("organization")];
-/// Without it roles can be read, deleted, and taken from members still.
-pub(super) const FEATURE: Feature = features::ROLE_BASED_ACCESS;
 const TAKEN: &str = "Another role has this name, in whatever case.";
 
-/// This resource's rows of the table.
+/// Operations of roles.
 pub(crate) fn operations() -> Vec<Operation> {
     vec![
         Operation::list(ALL, list)
             .about("List the roles of an organization")
-            .note("Each with the first of the members who have it.")
+            .note("Each with the first 1 000 of the members who have it.")
             .query("id", "string", "Only the role with this id.")
             .query("name", "string", "Only the role with exactly this name.")
             .query(
@@ -42,55 +35,55 @@ pub(crate) fn operations() -> Vec<Operation> {
             .scopes(&READ),
         Operation::create(ALL, create)
             .about("Create a role")
-            .counted(&[Limit::Roles])
+            .limited_by(&[Limit::Roles])
             .scopes(&WRITE)
             .feature(FEATURE)
             .level(Level::Administrator)
             .fails(400, "unique", TAKEN),
         Operation::get(ONE, retrieve)
             .about("Read a role")
-            .answers_much()
+            .large_response()
             .scopes(&READ),
         Operation::patch(ONE, &["name"], update)
             .about("Change a role")
-            .answers_much()
+            .large_response()
             .scopes(&WRITE)
             .feature(FEATURE)
             .level(Level::Administrator)
             .fails(400, "unique", TAKEN),
         Operation::delete(ONE, delete)
             .about("Delete a role")
-            .note("Those who have it stay members.")
+            .note("Its members stay members of the organization.")
             .scopes(&WRITE)
             .level(Level::Administrator),
     ]
 }
 
-/// What a role is made of.
+/// Fields of a new role.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "NewRole")]
 struct NewBody {
-    /// What people call it; once in an organization, in whatever case.
+    /// Name of the role; unique in the organization, ignoring case.
     #[schemars(length(min = 1, max = 200), regex(pattern = r"\S"))]
     name: String,
-    /// What front ends let its members do with feature flags; 37 if not given.
+    /// Access to feature flags that front ends give its members; 37 if not given.
     #[serde(default)]
     feature_flags_access_level: Patch<AccessNumber>,
 }
 
-/// What is to be different.
+/// Fields of a role to change.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "PatchRole")]
 #[serde(default)]
 struct PatchBody {
-    /// What people call it; once in an organization, in whatever case.
+    /// Name of the role; unique in the organization, ignoring case.
     #[schemars(length(min = 1, max = 200), regex(pattern = r"\S"))]
     name: Patch<String>,
-    /// What front ends let its members do with feature flags.
+    /// Access to feature flags that front ends give its members.
     feature_flags_access_level: Patch<AccessNumber>,
 }
 
-/// A name under which members are gathered.
+/// A role of an organization, with its members.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Role")]
 struct RoleBody {
@@ -98,22 +91,23 @@ struct RoleBody {
     name: String,
     feature_flags_access_level: AccessNumber,
     created_at: Timestamp,
-    /// Null: the operator, or gone.
+    /// User who created the role; null if the operator did, or the user is deleted.
     created_by: Option<UserBody>,
-    /// Who has it, who got it first first: the first 1 000. The list of its memberships has everybody.
+    /// Members who have the role, in the order in which they got it: the first 1 000. The list of
+    /// its memberships has all of them.
     members: Vec<RoleMemberBody>,
 }
 
-impl From<SeenRole> for RoleBody {
-    fn from(seen: SeenRole) -> Self {
-        let role = seen.role;
+impl From<RoleView> for RoleBody {
+    fn from(view: RoleView) -> Self {
+        let role = view.role;
         Self {
             id: role.id,
             name: role.name,
             feature_flags_access_level: AccessNumber(role.feature_flags_access_level),
             created_at: role.created_at.into(),
-            created_by: seen.created_by.map(UserBody::from),
-            members: seen.members.into_iter().map(Into::into).collect(),
+            created_by: view.created_by.map(UserBody::from),
+            members: view.members.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -131,7 +125,7 @@ async fn list(context: Context) -> Result<Envelope<RoleBody>, ApiError> {
     context.list(page, read).await
 }
 
-/// Which roles are asked for; `None` if no role can be like that.
+/// Filter of the query; `None` if no role can match it.
 fn filter(context: &Context) -> Option<RoleFilter> {
     let id = context.query("id").map(|id| Uuid::parse_str(&id));
     let access = context.query("feature_flags_access_level");
@@ -185,7 +179,7 @@ async fn delete(context: Context) -> Result<(), ApiError> {
         .await?)
 }
 
-/// An access by its number.
+/// Access to feature flags by its number.
 #[derive(Clone, Copy, Debug)]
 struct AccessNumber(FlagsAccess);
 

@@ -1,13 +1,13 @@
-//! `/api/signup/:token/`: what whoever has an invitation's link may do.
+//! `/api/signup/:token/`: reading and accepting an invitation by its link.
 
 use super::users::UserBody;
-use crate::answer::WithStatus;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::level_number::LevelNumber;
 use crate::mail::MemberJoined;
 use crate::operation::{Limit, Operation};
 use crate::patch::Patch;
+use crate::response::WithStatus;
 use crate::timestamp::Timestamp;
 use http::StatusCode;
 use millrace_catalog::{Joined, OpenInvite};
@@ -18,22 +18,22 @@ use uuid::Uuid;
 const ONE: &str = "/api/signup/{token}/";
 const EXPIRED: &str = "The invite has expired; ask for another one.";
 
-/// These rows of the table.
+/// Operations of signing up.
 pub(crate) fn operations() -> Vec<Operation> {
     vec![
         Operation::get(ONE, retrieve)
-            .about("Look at an invitation")
+            .about("Read an invitation")
             .open()
             .fails(400, "expired", EXPIRED),
         Operation::create(ONE, accept)
             .about("Accept an invitation")
-            .counted(&[Limit::Invites, Limit::Members])
+            .limited_by(&[Limit::Invites, Limit::Members])
             .note(
-                "Without a key an account is made, with a first personal key that is shown only \
-                 here (201). Who has an account accepts with one of its keys (200).",
+                "Without a key a new account is created, with a first personal key that is shown \
+                             only here (201). An existing account accepts with one of its keys (200).",
             )
             .open()
-            .also_answers(StatusCode::OK)
+            .also_responds_with(StatusCode::OK)
             .shown_once(&["personal_api_key"])
             .fails(400, "expired", EXPIRED)
             .fails(
@@ -54,12 +54,12 @@ pub(crate) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// An invitation as whoever has its link sees it.
+/// An invitation, as its link shows it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Signup")]
 struct SignupBody {
     id: Uuid,
-    /// The address, most of it hidden.
+    /// Address of the recipient, masked.
     target_email: String,
     first_name: String,
     organization_name: String,
@@ -81,7 +81,7 @@ impl From<OpenInvite> for SignupBody {
     }
 }
 
-/// Who signs up.
+/// Name of the person who signs up.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "NewSignup")]
 #[serde(default)]
@@ -92,14 +92,14 @@ struct AcceptBody {
     last_name: Patch<String>,
 }
 
-/// What came of it.
+/// Result of accepting an invitation.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SignedUp")]
 struct SignedUpBody {
     user: UserBody,
     organization_id: Uuid,
     level: LevelNumber,
-    /// A first key, with the scope `*`; null for who had an account.
+    /// First personal key of a new account, with the scope `*`; null for an existing account.
     personal_api_key: Option<String>,
 }
 
@@ -145,8 +145,8 @@ async fn accept(context: Context, body: AcceptBody) -> Result<WithStatus<SignedU
     })
 }
 
-/// Tells the other members, where the organization wants that. Nobody is refused because there is
-/// no room for that mail, and nobody waits for it.
+/// Sends a notice to the other members, if the organization wants that. The request neither fails
+/// nor waits if there is no capacity for the mails.
 fn announce(context: &Context, joined: &Joined) {
     let organization = &joined.organization;
     let Some(outbox) = context.services.outbox.as_ref() else {
@@ -155,8 +155,8 @@ fn announce(context: &Context, joined: &Joined) {
     if !organization.is_member_join_email_enabled {
         return;
     }
-    let room = match outbox.reserve_notice(organization.id) {
-        Ok(room) => room,
+    let slot = match outbox.reserve_notice(organization.id) {
+        Ok(slot) => slot,
         Err(full) => {
             tracing::warn!(%full, "members are not told of one who joined");
             return;
@@ -171,14 +171,14 @@ fn announce(context: &Context, joined: &Joined) {
         organization: organization.name.clone(),
     };
     let (catalog, id, new) = (context.catalog().clone(), organization.id, user.id);
-    room.announce(notice, move |after| {
+    slot.announce(notice, move |after| {
         let catalog = catalog.clone();
         async move { catalog.addresses_beside(id, new, after).await }
     });
 }
 
-/// The first character and the domain: enough to know one's own
-/// address, too little to learn the rest.
+/// Masks an address but for its first character and its domain: enough to recognize one's own,
+/// too little to learn the rest.
 fn masked(email: &str) -> String {
     let (local, domain) = email.rsplit_once('@').unwrap_or((email, ""));
     let first: String = local.chars().take(1).collect();

@@ -1,4 +1,4 @@
-//! A user, as other resources embed them.
+//! Wire type of a user, which other resources embed.
 
 use millrace_catalog::User;
 use schemars::JsonSchema;
@@ -12,17 +12,17 @@ use uuid::Uuid;
 pub(crate) struct UserBody {
     id: i64,
     uuid: Uuid,
-    /// The id under which the person's own events would come.
+    /// Distinct id for events about this person.
     distinct_id: String,
-    /// May be empty.
+    /// First name; may be empty.
     first_name: String,
-    /// May be empty.
+    /// Last name; may be empty.
     last_name: String,
     #[schemars(extend("format" = "email"))]
     email: String,
     /// True once the person accepted an invite that was mailed to this address; false until then.
     is_email_verified: bool,
-    /// A drawing for front ends; there is none.
+    /// Avatar for front ends; always null.
     hedgehog_config: Option<Map<String, Value>>,
 }
 

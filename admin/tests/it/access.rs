@@ -1,15 +1,16 @@
-//! Who may use an operation: the same questions for every row of the table.
+//! Checks of keys, scopes, levels and organizations, the same for every operation of a resource.
 
 use crate::Fixture;
 use millrace_catalog::{Actor, Level};
 use serde_json::json;
 
-/// A row: method, path below `/api/organizations/<id>/`, scopes of which one will do, least level.
+/// An operation: method, path below `/api/organizations/<id>/`, scopes of which one is enough,
+/// least level.
 pub type Rule<'a> = (&'a str, &'a str, &'a [&'a str], Level);
 
-/// Checks keys, scopes, levels, foreign organizations and slashes of all rows. The paths name
-/// things that do not exist, so that nothing is changed by asking.
-pub async fn holds(fixture: &Fixture, rules: &[Rule<'_>]) {
+/// Checks keys, scopes, levels, foreign organizations and slashes of all operations. The paths
+/// name resources that do not exist, so that the requests change nothing.
+pub async fn check(fixture: &Fixture, rules: &[Rule<'_>]) {
     let (owner, stranger) = (
         fixture.owner_key(),
         fixture.key(&["activity_log:read"]).await,

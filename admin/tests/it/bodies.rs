@@ -1,14 +1,14 @@
-//! What bodies are refused for: the first thing that is wrong, by its code and field.
+//! Refusals of invalid bodies, by the code and field of the first error.
 
 use crate::Fixture;
 use serde_json::{Value, json};
 
 on_both!(
-    texts_are_checked,
+    invalid_texts_are_refused,
     the_first_wrong_field_is_named,
-    lists_and_times_are_checked,
-    what_is_no_json_or_too_long_is_refused,
-    nothing_is_changed_by_fields_that_are_read_only_or_unknown,
+    invalid_lists_and_times_are_refused,
+    bodies_that_are_not_json_or_too_long_are_refused,
+    read_only_and_unknown_fields_are_ignored,
     a_list_that_is_too_long_is_refused_before_its_items,
 );
 
@@ -17,7 +17,7 @@ const ORGANIZATION: &str = "/api/organizations/@current/";
 const KEYS: &str = "/api/personal_api_keys/";
 const PROJECTS: &str = "/api/organizations/@current/projects/";
 
-/// Method, path, body; then the code and the field of the refusal.
+/// Method, path and body of a request; code and field of its refusal.
 type Case = (
     &'static str,
     &'static str,
@@ -37,7 +37,7 @@ async fn assert_refused(table: impl IntoIterator<Item = Case>) {
     }
 }
 
-async fn texts_are_checked() {
+async fn invalid_texts_are_refused() {
     let table = [
         (json!({}), "required"),
         (json!({ "name": null }), "null"),
@@ -66,7 +66,7 @@ async fn the_first_wrong_field_is_named() {
     .await;
 }
 
-async fn lists_and_times_are_checked() {
+async fn invalid_lists_and_times_are_refused() {
     let naive = json!("2099-01-01T00:00:00");
     let past = json!("2001-01-01T00:00:00Z");
     let table = [
@@ -97,7 +97,7 @@ async fn lists_and_times_are_checked() {
     assert_refused(table.map(posts)).await;
 }
 
-async fn what_is_no_json_or_too_long_is_refused() {
+async fn bodies_that_are_not_json_or_too_long_are_refused() {
     let fixture = Fixture::new().await;
     let bearer = format!("Bearer {}", fixture.owner_key());
     let good = json!({ "name": "A" }).to_string();
@@ -142,7 +142,7 @@ async fn what_is_no_json_or_too_long_is_refused() {
     }
 }
 
-async fn nothing_is_changed_by_fields_that_are_read_only_or_unknown() {
+async fn read_only_and_unknown_fields_are_ignored() {
     let fixture = Fixture::new().await;
     let before = fixture.get(ORGANIZATION).await.body;
     let body = json!({ "id": "x", "slug": 7, "member_count": null, "colour": { "a": 1 } });

@@ -1,11 +1,11 @@
-//! Secrets are in no entry of the activity log and in no line of the log.
+//! Secrets are neither in the activity log nor in log lines.
 
 use crate::Fixture;
-use crate::fixture::Answer;
+use crate::fixture::TestResponse;
 use crate::logs::Logs;
 use crate::servers::smtp::SmtpServer;
 use millrace_admin::mail::Outbox;
-use millrace_catalog::{Actor, Family, PluginSetting, PluginWriter};
+use millrace_catalog::{Actor, PluginFamily, PluginSetting, PluginWriter};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ const KEYS: &str = "/api/personal_api_keys/";
 /// Part of every secret that this test makes up.
 const CANARY: &str = "c4n4ry";
 
-async fn done(fixture: &Fixture, method: &str, path: &str, body: &Value) -> Answer {
+async fn done(fixture: &Fixture, method: &str, path: &str, body: &Value) -> TestResponse {
     let answer = fixture.call(method, path, body).await;
     let is_done = (200..300).contains(&answer.status);
     assert!(is_done, "{method} {path} {body}: {answer:?}");
     answer
 }
 
-/// Makes keys and has them changed; their values.
+/// Creates, rolls, changes and deletes keys; returns their values.
 async fn keys(fixture: &Fixture) -> Vec<String> {
     let new = json!({ "label": "Key", "scopes": ["organization:read"] });
     let made = done(fixture, "POST", KEYS, &new).await.body;
@@ -56,7 +56,7 @@ async fn keys(fixture: &Fixture) -> Vec<String> {
         .collect()
 }
 
-/// Invites somebody, again, and has them join; the links' tokens and the first key.
+/// Invites somebody twice and accepts; returns the links' tokens and the first key.
 async fn invites(fixture: &Fixture, smtp: &mut SmtpServer) -> Vec<String> {
     let all = format!("{BELOW}invites/");
     let new = json!({ "target_email": "bob@example.org" });
@@ -84,14 +84,14 @@ async fn invites(fixture: &Fixture, smtp: &mut SmtpServer) -> Vec<String> {
     secrets
 }
 
-/// The secret of the link in a mail.
+/// Token of the link in a mail.
 fn token(mail: &Value) -> String {
     let text = mail["text"].as_str().unwrap();
     let (_, rest) = text.split_once("/signup/").unwrap();
     rest.split_whitespace().next().unwrap().to_owned()
 }
 
-/// Destinations of every type that has secrets.
+/// Lists destinations of every type that has secrets.
 fn destinations() -> Vec<Value> {
     let secret = |name: &str| format!("{CANARY}-{name}");
     let account = format!(
@@ -172,7 +172,7 @@ async fn exports(fixture: &Fixture) {
     }
 }
 
-/// A plugin whose settings have a secret.
+/// Creates plugins with secrets in their addresses and settings.
 async fn plugins(fixture: &Fixture) {
     let all = format!("{BELOW}plugins/");
     for url in [
@@ -189,7 +189,7 @@ async fn plugins(fixture: &Fixture) {
         let writer = PluginWriter {
             actor: &actor,
             organization_id: fixture.made.organization_id,
-            family: Family::Plugins,
+            family: PluginFamily::Plugins,
             is_operator: false,
         };
         let setting = PluginSetting {
@@ -218,19 +218,19 @@ async fn secrets_are_neither_in_the_activity_log_nor_in_the_log() {
     exports(&fixture).await;
     plugins(&fixture).await;
     outbox.drain(Duration::from_secs(60)).await;
-    let families = Family::ALL.map(|family| format!("{}/", family.segment()));
+    let families = PluginFamily::ALL.map(|family| format!("{}/", family.segment()));
     let places = ["".to_owned(), "projects/@current/".to_owned()];
-    let mut told = vec![logs.text()];
+    let mut outputs = vec![logs.text()];
     for place in places.into_iter().chain(families) {
         let path = format!("{BELOW}{place}activity/?limit=1000");
         let log = done(&fixture, "GET", &path, &json!({})).await.body;
         assert!(log["count"].as_i64() > Some(0), "{path}");
         assert_eq!(log["next"], Value::Null, "{path}");
-        told.push(log.to_string());
+        outputs.push(log.to_string());
     }
-    assert!(told[0].contains("answered") && told[0].contains("sent a mail"));
+    assert!(outputs[0].contains("answered") && outputs[0].contains("sent a mail"));
     for secret in &secrets {
-        for text in &told {
+        for text in &outputs {
             let at = text.find(secret.as_str());
             let around = at.map(|at| text[..at].chars().rev().take(200).collect::<String>());
             let around = around.map(|text| text.chars().rev().collect::<String>());

@@ -1,5 +1,5 @@
-//! Control characters: in no name or label that the API takes, whatever the field, and harmless where they are
-//! kept from before.
+//! Control characters: refused in every name and label, and harmless where they were stored before
+//! the rule.
 
 use crate::Fixture;
 use crate::servers::smtp::SmtpServer;
@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 on_both!(
     every_text_of_every_body_is_published_without_control_characters,
     names_and_labels_with_control_characters_are_refused,
-    names_of_before_are_shown_and_changed,
-    names_of_before_are_escaped_in_mails,
+    stored_names_with_control_characters_can_be_read_and_changed,
+    stored_names_with_control_characters_are_escaped_in_mails,
 );
 
 const HOSTILE: [&str; 12] = [
@@ -30,10 +30,10 @@ const HOSTILE: [&str; 12] = [
     "a\u{e0062}b",
 ];
 const ORGANIZATION: &str = "/api/organizations/@current/";
-/// Texts that may hold anything, as somebody reads them who knows what they mean.
+/// Fields whose texts may have all characters, as their consumers interpret them.
 const FREE: [&str; 4] = ["hogql_query", "exclude_events", "include_events", "headers"];
 
-/// Texts of a schema by their names that may hold control characters.
+/// Collects the names of a schema's texts that may have control characters.
 fn open_texts(
     all: &Value,
     name: &str,
@@ -178,8 +178,8 @@ async fn names_and_labels_with_control_characters_are_refused() {
     }
 }
 
-/// Has a name from before the rule.
-async fn poisoned(fixture: &Fixture, hostile: &str) {
+/// Stores names with control characters by SQL, as from before the rule.
+async fn store_hostile_names(fixture: &Fixture, hostile: &str) {
     let text = hostile.replace('\'', "''");
     for sql in [
         format!("UPDATE organizations SET name = '{text}'"),
@@ -190,10 +190,10 @@ async fn poisoned(fixture: &Fixture, hostile: &str) {
     }
 }
 
-async fn names_of_before_are_shown_and_changed() {
+async fn stored_names_with_control_characters_can_be_read_and_changed() {
     let fixture = Fixture::new().await;
     for hostile in HOSTILE {
-        poisoned(&fixture, hostile).await;
+        store_hostile_names(&fixture, hostile).await;
         let changes = [
             (ORGANIZATION.to_owned(), json!({ "enforce_2fa": true })),
             (
@@ -217,7 +217,7 @@ async fn names_of_before_are_shown_and_changed() {
     }
 }
 
-async fn names_of_before_are_escaped_in_mails() {
+async fn stored_names_with_control_characters_are_escaped_in_mails() {
     let mut smtp = SmtpServer::plain().await;
     let outbox = Outbox::new(smtp.settings("", ""));
     let fixture = Fixture::with_services(|services| {
@@ -232,7 +232,7 @@ async fn names_of_before_are_escaped_in_mails() {
     let made = fixture.call("POST", &path, &invite).await;
     assert_eq!(made.status, 201, "{made:?}");
     smtp.server.next().await;
-    poisoned(&fixture, hostile).await;
+    store_hostile_names(&fixture, hostile).await;
     let text = hostile.replace('\'', "''");
     let old = format!("UPDATE organization_invites SET first_name = '{text}', message = '{text}'");
     fixture.execute(&old).await;

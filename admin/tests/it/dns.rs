@@ -1,4 +1,4 @@
-//! Domains and aliases, asked of a real nameserver.
+//! DNS lookups against a real nameserver.
 
 use crate::servers::dns::DnsServer;
 use millrace_admin::dns::{DnsError, Proof};
@@ -60,7 +60,7 @@ async fn a_domain_is_proved_by_a_record_that_equals_the_challenge() {
 }
 
 #[tokio::test]
-async fn no_answer_is_told_from_the_answer_that_there_is_nothing() {
+async fn a_failed_lookup_is_not_reported_as_a_missing_record() {
     let server = DnsServer::start(&zone()).await;
     let client = server.client();
     let failed = |outcome: Result<Proof, DnsError>| matches!(outcome, Err(DnsError::Failed(_)));

@@ -1,11 +1,11 @@
-//! The document about the API, and that it says what is so.
+//! The OpenAPI document matches the router and the responses.
 
 use crate::Fixture;
 use serde_json::Value;
 
 on_both!(
-    document_and_router_hold_together,
-    what_is_answered_is_what_the_document_says,
+    document_and_router_have_the_same_methods,
+    responses_match_the_document,
     the_page_loads_nothing_from_elsewhere,
     the_front_page_leads_to_the_document,
 );
@@ -23,7 +23,7 @@ fn filled(template: &str) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
-async fn document_and_router_hold_together() {
+async fn document_and_router_have_the_same_methods() {
     let fixture = Fixture::new().await;
     let document = fixture.get("/api/schema/").await;
     assert_eq!(document.status, 200);
@@ -49,7 +49,7 @@ async fn document_and_router_hold_together() {
                 );
             }
         }
-        // With a key whatever is not in the document is refused by its method, and it alone.
+        // With a key, exactly the methods that the document lacks are answered 405.
         let allowed = fixture
             .send("TRACE", &path, Some(fixture.owner_key()))
             .await;
@@ -74,7 +74,7 @@ async fn document_and_router_hold_together() {
     }
 }
 
-async fn what_is_answered_is_what_the_document_says() {
+async fn responses_match_the_document() {
     let fixture = Fixture::new().await;
     let document = fixture.get("/api/schema/").await.body;
     let paths = document["paths"].as_object().unwrap();
@@ -108,7 +108,7 @@ async fn the_page_loads_nothing_from_elsewhere() {
     let fixture = Fixture::new().await;
     let page = fixture.page("/api/docs/").await;
     assert!(page.starts_with("<!doctype html>"));
-    // Examples have addresses as texts.
+    // Examples contain addresses as texts.
     let outside = |part: &str| part.split("</pre>").last().unwrap_or_default().to_owned();
     let shown: String = page.split("<pre>").map(outside).collect();
     for needle in [

@@ -1,22 +1,22 @@
-//! Domains: what is kept, what proves them, what waits for the proof.
+//! Domains: normalization, verification, and fields that need a verified domain.
 
 use crate::Fixture;
-use crate::fixture::Answer;
+use crate::fixture::TestResponse;
 use crate::servers::dns::DnsServer;
 use millrace_catalog::{Actor, Level};
 use rcgen::generate_simple_self_signed;
 use serde_json::{Value, json};
 
 on_both!(
-    a_domain_is_kept_in_one_form_with_a_challenge_for_life,
-    what_is_no_domain_is_refused,
-    the_proof_is_looked_up_and_without_it_nothing_changes,
-    silence_of_the_nameserver_proves_nothing,
-    who_proves_a_domain_first_has_it,
-    what_speaks_for_a_domain_waits_for_its_proof,
-    saml_is_there_once_all_three_fields_are,
+    a_domain_is_normalized_and_keeps_its_challenge,
+    invalid_and_duplicate_domains_are_refused,
+    a_domain_is_verified_by_its_txt_record_only,
+    a_nameserver_timeout_does_not_verify_a_domain,
+    the_first_organization_to_verify_a_domain_owns_it,
+    logins_of_a_domain_can_be_set_only_once_it_is_verified,
+    has_saml_is_true_once_all_three_fields_are_set,
     members_read_and_administrators_write,
-    what_an_operator_took_away_cannot_be_set,
+    fields_of_a_disabled_feature_cannot_be_set,
 );
 
 const ALL: &str = "/api/organizations/@current/domains/";
@@ -38,21 +38,21 @@ fn path(domain: &Value) -> String {
     format!("{ALL}{}/", domain["id"].as_str().unwrap())
 }
 
-async fn verify(fixture: &Fixture, domain: &Value) -> Answer {
+async fn verify(fixture: &Fixture, domain: &Value) -> TestResponse {
     let path = format!("{}verify/", path(domain));
     fixture
         .call("POST", &path, &json!({ "domain": "ignored.example" }))
         .await
 }
 
-/// A record that proves a domain.
+/// TXT record that proves a domain.
 fn proof(domain: &Value) -> String {
     let name = domain["domain"].as_str().unwrap();
     let challenge = domain["verification_challenge"].as_str().unwrap();
     format!("_millrace-challenge.{name} 60 TXT \"{challenge}\"")
 }
 
-async fn a_domain_is_kept_in_one_form_with_a_challenge_for_life() {
+async fn a_domain_is_normalized_and_keeps_its_challenge() {
     let fixture = Fixture::new().await;
     let body = json!({
         "domain": " BÜCHER.Example. ", "id": "mine", "is_verified": true,
@@ -89,7 +89,7 @@ async fn a_domain_is_kept_in_one_form_with_a_challenge_for_life() {
     assert_eq!(fixture.get(&path).await.error(), (404, "not_found", None));
 }
 
-async fn what_is_no_domain_is_refused() {
+async fn invalid_and_duplicate_domains_are_refused() {
     let fixture = Fixture::new().await;
     created(&fixture, "taken.example").await;
     let long = format!("{}example", "abcdefg.".repeat(16));
@@ -115,7 +115,7 @@ async fn what_is_no_domain_is_refused() {
     }
 }
 
-async fn the_proof_is_looked_up_and_without_it_nothing_changes() {
+async fn a_domain_is_verified_by_its_txt_record_only() {
     let mut dns = DnsServer::start("").await;
     let fixture = with_dns(&dns).await;
     let wrong = "_millrace-challenge.wrong.example 60 TXT \"x\"";
@@ -168,7 +168,7 @@ async fn the_proof_is_looked_up_and_without_it_nothing_changes() {
     }
 }
 
-async fn silence_of_the_nameserver_proves_nothing() {
+async fn a_nameserver_timeout_does_not_verify_a_domain() {
     let dns = DnsServer::start("").await;
     let client = dns.impatient_client();
     let fixture = Fixture::with_services(|services| services.dns = client).await;
@@ -177,7 +177,7 @@ async fn silence_of_the_nameserver_proves_nothing() {
     assert_eq!((answer.status, &answer.body), (200, &domain));
 }
 
-async fn who_proves_a_domain_first_has_it() {
+async fn the_first_organization_to_verify_a_domain_owns_it() {
     let mut dns = DnsServer::start("").await;
     let fixture = with_dns(&dns).await;
     let eve = fixture.user("eve@example.net").await;
@@ -219,7 +219,7 @@ async fn who_proves_a_domain_first_has_it() {
     assert_eq!(foreign.error(), (404, "not_found", None));
 }
 
-async fn what_speaks_for_a_domain_waits_for_its_proof() {
+async fn logins_of_a_domain_can_be_set_only_once_it_is_verified() {
     let mut dns = DnsServer::start("").await;
     let fixture = with_dns(&dns).await;
     let domain = created(&fixture, "acme.example").await;
@@ -272,7 +272,7 @@ async fn what_speaks_for_a_domain_waits_for_its_proof() {
     assert_eq!(put.error(), (400, "required", Some("domain")));
 }
 
-async fn saml_is_there_once_all_three_fields_are() {
+async fn has_saml_is_true_once_all_three_fields_are_set() {
     let fixture = Fixture::new().await;
     let domain = created(&fixture, "acme.example").await;
     let certificate = generate_simple_self_signed(["idp.example".to_owned()]).unwrap();
@@ -343,7 +343,7 @@ async fn members_read_and_administrators_write() {
     }
 }
 
-async fn what_an_operator_took_away_cannot_be_set() {
+async fn fields_of_a_disabled_feature_cannot_be_set() {
     let mut dns = DnsServer::start("").await;
     let fixture = with_dns(&dns).await;
     let domain = created(&fixture, "acme.example").await;

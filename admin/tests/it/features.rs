@@ -1,24 +1,24 @@
-//! What an operator may take away, feature by feature.
+//! Features that an operator may disable, and the operations that need them.
 
 use crate::Fixture;
 use millrace_catalog::{Actor, FEATURES};
 use serde_json::{Value, json};
 
 on_both!(
-    each_feature_opens_what_it_is_for_and_nothing_else,
-    what_stays_as_it_is_takes_no_feature,
-    what_was_there_is_read_and_ended_without_its_feature,
+    each_feature_gates_its_own_operations_only,
+    unchanged_fields_need_no_feature,
+    existing_resources_are_read_and_ended_without_their_feature,
 );
 
 const BELOW: &str = "/api/organizations/@current/";
 
-/// A call that takes features.
+/// Request that needs features.
 struct Gated {
     features: Vec<&'static str>,
     method: &'static str,
     path: String,
     body: Value,
-    /// What makes the call a change again, after it was made.
+    /// Body that reverts the change, so that the request can be repeated.
     undo: Value,
 }
 
@@ -42,18 +42,19 @@ fn write(features: &[&'static str], method: &'static str, rest: &str, body: Valu
     }
 }
 
-/// A call that makes something; with the feature its body is refused.
+/// Request that creates something; with the feature its body is refused.
 fn make(feature: &'static str, rest: &str) -> Gated {
     write(&[feature], "POST", rest, json!([]))
 }
 
-/// A call that makes a destination or a transformation in a view that takes no feature otherwise.
+/// Request that creates a destination or a transformation in a view that needs no feature
+/// otherwise.
 fn makes_pipeline(rest: &str, method: &str) -> Gated {
     let body = json!({ "plugin_type": "custom", "capabilities": { "methods": [method] } });
     write(&["data_pipelines"], "POST", rest, body)
 }
 
-/// At least one call for each feature.
+/// Lists at least one request for each feature.
 async fn gated(fixture: &Fixture) -> Vec<Gated> {
     let claim = json!({ "domain": "acme.example" });
     let domains = format!("{BELOW}domains/");
@@ -123,7 +124,7 @@ async fn gated(fixture: &Fixture) -> Vec<Gated> {
     ]
 }
 
-async fn each_feature_opens_what_it_is_for_and_nothing_else() {
+async fn each_feature_gates_its_own_operations_only() {
     let fixture = Fixture::new().await;
     let calls = gated(&fixture).await;
     let (operator, id) = (Actor::command_line(), fixture.made.organization_id);
@@ -133,7 +134,7 @@ async fn each_feature_opens_what_it_is_for_and_nothing_else() {
         let taken = catalog.set_organization_features(&operator, id, &[], &key);
         taken.await.unwrap();
         let needs = |call: &Gated| call.features.contains(&feature.key);
-        assert!(calls.iter().any(needs), "{} closes nothing", feature.key);
+        assert!(calls.iter().any(needs), "{} gates nothing", feature.key);
         for call in &calls {
             if call.undo.is_object() {
                 fixture.call(call.method, &call.path, &call.undo).await;
@@ -148,7 +149,7 @@ async fn each_feature_opens_what_it_is_for_and_nothing_else() {
     }
 }
 
-/// A domain whose logins are enforced by an identity provider.
+/// Creates a domain whose logins must use an identity provider; returns its path.
 async fn enforced(fixture: &Fixture) -> String {
     let claim = json!({ "domain": "acme.example", "saml_entity_id": "idp" });
     let all = format!("{BELOW}domains/");
@@ -165,8 +166,8 @@ async fn enforced(fixture: &Fixture) -> String {
     path
 }
 
-/// Clients send things back whole.
-async fn what_stays_as_it_is_takes_no_feature() {
+/// Clients send resources back whole, with unchanged fields.
+async fn unchanged_fields_need_no_feature() {
     let fixture = Fixture::new().await;
     let domain = enforced(&fixture).await;
     let strict = json!({ "enforce_2fa": true, "members_can_write_pipelines": false });
@@ -208,7 +209,7 @@ async fn what_stays_as_it_is_takes_no_feature() {
     }
 }
 
-/// Where something can be made, what it is made of, and how it ends.
+/// Lists resources with their paths and bodies, and the requests that end them.
 fn things() -> [(&'static str, Value, &'static str, Value); 6] {
     let export = json!({
         "name": "A", "interval": "hour", "destination": { "type": "NoOp" }, "paused": true,
@@ -237,7 +238,7 @@ fn things() -> [(&'static str, Value, &'static str, Value); 6] {
     ]
 }
 
-async fn what_was_there_is_read_and_ended_without_its_feature() {
+async fn existing_resources_are_read_and_ended_without_their_feature() {
     let fixture = Fixture::new().await;
     let mut made = Vec::new();
     for (rest, new, ..) in things() {

@@ -1,4 +1,4 @@
-//! The API over a catalog after its first start.
+//! Fixture: the API over a catalog after its first start.
 
 use millrace_admin::{ApiConfig, Services};
 use millrace_catalog::testing::{DatabaseKind, SourcesInProcess, TestDatabase};
@@ -16,11 +16,11 @@ use warp::reply::Response;
 use warp::{Filter, Reply};
 
 tokio::task_local! {
-    /// What the fixtures of this test keep everything in.
+    /// Kind of database of this test's fixtures.
     static DATABASE: DatabaseKind;
 }
 
-/// Runs a test whose fixtures keep everything in such a database.
+/// Runs a test whose fixtures use a kind of database.
 pub async fn on<F: Future<Output = ()>>(kind: DatabaseKind, test: impl FnOnce() -> F) {
     DATABASE.scope(kind, test()).await;
 }
@@ -33,14 +33,14 @@ pub struct Fixture {
     database: TestDatabase,
 }
 
-/// What a fixture had when it ended.
+/// Database of a fixture at its end.
 pub struct Snapshot {
     database: TestDatabase,
     made: Bootstrap,
 }
 
 impl Snapshot {
-    /// A fixture that begins here, with collaborators of the test's own.
+    /// Opens a fixture on a copy of the database; `set` changes its services.
     pub async fn open(&self, set: impl FnOnce(&mut Services)) -> Fixture {
         let database = self.database.copy().await.unwrap();
         let catalog = Catalog::open(database.url()).await.unwrap();
@@ -48,16 +48,16 @@ impl Snapshot {
     }
 }
 
-/// What was answered.
+/// Response of the API.
 #[derive(Debug)]
-pub struct Answer {
+pub struct TestResponse {
     pub status: u16,
     pub headers: http::HeaderMap,
     pub body: Value,
 }
 
-impl Answer {
-    /// A header as text; empty if it is missing.
+impl TestResponse {
+    /// Value of a header as text; empty if it is missing.
     pub fn header(&self, name: &str) -> &str {
         let value = self.headers.get(name);
         value.map_or("", |value| value.to_str().unwrap())
@@ -79,7 +79,7 @@ impl Fixture {
         Self::with_services(|services| services.config = config).await
     }
 
-    /// With collaborators of the test's own.
+    /// Creates a fixture; `set` changes its services.
     pub async fn with_services(set: impl FnOnce(&mut Services)) -> Self {
         let kind = DATABASE.try_with(|kind| *kind);
         let kind = kind.expect("tests with a fixture are named in `on_both!`");
@@ -89,7 +89,7 @@ impl Fixture {
         Self::over(database, catalog, made.unwrap().unwrap(), set)
     }
 
-    /// Ends this one; others begin with what it had.
+    /// Ends this fixture; others can be opened on its database.
     pub async fn snapshot(self) -> Snapshot {
         self.catalog.close().await.unwrap();
         Snapshot {
@@ -118,7 +118,7 @@ impl Fixture {
         }
     }
 
-    /// Tests that are about the throttle set its limits.
+    /// Configuration without rate limits; tests of the limits set their own.
     pub fn unthrottled() -> ApiConfig {
         ApiConfig {
             requests_per_minute_max: 0,
@@ -127,7 +127,7 @@ impl Fixture {
         }
     }
 
-    /// A key of the owner.
+    /// Creates a key of the owner.
     pub async fn key(&self, scopes: &[&str]) -> String {
         self.key_of(&self.made.owner_email, scopes).await
     }
@@ -147,8 +147,8 @@ impl Fixture {
         key.unwrap().value.expose().to_owned()
     }
 
-    /// The same key whenever somebody needs the same scopes, as nobody may have many keys.
-    pub async fn same_key_of(&self, email: &str, scopes: &[String]) -> String {
+    /// Returns a key of a user with these scopes; reuses one, as the number of keys is limited.
+    pub async fn cached_key_of(&self, email: &str, scopes: &[String]) -> String {
         let mut keys = self.keys.lock().await;
         let wanted = (email.to_owned(), scopes.to_vec());
         if let Some(key) = keys.get(&wanted) {
@@ -159,14 +159,14 @@ impl Fixture {
         key
     }
 
-    /// A key for everything, of a new member of the first organization.
+    /// Creates a member of the first organization; returns a key of theirs for everything.
     pub async fn member(&self, email: &str, level: Level) -> String {
         self.member_of(self.made.organization_id, email, level)
             .await;
         self.key_of(email, &["*"]).await
     }
 
-    /// A new member of an organization, without a key.
+    /// Creates a member of an organization, without a key.
     pub async fn member_of(&self, organization: Uuid, email: &str, level: Level) -> User {
         let new = NewUser {
             email: email.to_owned(),
@@ -178,7 +178,7 @@ impl Fixture {
         user
     }
 
-    /// Everything that is kept, but for when keys were used.
+    /// Contents of the database, without the times of the keys' last use.
     pub async fn contents(&self) -> BTreeSet<String> {
         self.execute("UPDATE personal_api_keys SET last_used_at = NULL")
             .await;
@@ -186,38 +186,38 @@ impl Fixture {
         contents.into_iter().collect()
     }
 
-    /// Fails if anything is kept that was not, or the other way round.
-    pub async fn must_have(&self, before: &BTreeSet<String>, case: &str) {
+    /// Fails if the contents of the database differ from `before`.
+    pub async fn assert_unchanged(&self, before: &BTreeSet<String>, case: &str) {
         let after = self.contents().await;
         let changed: Vec<_> = after.symmetric_difference(before).collect();
         assert!(changed.is_empty(), "{case}: {changed:#?}");
     }
 
-    /// Another process over what this one keeps: it shares nothing with this one but the database.
+    /// Opens a second instance, as another process would: it shares only the database.
     pub async fn another_process(&self) -> Self {
         let catalog = Catalog::open(self.database.url()).await.unwrap();
         let made = self.made.clone();
         Self::over(self.database.again(), catalog, made, |_| ())
     }
 
-    /// What everything is kept in, for statements that differ.
+    /// Database of the fixture, for statements that differ by kind.
     pub fn database(&self) -> &TestDatabase {
         &self.database
     }
 
-    /// Changes what no request can, such as when something was made.
+    /// Runs an SQL statement, for changes that no request can make.
     pub async fn execute(&self, sql: &str) {
         self.database.execute(sql).await.unwrap();
     }
 
-    /// An organization that nobody belongs to, with its project.
+    /// Creates an organization without members, with its project.
     pub async fn foreign_organization(&self) -> Uuid {
         let system = Actor::system();
         let made = self.catalog.create_organization(&system, "Theirs", None);
         made.await.unwrap().id
     }
 
-    /// A new user without any membership.
+    /// Creates a user without a membership; returns the id.
     pub async fn user(&self, email: &str) -> i64 {
         let new = NewUser {
             email: email.to_owned(),
@@ -226,7 +226,7 @@ impl Fixture {
         self.catalog.create_user(new).await.unwrap().id
     }
 
-    /// The key of the first start: the owner's, for everything.
+    /// Key of the owner for everything, created at the first start.
     pub fn owner_key(&self) -> &str {
         self.made.personal_api_key.expose()
     }
@@ -237,7 +237,7 @@ impl Fixture {
         path: &str,
         headers: &[(&str, &str)],
         body: &[u8],
-    ) -> Answer {
+    ) -> TestResponse {
         let mut request = warp::test::request().method(method).path(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -249,14 +249,14 @@ impl Fixture {
             request = request.body(body);
         }
         let response = request.reply(&self.api).await;
-        Answer {
+        TestResponse {
             status: response.status().as_u16(),
             headers: response.headers().clone(),
             body: serde_json::from_slice(response.body()).unwrap_or_default(),
         }
     }
 
-    pub async fn send(&self, method: &str, path: &str, key: Option<&str>) -> Answer {
+    pub async fn send(&self, method: &str, path: &str, key: Option<&str>) -> TestResponse {
         let bearer = key.map(|key| format!("Bearer {key}"));
         let headers: Vec<_> = bearer
             .iter()
@@ -265,24 +265,30 @@ impl Fixture {
         self.request(method, path, &headers, b"").await
     }
 
-    /// A page for people, without a key.
+    /// Requests an HTML page, without a key.
     pub async fn page(&self, path: &str) -> String {
         let response = warp::test::request().path(path).reply(&self.api).await;
         String::from_utf8(response.body().to_vec()).unwrap()
     }
 
-    /// With the owner's key.
-    pub async fn get(&self, path: &str) -> Answer {
+    /// Sends a `GET` with the owner's key.
+    pub async fn get(&self, path: &str) -> TestResponse {
         self.send("GET", path, Some(self.owner_key())).await
     }
 
-    /// JSON with the owner's key.
-    pub async fn call(&self, method: &str, path: &str, body: &Value) -> Answer {
+    /// Sends JSON with the owner's key.
+    pub async fn call(&self, method: &str, path: &str, body: &Value) -> TestResponse {
         self.call_with(self.owner_key(), method, path, body).await
     }
 
-    /// JSON with another key.
-    pub async fn call_with(&self, key: &str, method: &str, path: &str, body: &Value) -> Answer {
+    /// Sends JSON with another key.
+    pub async fn call_with(
+        &self,
+        key: &str,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> TestResponse {
         let bearer = format!("Bearer {key}");
         let headers = [
             ("authorization", bearer.as_str()),

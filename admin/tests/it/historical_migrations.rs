@@ -1,4 +1,4 @@
-//! Historical migrations: asked for, decided, finished.
+//! Historical migrations: requested, decided, finished.
 
 use crate::Fixture;
 use crate::access;
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 on_both!(
-    every_operation_asks_for_its_scope_level_and_organization,
-    a_migration_is_asked_for_decided_and_finished,
-    a_version_lasts_while_events_come_and_ends_with_the_import,
-    what_was_rejected_can_be_approved_but_not_finished,
-    bad_requests_are_named,
-    the_operator_decides_for_organizations_of_others,
+    every_operation_requires_its_scope_level_and_organization,
+    a_migration_is_requested_decided_and_finished,
+    imported_events_do_not_change_the_version_and_the_end_does,
+    a_rejected_migration_can_be_approved_but_not_finished,
+    invalid_fields_of_a_request_are_named,
+    the_operator_decides_for_organizations_that_its_key_allows,
 );
 
 const ALL: &str = "/api/organizations/@current/historical_migrations/";
@@ -43,7 +43,7 @@ fn request() -> Value {
     })
 }
 
-/// Asks for one; answers its path.
+/// Requests a migration; returns it and its path.
 async fn asked(fixture: &Fixture) -> (Value, String) {
     let made = fixture.call("POST", ALL, &request()).await;
     assert_eq!(made.status, 201, "{made:?}");
@@ -51,8 +51,8 @@ async fn asked(fixture: &Fixture) -> (Value, String) {
     (made.body, path)
 }
 
-/// What the log has of migrations, newest first.
-async fn deeds(fixture: &Fixture) -> Vec<String> {
+/// Activities of migrations in the log, newest first.
+async fn activities(fixture: &Fixture) -> Vec<String> {
     let log = fixture.get("/api/organizations/@current/activity/").await;
     let entries = log.body["results"].as_array().unwrap().iter();
     entries
@@ -61,7 +61,7 @@ async fn deeds(fixture: &Fixture) -> Vec<String> {
         .collect()
 }
 
-async fn every_operation_asks_for_its_scope_level_and_organization() {
+async fn every_operation_requires_its_scope_level_and_organization() {
     const READ: &[&str] = &["historical_migration:read", "historical_migration:write"];
     const WRITE: &[&str] = &["historical_migration:write", "*"];
     const ONE: &str = "historical_migrations/01890f00-0000-7000-8000-000000000000/";
@@ -78,14 +78,14 @@ async fn every_operation_asks_for_its_scope_level_and_organization() {
         ("PATCH", ONE, WRITE, Level::Administrator),
         ("PUT", ONE, WRITE, Level::Administrator),
     ];
-    access::holds(&fixture, &rules).await;
+    access::check(&fixture, &rules).await;
     let answer = fixture
         .call("DELETE", &format!("{ALL}x/"), &json!({}))
         .await;
     assert_eq!(answer.status, 405);
 }
 
-async fn a_migration_is_asked_for_decided_and_finished() {
+async fn a_migration_is_requested_decided_and_finished() {
     let fixture = Fixture::new().await;
     let operator = operator(&fixture).await;
     let (asked, path) = asked(&fixture).await;
@@ -150,11 +150,14 @@ async fn a_migration_is_asked_for_decided_and_finished() {
             "{action}"
         );
     }
-    assert_eq!(deeds(&fixture).await, ["updated", "updated", "created"]);
+    assert_eq!(
+        activities(&fixture).await,
+        ["updated", "updated", "created"]
+    );
 }
 
-/// Whoever asks again and again with the version of before must be told of the end.
-async fn a_version_lasts_while_events_come_and_ends_with_the_import() {
+/// A client that polls with `If-None-Match` must see the end of the import.
+async fn imported_events_do_not_change_the_version_and_the_end_does() {
     let fixture = Fixture::new().await;
     let operator = operator(&fixture).await;
     let (_, path) = asked(&fixture).await;
@@ -171,7 +174,7 @@ async fn a_version_lasts_while_events_come_and_ends_with_the_import() {
         (now.header("etag"), &now.body["events_imported"]),
         (&*tag, &json!(5))
     );
-    // As when the last event has come.
+    // As after the last event of the import.
     let ended = "UPDATE historical_migrations SET state = 'finished'";
     fixture.execute(ended).await;
     let bearer = format!("Bearer {}", fixture.owner_key());
@@ -190,7 +193,7 @@ async fn a_version_lasts_while_events_come_and_ends_with_the_import() {
     assert_eq!(late.status, 412);
 }
 
-async fn what_was_rejected_can_be_approved_but_not_finished() {
+async fn a_rejected_migration_can_be_approved_but_not_finished() {
     let fixture = Fixture::new().await;
     let operator = operator(&fixture).await;
     let (_, path) = asked(&fixture).await;
@@ -211,7 +214,7 @@ async fn what_was_rejected_can_be_approved_but_not_finished() {
     assert_eq!(approved.body["state"], "approved");
 }
 
-async fn bad_requests_are_named() {
+async fn invalid_fields_of_a_request_are_named() {
     let fixture = Fixture::new().await;
     let (_, path) = asked(&fixture).await;
     let other = fixture
@@ -255,7 +258,7 @@ async fn bad_requests_are_named() {
     }
 }
 
-async fn the_operator_decides_for_organizations_of_others() {
+async fn the_operator_decides_for_organizations_that_its_key_allows() {
     let fixture = Fixture::new().await;
     let own = fixture.made.organization_id;
     fixture.user("op@millrace.example").await;

@@ -1,23 +1,29 @@
-//! The same request twice.
+//! Idempotency keys: requests that are sent again.
 
 use crate::Fixture;
-use crate::fixture::Answer;
+use crate::fixture::TestResponse;
 use serde_json::{Value, json};
 
 on_both!(
     a_request_that_is_sent_again_is_made_once,
-    failures_are_not_kept,
+    failures_are_not_replayed,
     secrets_are_null_in_the_replay,
-    keys_have_a_form,
-    a_place_is_one_however_its_path_is_spelled,
-    ids_of_other_forms_are_none,
+    keys_of_invalid_length_are_refused,
+    a_key_is_the_same_for_every_spelling_of_a_path,
+    ids_in_other_forms_are_not_found,
 );
-on_both!(threads: of_many_at_the_same_time_one_is_made);
+on_both!(threads: only_one_of_many_concurrent_requests_is_made);
 
 const ALL: &str = "/api/organizations/";
 const KEYS: &str = "/api/personal_api_keys/";
 
-async fn post(fixture: &Fixture, bearer: &str, path: &str, key: &str, body: &Value) -> Answer {
+async fn post(
+    fixture: &Fixture,
+    bearer: &str,
+    path: &str,
+    key: &str,
+    body: &Value,
+) -> TestResponse {
     let bearer = format!("Bearer {bearer}");
     let headers = [("authorization", bearer.as_str()), ("idempotency-key", key)];
     let body = body.to_string();
@@ -60,7 +66,7 @@ async fn a_request_that_is_sent_again_is_made_once() {
     assert_eq!(fixture.get(ALL).await.body["count"], 4);
 }
 
-async fn failures_are_not_kept() {
+async fn failures_are_not_replayed() {
     let fixture = Fixture::new().await;
     let owner = fixture.owner_key();
     for status in [400, 400] {
@@ -90,7 +96,7 @@ async fn secrets_are_null_in_the_replay() {
     assert_eq!((again.status, again.body), (201, expected));
 }
 
-async fn keys_have_a_form() {
+async fn keys_of_invalid_length_are_refused() {
     let fixture = Fixture::new().await;
     let owner = fixture.owner_key();
     let table = [
@@ -104,7 +110,7 @@ async fn keys_have_a_form() {
     }
 }
 
-async fn a_place_is_one_however_its_path_is_spelled() {
+async fn a_key_is_the_same_for_every_spelling_of_a_path() {
     let fixture = Fixture::new().await;
     let owner = fixture.owner_key();
     let (organization, project) = (fixture.made.organization_id, fixture.made.team_id.0);
@@ -150,7 +156,7 @@ async fn a_place_is_one_however_its_path_is_spelled() {
             assert_eq!(answer.body, answers[0].body, "{path}");
         }
     }
-    // What is another place stays one.
+    // The key is free at the path of another organization.
     let other = fixture.call("POST", ALL, &json!({ "name": "B" })).await;
     let theirs = format!("{ALL}{}/projects/", other.body["id"].as_str().unwrap());
     let second = json!({ "name": "Second" });
@@ -158,7 +164,7 @@ async fn a_place_is_one_however_its_path_is_spelled() {
     assert_eq!((made.status, made.header("idempotent-replayed")), (201, ""));
 }
 
-async fn ids_of_other_forms_are_none() {
+async fn ids_in_other_forms_are_not_found() {
     let fixture = Fixture::new().await;
     let owner = fixture.owner_key();
     let organization = fixture.made.organization_id;
@@ -195,7 +201,7 @@ async fn ids_of_other_forms_are_none() {
     }
 }
 
-async fn of_many_at_the_same_time_one_is_made() {
+async fn only_one_of_many_concurrent_requests_is_made() {
     let fixture = std::sync::Arc::new(Fixture::new().await);
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..16 {

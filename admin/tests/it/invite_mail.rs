@@ -1,7 +1,7 @@
-//! What is mailed of invites, and what is not told of them anywhere else.
+//! Mails of invites, their quotas, and secrecy of their tokens.
 
 use crate::Fixture;
-use crate::fixture::Answer;
+use crate::fixture::TestResponse;
 use crate::servers::smtp::SmtpServer;
 use millrace_admin::mail::Outbox;
 use millrace_catalog::Level;
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 on_both!(
-    every_change_is_in_the_activity_log_and_no_token,
-    an_invite_is_mailed_unless_that_is_not_wanted,
-    where_no_mail_can_wait_nothing_is_kept,
-    an_organization_that_mails_too_many_is_told_when_to_go_on,
-    who_mails_too_many_is_told_so_in_every_organization,
-    an_address_is_not_mailed_for_ever_whoever_invites,
+    every_change_is_in_the_activity_log_without_its_token,
+    an_invite_is_mailed_unless_send_email_is_false,
+    no_invite_is_stored_when_the_outbox_is_full,
+    an_organization_over_its_quota_gets_retry_after,
+    a_sender_over_the_quota_is_refused_in_every_organization,
+    mails_to_an_address_are_limited_whoever_invites,
 );
 
 const ALL: &str = "/api/organizations/@current/invites/";
@@ -25,7 +25,7 @@ async fn invited(fixture: &Fixture, body: &Value) -> Value {
     answer.body
 }
 
-async fn every_change_is_in_the_activity_log_and_no_token() {
+async fn every_change_is_in_the_activity_log_without_its_token() {
     let mut smtp = SmtpServer::plain().await;
     let outbox = Outbox::new(smtp.settings("", ""));
     let fixture = Fixture::with_services(|services| {
@@ -62,7 +62,7 @@ async fn every_change_is_in_the_activity_log_and_no_token() {
     }
 }
 
-async fn an_invite_is_mailed_unless_that_is_not_wanted() {
+async fn an_invite_is_mailed_unless_send_email_is_false() {
     let mut smtp = SmtpServer::plain().await;
     let outbox = Outbox::new(smtp.settings("", ""));
     let fixture = Fixture::with_services(|services| {
@@ -120,7 +120,7 @@ async fn an_invite_is_mailed_unless_that_is_not_wanted() {
     assert_eq!(reached, ["a@example.org", "c@example.org"]);
 }
 
-async fn where_no_mail_can_wait_nothing_is_kept() {
+async fn no_invite_is_stored_when_the_outbox_is_full() {
     let smtp = SmtpServer::start(&["--silent"], false).await;
     let outbox = Outbox::new(smtp.settings("", ""));
     let held = [100, 100, 100, 100, 100, 100, 100, 100, 100, 90];
@@ -141,7 +141,7 @@ async fn where_no_mail_can_wait_nothing_is_kept() {
     drop(held);
 }
 
-async fn an_organization_that_mails_too_many_is_told_when_to_go_on() {
+async fn an_organization_over_its_quota_gets_retry_after() {
     let smtp = SmtpServer::start(&["--silent"], false).await;
     let outbox = Outbox::new(smtp.settings("", ""));
     let fixture = Fixture::with_services(|services| {
@@ -164,14 +164,14 @@ async fn an_organization_that_mails_too_many_is_told_when_to_go_on() {
     assert_eq!(fixture.call("POST", &path, &bulk).await.status, 200);
 }
 
-/// The secret of the link in a mail.
+/// Token of the link in a mail.
 fn token(mail: &Value) -> String {
     let text = mail["text"].as_str().unwrap();
     let (_, rest) = text.split_once("/signup/").unwrap();
     rest.split_whitespace().next().unwrap().to_owned()
 }
 
-/// An API that can send, and its outbox.
+/// Creates a fixture that sends mails; returns it and its outbox.
 async fn mailing(smtp: &SmtpServer) -> (Fixture, Outbox) {
     let outbox = Outbox::new(smtp.settings("", ""));
     let fixture = Fixture::with_services(|services| {
@@ -187,11 +187,11 @@ async fn another_organization(fixture: &Fixture) -> String {
     ALL.replace("@current", other.body["id"].as_str().unwrap())
 }
 
-fn said(answer: &Answer) -> &str {
+fn detail(answer: &TestResponse) -> &str {
     answer.body["detail"].as_str().unwrap()
 }
 
-async fn who_mails_too_many_is_told_so_in_every_organization() {
+async fn a_sender_over_the_quota_is_refused_in_every_organization() {
     let smtp = SmtpServer::start(&["--silent"], false).await;
     let (fixture, outbox) = mailing(&smtp).await;
     let key = fixture.owner_key();
@@ -205,7 +205,7 @@ async fn who_mails_too_many_is_told_so_in_every_organization() {
         let refused = fixture.call("POST", &path, &bulk).await;
         assert_eq!(refused.error(), (429, "throttled", None));
         assert!(!refused.header("retry-after").is_empty());
-        assert!(said(&refused).starts_with("You have sent"), "{refused:?}");
+        assert!(detail(&refused).starts_with("You have sent"), "{refused:?}");
         assert_eq!(fixture.get(all).await.body["count"], 0);
     }
     let admin = fixture
@@ -219,7 +219,7 @@ async fn who_mails_too_many_is_told_so_in_every_organization() {
     assert_eq!(fixture.call("POST", &path, &bulk).await.status, 200);
 }
 
-async fn an_address_is_not_mailed_for_ever_whoever_invites() {
+async fn mails_to_an_address_are_limited_whoever_invites() {
     let smtp = SmtpServer::start(&["--silent"], false).await;
     let (fixture, _) = mailing(&smtp).await;
     let bob = json!({ "target_email": "bob@example.org" });
@@ -250,9 +250,9 @@ async fn an_address_is_not_mailed_for_ever_whoever_invites() {
         let refused = fixture.call_with(key, "POST", path, body).await;
         assert_eq!(refused.error(), (429, "throttled", None), "{path} {body}");
         assert!(!refused.header("retry-after").is_empty());
-        let detail = said(&refused).to_lowercase();
+        let detail = detail(&refused).to_lowercase();
         assert!(detail.contains("bob@example.org"), "{detail}");
-        fixture.must_have(&before, path).await;
+        fixture.assert_unchanged(&before, path).await;
     }
     let quiet = json!({ "target_email": "bob@example.org", "send_email": false });
     invited(&fixture, &quiet).await;

@@ -1,16 +1,16 @@
-//! Invites: who is invited by whom, what is mailed, what is kept.
+//! Invites: fields, levels of the caller, resending and replacing.
 
 use crate::Fixture;
 use millrace_catalog::Level::{Administrator, Member, Owner};
 use serde_json::{Value, json};
 
 on_both!(
-    an_invite_has_defaults_and_says_nothing_of_its_token,
-    an_address_is_one_and_no_header,
-    what_is_wrong_with_an_invite_is_told,
+    an_invite_has_defaults_and_does_not_show_its_token,
+    invalid_addresses_are_refused,
+    invalid_fields_of_an_invite_are_named,
     nobody_invites_above_their_own_level,
-    an_invite_is_resent_replaced_and_withdrawn_by_whoever_may_give_its_level,
-    several_are_invited_or_none,
+    only_callers_with_the_invites_level_resend_replace_and_withdraw_it,
+    a_bulk_invite_is_made_completely_or_not_at_all,
     an_invite_is_replaced_resent_and_withdrawn,
     members_invite_and_keys_need_the_scope,
 );
@@ -31,7 +31,7 @@ async fn count(fixture: &Fixture) -> Value {
     fixture.get(ALL).await.body["count"].clone()
 }
 
-async fn an_invite_has_defaults_and_says_nothing_of_its_token() {
+async fn an_invite_has_defaults_and_does_not_show_its_token() {
     let fixture = Fixture::new().await;
     let body = json!({
         "target_email": "Bob@Example.ORG", "id": "mine", "is_expired": true, "unknown": 1,
@@ -67,7 +67,7 @@ async fn an_invite_has_defaults_and_says_nothing_of_its_token() {
     );
 }
 
-async fn an_address_is_one_and_no_header() {
+async fn invalid_addresses_are_refused() {
     let fixture = Fixture::new().await;
     let long = format!("{}@b.example", "a".repeat(250));
     let table = [
@@ -94,7 +94,7 @@ async fn an_address_is_one_and_no_header() {
     assert_eq!(count(&fixture).await, 0);
 }
 
-async fn what_is_wrong_with_an_invite_is_told() {
+async fn invalid_fields_of_an_invite_are_named() {
     let fixture = Fixture::new().await;
     let theirs = fixture.foreign_organization().await;
     let theirs = fixture.catalog.list_projects(Some(theirs)).await.unwrap()[0].id;
@@ -158,7 +158,7 @@ async fn nobody_invites_above_their_own_level() {
     }
 }
 
-async fn an_invite_is_resent_replaced_and_withdrawn_by_whoever_may_give_its_level() {
+async fn only_callers_with_the_invites_level_resend_replace_and_withdraw_it() {
     let fixture = Fixture::new().await;
     let callers = [
         (1, fixture.member("mia@example.com", Member).await),
@@ -199,7 +199,7 @@ async fn an_invite_is_resent_replaced_and_withdrawn_by_whoever_may_give_its_leve
     }
 }
 
-async fn several_are_invited_or_none() {
+async fn a_bulk_invite_is_made_completely_or_not_at_all() {
     let fixture = Fixture::new().await;
     let bulk = format!("{ALL}bulk/");
     let to = |email: &str| json!({ "target_email": email });

@@ -1,4 +1,4 @@
-//! What is logged meanwhile.
+//! Capture of log lines.
 
 use serde_json::Value;
 use std::io::{self, Write};
@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::EnvFilter;
 
-/// What operators see by default, and all that is ours.
+/// Filter of the captured lines: the default level, and everything of our crates.
 const FILTER: &str = "info,millrace_admin=trace,millrace_catalog=trace";
 
-/// Catches what the tasks of this thread log, until it is dropped.
+/// Captures the log lines of this thread's tasks until it is dropped.
 pub struct Logs {
     written: Written,
     _subscriber: DefaultGuard,
@@ -43,20 +43,20 @@ impl Logs {
         }
     }
 
-    /// All of it, as it was written.
+    /// All captured lines, as they were written.
     pub fn text(&self) -> String {
         String::from_utf8(self.written.0.lock().unwrap().clone()).unwrap()
     }
 
-    /// The lines since the last call: what each says, and in which request.
+    /// Lines since the last call: the message and the request id of each.
     pub fn take(&self) -> Vec<(String, Value)> {
         let written = std::mem::take(&mut *self.written.0.lock().unwrap());
         let lines = serde_json::Deserializer::from_slice(&written).into_iter::<Value>();
-        let told = lines.map(|line| {
+        let messages = lines.map(|line| {
             let line = line.unwrap();
             let message = line["fields"]["message"].as_str().unwrap().to_owned();
             (message, line["spans"][0]["request_id"].clone())
         });
-        told.collect()
+        messages.collect()
     }
 }

@@ -1,8 +1,8 @@
-//! Mail through a real SMTP conversation.
+//! Mails through a real SMTP server.
 
 use crate::servers::smtp::SmtpServer;
 use millrace_admin::mail::{
-    Invitation, MailSettings, MemberJoined, NoRoom, Outbox, TooManyNotices,
+    Invitation, MailSettings, MemberJoined, Outbox, ReserveError, TooManyNotices,
 };
 use serde_json::json;
 use std::convert::Infallible;
@@ -102,7 +102,7 @@ async fn smtps_is_encrypted_from_the_first_byte() {
 }
 
 #[tokio::test]
-async fn nothing_is_sent_to_a_server_that_cannot_prove_itself() {
+async fn nothing_is_sent_to_a_server_with_an_untrusted_certificate() {
     let mut smtp = SmtpServer::starttls(&[]).await;
     let url = format!("smtp://127.0.0.1:{}?tls=required", smtp.server.port);
     let stranger = MailSettings::new(&url, "a@example.com", None).unwrap();
@@ -137,8 +137,8 @@ async fn nothing_is_sent_in_the_clear_where_tls_is_required() {
 }
 
 #[tokio::test]
-async fn it_tries_again_where_that_may_help() {
-    // After so many answers of this code, does the letter arrive?
+async fn temporary_failures_are_retried_and_permanent_ones_are_not() {
+    // Code and number of the server's refusals; whether the mail arrives afterwards.
     for (code, times, arrives) in [("451", "2", true), ("550", "1", false)] {
         let mut smtp = SmtpServer::start(&["--refuse", code, times], false).await;
         let outbox = Outbox::new(smtp.settings("", ""));
@@ -161,16 +161,16 @@ async fn it_tries_again_where_that_may_help() {
     }
 }
 
-/// One recipient a page.
+/// Sends a notice, with one recipient on each page.
 fn tell(outbox: &Outbox, recipients: &'static [&str]) {
     let joined = MemberJoined {
         member: "Bob".to_owned(),
         email: "bob@example.org".to_owned(),
         organization: "Acme".to_owned(),
     };
-    let room = outbox.reserve_notice(ACME).unwrap();
+    let slots = outbox.reserve_notice(ACME).unwrap();
     let mut pages = (1..).zip(recipients);
-    room.announce(joined, move |after| {
+    slots.announce(joined, move |after| {
         let page = pages.next().map(|(id, to)| (id, (*to).to_owned()));
         assert!(page.as_ref().is_none_or(|(id, _)| after + 1 == *id));
         ready(Ok::<_, Infallible>(page.into_iter().collect()))
@@ -178,7 +178,7 @@ fn tell(outbox: &Outbox, recipients: &'static [&str]) {
 }
 
 #[tokio::test]
-async fn members_are_told_one_by_one() {
+async fn a_notice_is_mailed_to_each_member_alone() {
     let mut smtp = SmtpServer::plain().await;
     let outbox = Outbox::new(smtp.settings("", ""));
     tell(
@@ -194,7 +194,7 @@ async fn members_are_told_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_member_who_cannot_be_told_now_does_not_hold_up_the_others() {
+async fn a_failed_notice_does_not_delay_the_other_members() {
     let mut smtp = SmtpServer::start(&["--refuse", "451", "1"], false).await;
     let settings = smtp.settings("", "");
     let outbox = Outbox::new(settings.with_retry_pause(Duration::from_secs(3_600)));
@@ -204,7 +204,7 @@ async fn a_member_who_cannot_be_told_now_does_not_hold_up_the_others() {
 }
 
 #[tokio::test]
-async fn notices_take_no_room_of_invitations_and_have_limits_of_their_own() {
+async fn notices_have_their_own_limits_apart_from_invitations() {
     let smtp = SmtpServer::start(&["--silent"], false).await;
     let outbox = Outbox::new(smtp.settings("", ""));
     let notices: Vec<_> = (0..10)
@@ -223,32 +223,32 @@ async fn notices_take_no_room_of_invitations_and_have_limits_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_silent_server_fills_the_outbox_and_ends_with_the_grace() {
+async fn a_silent_server_fills_the_outbox_and_drain_ends_after_its_grace() {
     let smtp = SmtpServer::start(&["--silent"], false).await;
     let outbox = Outbox::new(smtp.settings("", ""));
     for organization in 1..=10 {
-        let mut room = outbox.reserve(Uuid::from_u128(organization), 100).unwrap();
+        let mut slots = outbox.reserve(Uuid::from_u128(organization), 100).unwrap();
         for _ in 0..100 {
-            room.invite(invitation());
+            slots.invite(invitation());
         }
     }
     let other = Uuid::from_u128(11);
-    assert_eq!(outbox.reserve(other, 1).unwrap_err(), NoRoom::Full);
+    assert_eq!(outbox.reserve(other, 1).unwrap_err(), ReserveError::Full);
     outbox.drain(Duration::ZERO).await;
 }
 
-/// A library keeps what a server says, up to a bound of its own for lines that end, and to ours.
+/// The mail library bounds replies whose lines end; our own limit bounds lines that do not.
 #[tokio::test]
-async fn an_answer_without_an_end_is_given_up() {
-    // Long lines, as an answer is taken apart once more for each of its lines.
+async fn an_endless_server_reply_is_cut_off() {
+    // Long lines, as the library parses the whole reply again after each line.
     let line = format!("220-{}\r\n", "and more ".repeat(100));
     for piece in [line.repeat(10), "220 and more".repeat(1_000)] {
-        must_be_given_up(&piece).await;
+        assert_cut_off(&piece).await;
     }
 }
 
-/// Says the same again and again, until the other side has enough.
-async fn must_be_given_up(piece: &str) {
+/// Sends a piece repeatedly until the client closes the connection.
+async fn assert_cut_off(piece: &str) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("smtp://{}", listener.local_addr().unwrap());
     let settings = MailSettings::new(&url, "a@b.example", None).unwrap();
@@ -267,34 +267,34 @@ async fn must_be_given_up(piece: &str) {
 }
 
 #[tokio::test]
-async fn room_that_is_not_used_is_given_back() {
+async fn unused_capacity_is_given_back() {
     let outbox = Outbox::new(MailSettings::new("smtp://127.0.0.1:9", "a@b.example", None).unwrap());
     let all = || (1..=10).map(|id| outbox.reserve(Uuid::from_u128(id), 100));
-    let room: Vec<_> = all().collect::<Result<_, _>>().unwrap();
+    let slots: Vec<_> = all().collect::<Result<_, _>>().unwrap();
     let other = Uuid::from_u128(11);
-    assert_eq!(outbox.reserve(other, 1).unwrap_err(), NoRoom::Full);
+    assert_eq!(outbox.reserve(other, 1).unwrap_err(), ReserveError::Full);
     let more = outbox.reserve(ACME, 1);
-    assert!(matches!(more, Err(NoRoom::Quota { .. })), "{more:?}");
-    drop(room);
-    assert!(all().all(|room| room.is_ok()));
+    assert!(matches!(more, Err(ReserveError::Quota { .. })), "{more:?}");
+    drop(slots);
+    assert!(all().all(|slots| slots.is_ok()));
 }
 
 #[tokio::test]
-async fn a_mail_that_waits_for_another_try_leaves_its_place_to_others() {
+async fn a_mail_that_waits_for_a_retry_frees_its_slot() {
     let smtp = SmtpServer::start(&["--refuse", "451", "1"], false).await;
     let settings = smtp.settings("", "");
     let outbox = Outbox::new(settings.with_retry_pause(Duration::from_secs(3_600)));
     let sizes = [100, 100, 100, 100, 100, 100, 100, 100, 100, 99];
     let held = sizes.map(|mails| outbox.reserve(Uuid::new_v4(), mails).unwrap());
-    let mut room = outbox.reserve(ACME, 1).unwrap();
-    assert_eq!(outbox.reserve(ACME, 1).unwrap_err(), NoRoom::Full);
-    room.invite(invitation());
+    let mut slots = outbox.reserve(ACME, 1).unwrap();
+    assert_eq!(outbox.reserve(ACME, 1).unwrap_err(), ReserveError::Full);
+    slots.invite(invitation());
     while outbox.reserve(Uuid::new_v4(), 1).is_err() {
         tokio::task::yield_now().await;
     }
     let share = outbox.reserve(ACME, 100);
     assert!(
-        matches!(share, Err(NoRoom::Quota { .. })),
+        matches!(share, Err(ReserveError::Quota { .. })),
         "it counts for its organization: {share:?}"
     );
     drop(held);

@@ -1,8 +1,8 @@
-//! The admin API over a real catalog.
+//! Tests of the admin API over a real catalog.
 //!
 //! Rules: every test of the API runs on SQLite and on PostgreSQL, through `on_both!`; requests go
-//! through the routes without a socket, except in `bounds`, `server`, `held`, `proxy_rounds` and
-//! `conformance`; one catalog per test.
+//! through the routes without a socket, except in `bounds`, `server`, `slow_requests`,
+//! `proxy_check_worker` and `conformance`; one catalog per test.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,7 +13,7 @@
     reason = "tests"
 )]
 
-/// Runs `async fn name()` once on each kind of database; `threads:` on a runtime of several.
+/// Runs `async fn name()` once on each kind of database; `threads:` on a multi-threaded runtime.
 macro_rules! on_both {
     (threads: $($name:ident),+ $(,)?) => {
         millrace_catalog::on_both!(
@@ -38,7 +38,6 @@ mod document;
 mod domains;
 mod features;
 mod fixture;
-mod held;
 mod historical_migrations;
 mod idempotency;
 mod invite_mail;
@@ -46,6 +45,7 @@ mod invites;
 mod logs;
 mod mail;
 mod members;
+mod middleware;
 mod organizations;
 mod paths;
 mod personal_api_keys;
@@ -53,17 +53,17 @@ mod plugin_catalogue;
 mod plugins;
 mod projects;
 mod proxy_check;
+mod proxy_check_worker;
 mod proxy_records;
-mod proxy_rounds;
 mod refusals;
 mod request_ids;
 mod roles;
-mod served;
 mod server;
 mod servers;
 mod signup;
 mod signup_page;
-mod stages;
+mod slow_requests;
+mod test_server;
 mod throttle;
 mod verified_addresses;
 mod versions;

@@ -1,4 +1,4 @@
-//! Members: levels, departures, and who may bring them about.
+//! Members: changes of levels, and removal.
 
 use crate::Fixture;
 use millrace_catalog::Actor;
@@ -6,18 +6,18 @@ use millrace_catalog::Level::{Administrator, Member, Owner};
 use serde_json::{Value, json};
 
 on_both!(
-    members_are_listed_who_came_first_first,
+    members_are_listed_in_the_order_in_which_they_joined,
     one_member_is_found_by_uuid_and_as_me,
     levels_change_only_from_above,
-    levels_are_1_8_or_15_and_the_owner_who_gives_stays_one,
+    levels_are_1_8_or_15_and_an_owner_can_make_another_owner,
     members_leave_or_are_removed_and_the_last_owner_stays,
-    scopes_and_organizations_are_kept_apart,
+    other_scopes_and_organizations_give_no_access,
 );
 
 const ALL: &str = "/api/organizations/@current/members/";
 
 /// A fixture with one member of each level beside the first owner.
-struct Team {
+struct MemberFixture {
     fixture: Fixture,
     owner: String,
     co_owner: String,
@@ -25,7 +25,7 @@ struct Team {
     member: String,
 }
 
-impl Team {
+impl MemberFixture {
     async fn new() -> Self {
         let fixture = Fixture::new().await;
         Self {
@@ -59,9 +59,9 @@ impl Team {
     }
 }
 
-async fn members_are_listed_who_came_first_first() {
-    let team = Team::new().await;
-    let list = team.fixture.get(ALL).await;
+async fn members_are_listed_in_the_order_in_which_they_joined() {
+    let members = MemberFixture::new().await;
+    let list = members.fixture.get(ALL).await;
     assert_eq!((list.status, &list.body["count"]), (200, &json!(4)));
     let owner = list.body["results"].as_array().unwrap().iter();
     let owner = owner
@@ -81,29 +81,32 @@ async fn members_are_listed_who_came_first_first() {
     });
     assert_eq!(owner, &expected);
     for (email, count) in [("MIA@example.com", 1), ("nobody@example.com", 0), ("", 4)] {
-        let found = team.fixture.get(&format!("{ALL}?email={email}")).await;
+        let found = members.fixture.get(&format!("{ALL}?email={email}")).await;
         assert_eq!(found.body["count"], count, "{email}");
     }
-    let page = team.fixture.get(&format!("{ALL}?limit=1&offset=3")).await;
+    let page = members
+        .fixture
+        .get(&format!("{ALL}?limit=1&offset=3"))
+        .await;
     assert_eq!(page.body["results"].as_array().unwrap().len(), 1);
     assert_eq!(page.body["next"], Value::Null);
 }
 
 async fn one_member_is_found_by_uuid_and_as_me() {
-    let team = Team::new().await;
-    let path = team.path("mia").await;
-    let seen = team.fixture.get(&path).await;
+    let members = MemberFixture::new().await;
+    let path = members.path("mia").await;
+    let seen = members.fixture.get(&path).await;
     assert_eq!((seen.status, &seen.body["level"]), (200, &json!(1)));
-    let me = team
+    let me = members
         .fixture
-        .send("GET", &format!("{ALL}@me"), Some(&team.member))
+        .send("GET", &format!("{ALL}@me"), Some(&members.member))
         .await;
     assert_eq!(me.body, seen.body);
     let unknown = uuid::Uuid::now_v7();
     for id in [unknown.to_string(), "mia".to_owned(), "@you".to_owned()] {
         for method in ["GET", "PATCH", "PUT", "DELETE"] {
             let body = json!({ "level": 1 });
-            let answer = team
+            let answer = members
                 .fixture
                 .call(method, &format!("{ALL}{id}/"), &body)
                 .await;
@@ -113,7 +116,7 @@ async fn one_member_is_found_by_uuid_and_as_me() {
 }
 
 async fn levels_change_only_from_above() {
-    // Who sets whom to what, and what comes of it.
+    // Caller, member, new level, and the expected result.
     let table = [
         ("mia", "ada", 1, (403, "permission_denied")),
         ("mia", "mia", 8, (403, "permission_denied")),
@@ -128,14 +131,14 @@ async fn levels_change_only_from_above() {
         ("cy", "owner", 1, (200, "")),
     ];
     for (who, whom, level, (status, code)) in table {
-        let team = Team::new().await;
-        let path = team.path(whom).await;
-        let before = team.level(&path).await;
+        let members = MemberFixture::new().await;
+        let path = members.path(whom).await;
+        let before = members.level(&path).await;
         for method in ["PATCH", "PUT"] {
             let body = json!({ "level": level });
-            let answer = team
+            let answer = members
                 .fixture
-                .call_with(team.key(who), method, &path, &body)
+                .call_with(members.key(who), method, &path, &body)
                 .await;
             let case = format!("{method}: {who} sets {whom} to {level}: {answer:?}");
             assert_eq!(answer.status, status, "{case}");
@@ -149,14 +152,14 @@ async fn levels_change_only_from_above() {
             } else {
                 before.clone()
             };
-            assert_eq!(team.level(&path).await, after, "{case}");
+            assert_eq!(members.level(&path).await, after, "{case}");
         }
     }
 }
 
-async fn levels_are_1_8_or_15_and_the_owner_who_gives_stays_one() {
-    let team = Team::new().await;
-    let path = team.path("mia").await;
+async fn levels_are_1_8_or_15_and_an_owner_can_make_another_owner() {
+    let members = MemberFixture::new().await;
+    let path = members.path("mia").await;
     let table = [
         (
             "PATCH",
@@ -181,21 +184,21 @@ async fn levels_are_1_8_or_15_and_the_owner_who_gives_stays_one() {
         ("PUT", json!({}), (400, "required", Some("level"))),
     ];
     for (method, body, expected) in table {
-        let answer = team.fixture.call(method, &path, &body).await;
+        let answer = members.fixture.call(method, &path, &body).await;
         assert_eq!(answer.error(), expected, "{method} {body}");
     }
     let read_only = json!({ "id": 1, "user": {}, "joined_at": "never", "unknown": true });
-    let unchanged = team.fixture.call("PATCH", &path, &read_only).await;
+    let unchanged = members.fixture.call("PATCH", &path, &read_only).await;
     assert_eq!(
         (unchanged.status, &unchanged.body["level"]),
         (200, &json!(1))
     );
-    let promoted = team
+    let promoted = members
         .fixture
         .call("PATCH", &path, &json!({ "level": 15 }))
         .await;
     assert_eq!(promoted.body["level"], 15);
-    assert_eq!(team.level(&team.path("owner").await).await, 15);
+    assert_eq!(members.level(&members.path("owner").await).await, 15);
 }
 
 async fn members_leave_or_are_removed_and_the_last_owner_stays() {
@@ -210,11 +213,11 @@ async fn members_leave_or_are_removed_and_the_last_owner_stays() {
         ("owner", "owner", (204, "")),
     ];
     for (who, whom, (status, code)) in table {
-        let team = Team::new().await;
-        let path = team.path(whom).await;
-        let answer = team
+        let members = MemberFixture::new().await;
+        let path = members.path(whom).await;
+        let answer = members
             .fixture
-            .send("DELETE", &path, Some(team.key(who)))
+            .send("DELETE", &path, Some(members.key(who)))
             .await;
         let case = format!("{who} removes {whom}: {answer:?}");
         assert_eq!(answer.status, status, "{case}");
@@ -223,9 +226,9 @@ async fn members_leave_or_are_removed_and_the_last_owner_stays() {
             code,
             "{case}"
         );
-        let left = team
+        let left = members
             .fixture
-            .send("GET", &path, Some(team.key(whom)))
+            .send("GET", &path, Some(members.key(whom)))
             .await
             .status;
         assert_eq!(left, if status == 204 { 404 } else { 200 }, "{case}");
@@ -237,11 +240,11 @@ async fn members_leave_or_are_removed_and_the_last_owner_stays() {
     assert_eq!(answer.error(), (400, "invalid_input", None));
 }
 
-async fn scopes_and_organizations_are_kept_apart() {
-    let team = Team::new().await;
-    let path = team.path("mia").await;
-    let reader = team.fixture.key(&["organization_member:read"]).await;
-    let other = team.fixture.key(&["organization:write"]).await;
+async fn other_scopes_and_organizations_give_no_access() {
+    let members = MemberFixture::new().await;
+    let path = members.path("mia").await;
+    let reader = members.fixture.key(&["organization_member:read"]).await;
+    let other = members.fixture.key(&["organization:write"]).await;
     let level = json!({ "level": 8 });
     for (key, method, status) in [
         (&reader, "GET", 200),
@@ -250,22 +253,28 @@ async fn scopes_and_organizations_are_kept_apart() {
         (&other, "GET", 403),
         (&other, "PATCH", 403),
     ] {
-        let answer = team.fixture.call_with(key, method, &path, &level).await;
+        let answer = members.fixture.call_with(key, method, &path, &level).await;
         assert_eq!(answer.status, status, "{method}");
     }
     let system = Actor::system();
-    let foreign = team
+    let foreign = members
         .fixture
         .catalog
         .create_organization(&system, "Theirs", None);
     let foreign = path.replace("@current", &foreign.await.unwrap().id.to_string());
     for method in ["GET", "PATCH", "DELETE"] {
-        let answer = team.fixture.call(method, &foreign, &level).await;
+        let answer = members.fixture.call(method, &foreign, &level).await;
         assert_eq!(answer.error(), (404, "not_found", None), "{method}");
     }
-    let gone = team.fixture.send("DELETE", &path, Some(&team.member)).await;
+    let gone = members
+        .fixture
+        .send("DELETE", &path, Some(&members.member))
+        .await;
     assert_eq!(gone.status, 204);
-    let after = team.fixture.send("GET", ALL, Some(&team.member)).await;
+    let after = members
+        .fixture
+        .send("GET", ALL, Some(&members.member))
+        .await;
     assert_eq!(
         after.error(),
         (404, "not_found", None),

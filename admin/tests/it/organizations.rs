@@ -1,4 +1,4 @@
-//! Organizations.
+//! Organizations: created, read, changed, deleted, and pages of lists.
 
 use crate::Fixture;
 use millrace_catalog::Actor;
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 on_both!(
     organizations_are_listed_in_the_envelope,
     one_organization_is_found_by_id_and_as_current,
-    unknown_foreign_and_malformed_have_one_answer,
+    unknown_foreign_and_malformed_ids_are_answered_alike,
     pages_follow_one_another,
-    a_catalog_that_is_gone_is_503_without_details,
+    an_unavailable_catalog_is_answered_503_without_details,
     an_organization_is_made_changed_and_deleted,
-    levels_decide_who_may_do_what,
-    a_key_for_some_organizations_makes_no_other_one,
+    levels_limit_changes_of_organizations_and_projects,
+    a_key_limited_to_organizations_cannot_create_one,
 );
 
 async fn organizations_are_listed_in_the_envelope() {
@@ -61,7 +61,7 @@ async fn one_organization_is_found_by_id_and_as_current() {
     }
 }
 
-async fn unknown_foreign_and_malformed_have_one_answer() {
+async fn unknown_foreign_and_malformed_ids_are_answered_alike() {
     let fixture = Fixture::new().await;
     let foreign = fixture
         .catalog
@@ -152,7 +152,7 @@ async fn pages_follow_one_another() {
     }
 }
 
-async fn a_catalog_that_is_gone_is_503_without_details() {
+async fn an_unavailable_catalog_is_answered_503_without_details() {
     let fixture = Fixture::new().await;
     fixture.catalog.close().await.unwrap();
     let answer = fixture.get("/api/organizations/").await;
@@ -205,10 +205,10 @@ async fn an_organization_is_made_changed_and_deleted() {
     let of_organization = entries
         .iter()
         .filter(|entry| entry["scope"] == "Organization");
-    let deeds: Vec<_> = of_organization
+    let activities: Vec<_> = of_organization
         .map(|entry| entry["activity"].clone())
         .collect();
-    assert_eq!(deeds, ["updated", "updated", "created"]);
+    assert_eq!(activities, ["updated", "updated", "created"]);
     assert_eq!(entries[0]["user"]["email"], fixture.made.owner_email);
     assert_eq!(entries[0]["detail"]["changes"][0]["after"], "Atlas");
 
@@ -216,7 +216,7 @@ async fn an_organization_is_made_changed_and_deleted() {
     assert_eq!(fixture.get(&path).await.status, 404);
 }
 
-async fn levels_decide_who_may_do_what() {
+async fn levels_limit_changes_of_organizations_and_projects() {
     let fixture = Fixture::new().await;
     let member = fixture.member("member@example.com", Level::Member).await;
     let administrator = fixture
@@ -259,7 +259,7 @@ async fn levels_decide_who_may_do_what() {
     }
 }
 
-async fn a_key_for_some_organizations_makes_no_other_one() {
+async fn a_key_limited_to_organizations_cannot_create_one() {
     let fixture = Fixture::new().await;
     let only = json!([fixture.made.organization_id]);
     let new = json!({ "label": "One", "scopes": ["*"], "scoped_organizations": only });

@@ -1,12 +1,12 @@
-//! Keys, as their owner manages them through another one.
+//! Personal keys, managed by their owner through another key.
 
 use crate::Fixture;
 use serde_json::{Value, json};
 
 on_both!(
     a_key_is_made_read_changed_rolled_and_revoked,
-    a_key_makes_and_touches_only_what_fits_within_itself,
-    keys_of_others_are_not_there,
+    a_key_creates_and_changes_only_keys_within_its_own_scopes,
+    keys_of_other_users_are_not_found,
 );
 
 const ALL: &str = "/api/personal_api_keys/";
@@ -57,7 +57,7 @@ async fn a_key_is_made_read_changed_rolled_and_revoked() {
     assert_eq!(fixture.get(&path).await.status, 404);
 }
 
-async fn a_key_makes_and_touches_only_what_fits_within_itself() {
+async fn a_key_creates_and_changes_only_keys_within_its_own_scopes() {
     let fixture = Fixture::new().await;
     let weak = fixture.key(&["organization:write"]).await;
     let strong = fixture.get(&format!("{ALL}@current/")).await.body["id"].clone();
@@ -85,7 +85,7 @@ async fn a_key_makes_and_touches_only_what_fits_within_itself() {
     }
 }
 
-async fn keys_of_others_are_not_there() {
+async fn keys_of_other_users_are_not_found() {
     let fixture = Fixture::new().await;
     fixture.user("other@example.com").await;
     let other = fixture.key_of("other@example.com", &["*"]).await;

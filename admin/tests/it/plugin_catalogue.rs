@@ -1,4 +1,4 @@
-//! A catalogue on a server, which never sends us anywhere else.
+//! Catalogue on a server: nothing outside of its address is requested.
 
 use millrace_admin::plugin_catalogue::{
     CatalogueError, CatalogueSource, CatalogueSourceError, PluginCatalogue,
@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Whole answers by their paths.
+/// Raw responses by their paths.
 type Answers = HashMap<String, String>;
 
-/// A server, and which paths it was asked for.
+/// HTTP server that records the paths of its requests.
 struct Server {
     address: SocketAddr,
     answers: Arc<Mutex<Answers>>,
@@ -50,7 +50,7 @@ impl Server {
         self.answers.lock().unwrap().insert(path.to_owned(), answer);
     }
 
-    /// Offers one plugin `u` of these files below `/c/`.
+    /// Publishes a plugin with the address `u` and these files below `/c/`.
     fn offer(&self, path: &str, files: &[String]) {
         let index = json!([{
             "name": "a", "url": "u", "type": "data_in", "tag": "1", "path": path, "files": files,
@@ -82,7 +82,7 @@ async fn answer(stream: TcpStream, answers: &Mutex<Answers>, asked: &Mutex<Vec<S
 }
 
 #[tokio::test]
-async fn what_lies_below_the_address_is_installed_and_nothing_else() {
+async fn only_files_below_the_catalogues_address_are_read() {
     let server = Server::start().await;
     let catalogue = server.catalogue();
     server.put("/c/a/index.js", "here");
@@ -124,7 +124,7 @@ async fn what_lies_below_the_address_is_installed_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_nobody_can_keep_is_not_read_to_its_end() {
+async fn reading_an_oversized_plugin_stops_at_the_limit() {
     let server = Server::start().await;
     let catalogue = server.catalogue();
     let name = |file: usize| format!("f{file}");
@@ -146,7 +146,7 @@ async fn a_plugin_that_nobody_can_keep_is_not_read_to_its_end() {
 }
 
 #[test]
-fn a_catalogue_is_below_an_address_without_a_query() {
+fn a_catalogue_url_with_a_query_or_fragment_is_refused() {
     for text in ["https://c.example/p?token=x", "https://c.example/#p"] {
         let error = CatalogueSource::parse(text).unwrap_err();
         assert!(matches!(error, CatalogueSourceError::Query), "{text}");

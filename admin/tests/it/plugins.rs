@@ -1,37 +1,39 @@
-//! The plugin family: five views of one table, with their files and the catalogue.
+//! Plugins: five views of one table, with their files and the catalogue.
 
 use crate::Fixture;
 use crate::access::{self, Rule};
 use millrace_admin::plugin_catalogue::{CatalogueSource, PluginCatalogue};
-use millrace_catalog::{Actor, Family, Level, NewPersonalKey, PluginSetting, PluginWriter, Scopes};
+use millrace_catalog::{
+    Actor, Level, NewPersonalKey, PluginFamily, PluginSetting, PluginWriter, Scopes,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 on_both!(
-    every_operation_asks_for_its_scope_and_organization,
-    members_write_unless_the_organization_says_otherwise,
+    every_operation_requires_its_scope_and_organization,
+    members_may_write_unless_the_organization_forbids_it,
     a_plugin_is_made_read_changed_and_deleted_in_each_family,
-    bad_fields_are_named,
+    invalid_fields_are_named,
     global_plugins_need_the_operator_and_are_seen_by_all,
-    the_source_decides_what_a_plugin_can_do,
-    bad_files_are_named,
+    the_source_determines_a_plugins_capabilities,
+    invalid_files_are_named,
     the_catalogue_installs_checks_and_upgrades,
-    what_can_be_installed_is_a_list_in_pages,
+    the_catalogue_is_listed_in_pages,
     uses_are_listed_without_secrets_and_the_rest_is_unused,
-    without_access_to_plugins_there_are_none,
-    a_plugin_made_for_another_view_is_made_and_seen_there,
-    secrets_of_an_address_are_in_no_answer_and_no_log,
+    plugins_access_level_limits_reading_and_writing,
+    a_plugin_appears_in_the_view_of_its_capabilities,
+    secrets_in_a_plugins_url_are_in_no_response_and_no_log,
 );
 
 const ORGANIZATION: &str = "/api/organizations/@current";
 const WEBHOOK: &str = "https://plugins.millrace.example/webhook";
 
-fn all(family: Family) -> String {
+fn all(family: PluginFamily) -> String {
     format!("{ORGANIZATION}/{}/", family.segment())
 }
 
-/// Makes a plugin; answers its path.
-async fn made(fixture: &Fixture, family: Family, new: Value) -> (Value, String) {
+/// Creates a plugin; returns it and its path.
+async fn made(fixture: &Fixture, family: PluginFamily, new: Value) -> (Value, String) {
     let answer = fixture.call("POST", &all(family), &new).await;
     assert_eq!(answer.status, 201, "{answer:?}");
     let path = format!("{}{}/", all(family), answer.body["id"]);
@@ -43,7 +45,7 @@ fn ids(list: &Value) -> Vec<i64> {
     rows.map(|row| row["id"].as_i64().unwrap()).collect()
 }
 
-async fn every_operation_asks_for_its_scope_and_organization() {
+async fn every_operation_requires_its_scope_and_organization() {
     const READ: &[&str] = &["plugin:read", "plugin:write", "*"];
     const WRITE: &[&str] = &["plugin:write", "*"];
     let below = [
@@ -62,7 +64,7 @@ async fn every_operation_asks_for_its_scope_and_organization() {
         ("GET", "repository/", READ),
         ("GET", "unused/", READ),
     ];
-    for family in Family::ALL {
+    for family in PluginFamily::ALL {
         let fixture = Fixture::new().await;
         let paths = below.map(|(_, path, _)| format!("{}/{path}", family.segment()));
         let rules: Vec<Rule<'_>> = below
@@ -70,11 +72,11 @@ async fn every_operation_asks_for_its_scope_and_organization() {
             .zip(&paths)
             .map(|((method, _, scopes), path)| (*method, path.as_str(), *scopes, Level::Member))
             .collect();
-        access::holds(&fixture, &rules).await;
+        access::check(&fixture, &rules).await;
     }
 }
 
-async fn members_write_unless_the_organization_says_otherwise() {
+async fn members_may_write_unless_the_organization_forbids_it() {
     let fixture = Fixture::new().await;
     let member = fixture.member("mia@example.com", Level::Member).await;
     let administrator = fixture
@@ -83,7 +85,7 @@ async fn members_write_unless_the_organization_says_otherwise() {
     let off = json!({ "members_can_write_pipelines": false });
     let path = format!("{ORGANIZATION}/");
     assert_eq!(fixture.call("PATCH", &path, &off).await.status, 200);
-    for family in Family::ALL {
+    for family in PluginFamily::ALL {
         let path = all(family);
         let new = json!({ "plugin_type": "source" });
         let refused = fixture.call_with(&member, "POST", &path, &new).await;
@@ -112,7 +114,7 @@ async fn members_write_unless_the_organization_says_otherwise() {
 }
 
 async fn a_plugin_is_made_read_changed_and_deleted_in_each_family() {
-    for family in Family::ALL {
+    for family in PluginFamily::ALL {
         let fixture = Fixture::new().await;
         let (plugin, path) = made(&fixture, family, json!({ "plugin_type": "source" })).await;
         let expected = json!({
@@ -124,11 +126,11 @@ async fn a_plugin_is_made_read_changed_and_deleted_in_each_family() {
         });
         assert_eq!(plugin, expected);
         assert_eq!(fixture.get(&path).await.body, plugin);
-        for other in Family::ALL {
+        for other in PluginFamily::ALL {
             let listed = fixture.get(&all(other)).await;
-            let seen = other == family || other == Family::Plugins
-                // Nothing that can do nothing is anything but an app for pages.
-                || (family, other) == (Family::Plugins, Family::FrontendApps);
+            let seen = other == family || other == PluginFamily::Plugins
+                // A plugin without capabilities counts as a front-end app.
+                || (family, other) == (PluginFamily::Plugins, PluginFamily::FrontendApps);
             assert_eq!(
                 ids(&listed.body).len(),
                 usize::from(seen),
@@ -160,22 +162,22 @@ async fn a_plugin_is_made_read_changed_and_deleted_in_each_family() {
             .await;
         assert_eq!((put.status, &put.body["plugin_type"]), (200, &Value::Null));
         let log = fixture.get(&format!("{}activity/", all(family))).await;
-        let deeds: Vec<_> = log.body["results"]
+        let activities: Vec<_> = log.body["results"]
             .as_array()
             .unwrap()
             .iter()
             .map(|entry| entry["activity"].as_str().unwrap().to_owned())
             .collect();
-        assert_eq!(deeds, ["updated", "updated", "installed"]);
+        assert_eq!(activities, ["updated", "updated", "installed"]);
         assert_eq!(log.body["results"][0]["scope"], "Plugin");
         assert_eq!(fixture.call("DELETE", &path, &json!({})).await.status, 204);
         assert_eq!(fixture.get(&path).await.error(), (404, "not_found", None));
     }
 }
 
-async fn bad_fields_are_named() {
+async fn invalid_fields_are_named() {
     let fixture = Fixture::new().await;
-    let (_, path) = made(&fixture, Family::Plugins, json!({})).await;
+    let (_, path) = made(&fixture, PluginFamily::Plugins, json!({})).await;
     let (long, longer) = ("x".repeat(801), "x".repeat(65_537));
     let table = [
         (
@@ -218,7 +220,10 @@ async fn bad_fields_are_named() {
         (json!({ "config_schema": null }), "null", "config_schema"),
     ];
     for (body, code, attr) in table {
-        for (method, path) in [("POST", all(Family::Plugins)), ("PATCH", path.clone())] {
+        for (method, path) in [
+            ("POST", all(PluginFamily::Plugins)),
+            ("PATCH", path.clone()),
+        ] {
             let answer = fixture.call(method, &path, &body).await;
             assert_eq!(answer.error(), (400, code, Some(attr)), "{method} {body}");
         }
@@ -228,7 +233,7 @@ async fn bad_fields_are_named() {
     let crabs = format!("https://a.example/{}", "🦀".repeat(700));
     for url in ["not an address", "ftp://a.example/x", &long, &crabs] {
         let answer = fixture
-            .call("POST", &all(Family::Plugins), &json!({ "url": url }))
+            .call("POST", &all(PluginFamily::Plugins), &json!({ "url": url }))
             .await;
         assert_eq!(
             (answer.status, &answer.body["attr"]),
@@ -254,9 +259,17 @@ async fn global_plugins_need_the_operator_and_are_seen_by_all() {
             .await;
         key.unwrap().value.expose().to_owned()
     };
-    let (_, path) = made(&fixture, Family::Plugins, json!({ "is_global": false })).await;
+    let (_, path) = made(
+        &fixture,
+        PluginFamily::Plugins,
+        json!({ "is_global": false }),
+    )
+    .await;
     let global = json!({ "is_global": true });
-    for (method, path) in [("POST", all(Family::Plugins)), ("PATCH", path.clone())] {
+    for (method, path) in [
+        ("POST", all(PluginFamily::Plugins)),
+        ("PATCH", path.clone()),
+    ] {
         let refused = fixture.call(method, &path, &global).await;
         assert_eq!(
             refused.error(),
@@ -283,11 +296,11 @@ async fn global_plugins_need_the_operator_and_are_seen_by_all() {
     assert_eq!(refused.error(), (403, "permission_denied", None));
 }
 
-async fn the_source_decides_what_a_plugin_can_do() {
+async fn the_source_determines_a_plugins_capabilities() {
     let fixture = Fixture::new().await;
     let (_, path) = made(
         &fixture,
-        Family::Transformations,
+        PluginFamily::Transformations,
         json!({ "plugin_type": "source" }),
     )
     .await;
@@ -310,7 +323,7 @@ async fn the_source_decides_what_a_plugin_can_do() {
     );
     assert_eq!(settled, (&json!("Sender"), &json!("3"), &Value::Null));
 
-    // It moved to another view with what it can do.
+    // It moved to the view of its new capabilities.
     assert_eq!(fixture.get(&path).await.status, 404);
     let path = path.replace("transformations", "destinations");
     let ignored = json!({ "capabilities": { "methods": ["processEvent"] } });
@@ -329,7 +342,7 @@ async fn the_source_decides_what_a_plugin_can_do() {
         json!({ "index.js": change["index.js"] })
     );
     let log = fixture
-        .get(&format!("{}activity/", all(Family::Destinations)))
+        .get(&format!("{}activity/", all(PluginFamily::Destinations)))
         .await;
     let text = log.body.to_string();
     assert!(
@@ -338,9 +351,9 @@ async fn the_source_decides_what_a_plugin_can_do() {
     );
 }
 
-async fn bad_files_are_named() {
+async fn invalid_files_are_named() {
     let fixture = Fixture::new().await;
-    let (_, path) = made(&fixture, Family::Destinations, json!({})).await;
+    let (_, path) = made(&fixture, PluginFamily::Destinations, json!({})).await;
     let good = json!({ "index.js": "export function onEvent() {}" });
     let changed = fixture
         .call("PATCH", &format!("{path}update_source/"), &good)
@@ -410,10 +423,12 @@ async fn the_catalogue_installs_checks_and_upgrades() {
     })
     .await;
     let new = json!({ "plugin_type": "repository", "url": "https://c.example/sender" });
-    let (plugin, path) = made(&fixture, Family::Destinations, new.clone()).await;
+    let (plugin, path) = made(&fixture, PluginFamily::Destinations, new.clone()).await;
     let installed = (&plugin["name"], &plugin["tag"], &plugin["latest_tag"]);
     assert_eq!(installed, (&json!("Sender"), &json!("1.0"), &json!("1.0")));
-    let twice = fixture.call("POST", &all(Family::Destinations), &new).await;
+    let twice = fixture
+        .call("POST", &all(PluginFamily::Destinations), &new)
+        .await;
     assert_eq!(twice.error(), (400, "unique", Some("url")));
 
     let check = format!("{path}check_for_updates/");
@@ -440,15 +455,15 @@ async fn the_catalogue_installs_checks_and_upgrades() {
     assert_eq!(upgraded.body["icon"], "i");
 
     std::fs::remove_file(folder.path().join("plugins.json")).unwrap();
-    for path in [check, format!("{}repository/", all(Family::Plugins))] {
+    for path in [check, format!("{}repository/", all(PluginFamily::Plugins))] {
         let answer = fixture.get(&path).await;
         assert_eq!(answer.error(), (503, "unavailable", None), "{path}");
     }
 }
 
-async fn what_can_be_installed_is_a_list_in_pages() {
+async fn the_catalogue_is_listed_in_pages() {
     let fixture = Fixture::new().await;
-    for family in Family::ALL {
+    for family in PluginFamily::ALL {
         let path = format!("{}repository/", all(family));
         let whole = fixture.get(&path).await;
         assert_eq!((whole.status, &whole.body["count"]), (200, &json!(2)));
@@ -470,7 +485,7 @@ async fn what_can_be_installed_is_a_list_in_pages() {
         );
     }
     let new = json!({ "url": WEBHOOK, "plugin_type": "repository" });
-    let (plugin, path) = made(&fixture, Family::Plugins, new).await;
+    let (plugin, path) = made(&fixture, PluginFamily::Plugins, new).await;
     assert_eq!(plugin["capabilities"]["methods"], json!(["composeWebhook"]));
     assert_eq!(
         fixture.get(&format!("{path}source/")).await.body["source"]
@@ -485,13 +500,13 @@ async fn uses_are_listed_without_secrets_and_the_rest_is_unused() {
     let fixture = Fixture::new().await;
     let schema = json!([{ "key": "token", "secret": true }, { "key": "url" }]);
     let new = json!({ "plugin_type": "source", "name": "Sender", "config_schema": schema });
-    let (plugin, _) = made(&fixture, Family::Destinations, new).await;
-    let (other, _) = made(&fixture, Family::Destinations, json!({})).await;
+    let (plugin, _) = made(&fixture, PluginFamily::Destinations, new).await;
+    let (other, _) = made(&fixture, PluginFamily::Destinations, json!({})).await;
     let actor = Actor::system();
     let writer = PluginWriter {
         actor: &actor,
         organization_id: fixture.made.organization_id,
-        family: Family::Plugins,
+        family: PluginFamily::Plugins,
         is_operator: false,
     };
     let setting = PluginSetting {
@@ -506,7 +521,7 @@ async fn uses_are_listed_without_secrets_and_the_rest_is_unused() {
         .set_plugin_use(writer, id, team, setting)
         .await
         .unwrap();
-    let below = all(Family::Destinations);
+    let below = all(PluginFamily::Destinations);
     let uses = fixture
         .get(&format!("{below}exports_unsubscribe_configs/"))
         .await;
@@ -532,9 +547,9 @@ async fn uses_are_listed_without_secrets_and_the_rest_is_unused() {
     assert!(!log.body.to_string().contains("s3cret"));
 }
 
-async fn without_access_to_plugins_there_are_none() {
+async fn plugins_access_level_limits_reading_and_writing() {
     let fixture = Fixture::new().await;
-    let (_, path) = made(&fixture, Family::Plugins, json!({})).await;
+    let (_, path) = made(&fixture, PluginFamily::Plugins, json!({})).await;
     for (level, read, write) in [(0, 403, 403), (3, 200, 403), (6, 200, 200)] {
         fixture
             .execute(&format!(
@@ -553,7 +568,7 @@ async fn without_access_to_plugins_there_are_none() {
             "exports_unsubscribe_configs/",
         ] {
             let answer = fixture
-                .get(&format!("{}{rest}", all(Family::Plugins)))
+                .get(&format!("{}{rest}", all(PluginFamily::Plugins)))
                 .await;
             assert_eq!(answer.status, read, "{level} {rest}");
         }
@@ -573,18 +588,18 @@ async fn without_access_to_plugins_there_are_none() {
     }
 }
 
-async fn a_plugin_made_for_another_view_is_made_and_seen_there() {
+async fn a_plugin_appears_in_the_view_of_its_capabilities() {
     let fixture = Fixture::new().await;
     let new = json!({
         "plugin_type": "custom",
         "capabilities": { "methods": ["processEvent"] },
     });
-    let (record, path) = made(&fixture, Family::Destinations, new).await;
+    let (record, path) = made(&fixture, PluginFamily::Destinations, new).await;
     assert_eq!(fixture.get(&path).await.status, 404);
     for (family, seen) in [
-        (Family::Destinations, vec![]),
+        (PluginFamily::Destinations, vec![]),
         (
-            Family::Transformations,
+            PluginFamily::Transformations,
             vec![record["id"].as_i64().unwrap()],
         ),
     ] {
@@ -592,7 +607,7 @@ async fn a_plugin_made_for_another_view_is_made_and_seen_there() {
     }
 }
 
-async fn secrets_of_an_address_are_in_no_answer_and_no_log() {
+async fn secrets_in_a_plugins_url_are_in_no_response_and_no_log() {
     let fixture = Fixture::new().await;
     let table = [
         "https://a.example/p?tag=1&private_token=s3cret",
@@ -601,14 +616,14 @@ async fn secrets_of_an_address_are_in_no_answer_and_no_log() {
     ];
     for url in table {
         let new = json!({ "plugin_type": "custom", "url": url });
-        let (plugin, path) = made(&fixture, Family::Plugins, new).await;
+        let (plugin, path) = made(&fixture, PluginFamily::Plugins, new).await;
         assert_eq!(plugin["url"], "https://a.example/p");
         let changed = fixture.call("PATCH", &path, &json!({ "tag": "2" })).await;
         assert_eq!(changed.body["url"], plugin["url"]);
         let upgrade = format!("{path}upgrade/");
         let upgraded = fixture.call("POST", &upgrade, &json!({ "tag": "3" })).await;
         assert_eq!(upgraded.body["url"], plugin["url"]);
-        let below = all(Family::Plugins);
+        let below = all(PluginFamily::Plugins);
         for path in [
             path.clone(),
             format!("{path}source/"),

@@ -1,4 +1,4 @@
-//! Projects.
+//! Projects: created, read, changed, deleted.
 
 use crate::Fixture;
 use millrace_catalog::{Actor, FEATURES};
@@ -6,7 +6,7 @@ use serde_json::json;
 
 on_both!(
     projects_are_found_by_id_and_as_current,
-    a_project_has_one_address,
+    project_ids_with_signs_or_leading_zeros_are_not_found,
     a_project_is_made_changed_and_deleted,
     a_project_is_found_in_its_own_organization_only,
     without_the_feature_there_is_one_project,
@@ -28,7 +28,7 @@ async fn projects_are_found_by_id_and_as_current() {
     }
 }
 
-async fn a_project_has_one_address() {
+async fn project_ids_with_signs_or_leading_zeros_are_not_found() {
     let fixture = Fixture::new().await;
     let team = fixture.made.team_id;
     let addresses = [

@@ -1,4 +1,4 @@
-//! A reverse proxy's domain, from no alias to a valid certificate.
+//! Checks of a reverse proxy's domain, from a missing alias to a valid certificate.
 
 use crate::servers::dns::DnsServer;
 use millrace_admin::proxy_check::{HttpsProbe, ProbeOptions, Progress, check};
@@ -21,7 +21,7 @@ target.example 60 A 127.0.0.1
 nothing.example 60 TXT \"no address\"
 ";
 
-/// An HTTPS server with a certificate for one name, and that certificate.
+/// Starts an HTTPS server with a certificate for one name; returns its port and the certificate.
 pub async fn https_server(name: &str, says: &'static str) -> (u16, Vec<u8>) {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed([name.to_owned()]).unwrap();
@@ -37,7 +37,7 @@ pub async fn https_server(name: &str, says: &'static str) -> (u16, Vec<u8>) {
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            // Handshakes that the client breaks off are what some tests are about.
+            // Some tests make the client abort the handshake.
             let Ok(mut stream) = acceptor.accept(stream).await else {
                 continue;
             };
@@ -131,7 +131,7 @@ async fn a_domain_goes_from_waiting_over_issuing_to_valid() {
 }
 
 #[tokio::test]
-async fn an_alias_that_leads_nowhere_is_said_to() {
+async fn an_alias_without_an_address_is_reported() {
     let server = DnsServer::start(ZONE).await;
     let probe = probe(443, None, true);
     let found = check(
@@ -147,7 +147,7 @@ async fn an_alias_that_leads_nowhere_is_said_to() {
 }
 
 #[tokio::test]
-async fn a_nameserver_that_does_not_answer_decides_nothing() {
+async fn an_unanswered_lookup_is_an_error_and_no_progress() {
     let server = DnsServer::start(ZONE).await;
     let dns = server.impatient_client();
     let probe = probe(443, None, false);

@@ -1,4 +1,4 @@
-//! Proxy records: domains that shall lead to us.
+//! Proxy records: domains of managed reverse proxies.
 
 use crate::Fixture;
 use crate::access;
@@ -7,14 +7,14 @@ use millrace_catalog::{Level, ProxyStatus};
 use serde_json::{Value, json};
 
 on_both!(
-    every_operation_asks_for_its_scope_level_and_organization,
+    every_operation_requires_its_scope_level_and_organization,
     a_record_is_made_read_and_deleted,
-    bad_domains_are_refused_and_good_ones_are_claimed_once,
+    invalid_domains_are_refused_and_valid_ones_are_claimed_once,
 );
 
 const ALL: &str = "/api/organizations/@current/proxy_records/";
 
-async fn every_operation_asks_for_its_scope_level_and_organization() {
+async fn every_operation_requires_its_scope_level_and_organization() {
     const READ: &[&str] = &[
         "proxy_record:read",
         "organization:read",
@@ -31,7 +31,7 @@ async fn every_operation_asks_for_its_scope_level_and_organization() {
         ("PUT", ONE, WRITE, Level::Administrator),
         ("DELETE", ONE, WRITE, Level::Administrator),
     ];
-    access::holds(&fixture, &rules).await;
+    access::check(&fixture, &rules).await;
 }
 
 async fn a_record_is_made_read_and_deleted() {
@@ -89,7 +89,7 @@ async fn a_record_is_made_read_and_deleted() {
     assert_eq!(log.body["results"][0]["activity"], "deleted");
 }
 
-async fn bad_domains_are_refused_and_good_ones_are_claimed_once() {
+async fn invalid_domains_are_refused_and_valid_ones_are_claimed_once() {
     let fixture = Fixture::new().await;
     let table = [
         (json!({}), "required"),
@@ -119,7 +119,7 @@ async fn bad_domains_are_refused_and_good_ones_are_claimed_once() {
     let twice = json!({ "domain": "A.example.com." });
     let again = fixture.call("POST", ALL, &twice).await;
     assert_eq!(again.error(), (400, "unique", Some("domain")));
-    // A claim that nothing proves blocks nobody else.
+    // An unverified claim does not block other organizations.
     let other = fixture
         .call("POST", "/api/organizations/", &json!({ "name": "Other" }))
         .await;

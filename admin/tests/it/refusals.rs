@@ -1,23 +1,27 @@
-//! What those are told who may not do something: each refusal in its own words.
+//! Messages of refusals for missing keys, scopes, levels and features.
 
 use crate::Fixture;
 use millrace_catalog::{Actor, Level};
 use serde_json::json;
 
 on_both!(
-    whoever_is_refused_is_told_what_is_missing,
-    below_the_level_that_is_needed_it_is_named,
-    whoever_has_what_is_needed_is_not_refused,
+    a_refusal_names_the_missing_key_scope_or_feature,
+    a_refusal_names_the_required_level,
+    callers_with_the_required_access_are_not_refused,
 );
 
 const ORGANIZATION: &str = "/api/organizations/@current/";
 const ADMINISTRATORS: &str = "Only administrators and owners of the organization may do this.";
 const OWNER: &str = "Only an owner of the organization may do this.";
-/// Nothing of this id is there, so that nothing is changed by asking.
+/// Id that nothing has, so that the requests change nothing.
 const NOBODY: &str = "01890f00-0000-7000-8000-000000000000";
 
-/// Calls by somebody, as method and path below the organization.
-async fn told(fixture: &Fixture, key: Option<&str>, call: (&str, &str)) -> (u16, String, String) {
+/// Sends a request, by method and path below the organization; returns status, code and detail.
+async fn refusal(
+    fixture: &Fixture,
+    key: Option<&str>,
+    call: (&str, &str),
+) -> (u16, String, String) {
     let (method, rest) = call;
     let path = format!("{ORGANIZATION}{rest}");
     let answer = match key {
@@ -28,7 +32,7 @@ async fn told(fixture: &Fixture, key: Option<&str>, call: (&str, &str)) -> (u16,
     (answer.status, text("code"), text("detail"))
 }
 
-async fn whoever_is_refused_is_told_what_is_missing() {
+async fn a_refusal_names_the_missing_key_scope_or_feature() {
     let fixture = Fixture::new().await;
     let stranger = fixture.key(&["plugin:read"]).await;
     let owner = fixture.owner_key();
@@ -87,11 +91,11 @@ async fn whoever_is_refused_is_told_what_is_missing() {
     ];
     for (key, call, (status, code), detail) in table {
         let expected = (status, code.to_owned(), detail);
-        assert_eq!(told(&fixture, key, call).await, expected, "{call:?}");
+        assert_eq!(refusal(&fixture, key, call).await, expected, "{call:?}");
     }
 }
 
-async fn below_the_level_that_is_needed_it_is_named() {
+async fn a_refusal_names_the_required_level() {
     let fixture = Fixture::new().await;
     let member = fixture.member("mia@example.com", Level::Member).await;
     let administrator = fixture.member("ada@example.com", Level::Administrator);
@@ -111,11 +115,15 @@ async fn below_the_level_that_is_needed_it_is_named() {
     ];
     for (key, call, detail) in table {
         let expected = (403, "permission_denied".to_owned(), detail.to_owned());
-        assert_eq!(told(&fixture, Some(key), call).await, expected, "{call:?}");
+        assert_eq!(
+            refusal(&fixture, Some(key), call).await,
+            expected,
+            "{call:?}"
+        );
     }
 }
 
-async fn whoever_has_what_is_needed_is_not_refused() {
+async fn callers_with_the_required_access_are_not_refused() {
     let fixture = Fixture::new().await;
     let member = fixture.member("mia@example.com", Level::Member).await;
     let administrator = fixture.member("ada@example.com", Level::Administrator);
@@ -128,7 +136,7 @@ async fn whoever_has_what_is_needed_is_not_refused() {
         (fixture.owner_key(), ("DELETE", ""), 204),
     ];
     for (key, call, status) in table {
-        let (got, ..) = told(&fixture, Some(key), call).await;
+        let (got, ..) = refusal(&fixture, Some(key), call).await;
         assert_eq!(got, status, "{call:?}");
     }
 }

@@ -1,7 +1,7 @@
-//! Every line that a request logs has its id.
+//! Every log line of a request has its id.
 
 use crate::Fixture;
-use crate::fixture::Answer;
+use crate::fixture::TestResponse;
 use crate::logs::Logs;
 use crate::servers::smtp::SmtpServer;
 use millrace_admin::Services;
@@ -15,13 +15,13 @@ on_both!(
     lines_about_mails_have_the_id_of_the_request_that_sent_them,
 );
 
-/// Nothing answers there.
-fn deaf(services: &mut Services) {
+/// Sets a nameserver where nobody listens.
+fn without_nameserver(services: &mut Services) {
     let nobody = ([127, 0, 0, 1], 9).into();
     services.dns = Dns::with_timeout(Some(nobody), Duration::from_millis(10));
 }
 
-async fn ask(fixture: &Fixture, id: &str, method: &str, path: &str, body: &Value) -> Answer {
+async fn ask(fixture: &Fixture, id: &str, method: &str, path: &str, body: &Value) -> TestResponse {
     let bearer = format!("Bearer {}", fixture.owner_key());
     let headers = [
         ("authorization", bearer.as_str()),
@@ -36,7 +36,7 @@ async fn ask(fixture: &Fixture, id: &str, method: &str, path: &str, body: &Value
 }
 
 async fn each_line_of_a_request_has_its_id() {
-    let fixture = Fixture::with_services(deaf).await;
+    let fixture = Fixture::with_services(without_nameserver).await;
     let below = "/api/organizations/@current/";
     let claim = json!({ "domain": "acme.example" });
     let domain = fixture
@@ -86,7 +86,7 @@ async fn each_line_of_a_request_has_its_id() {
 }
 
 async fn lines_about_mails_have_the_id_of_the_request_that_sent_them() {
-    // Refuses the first of each, so that there is a line about another try.
+    // The server refuses the first try, so that the retry is logged.
     let smtp = SmtpServer::start(&["--refuse", "451", "1"], false).await;
     let outbox = Outbox::new(smtp.settings("", ""));
     let fixture = Fixture::with_services(|services| {

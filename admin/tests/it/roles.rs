@@ -1,4 +1,4 @@
-//! Roles and who has them.
+//! Roles and their members.
 
 use crate::Fixture;
 use millrace_catalog::Level::{Administrator, Member};
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 on_both!(
     a_role_is_made_read_changed_and_deleted,
-    what_is_wrong_with_a_role_is_told,
+    invalid_fields_of_a_role_are_named,
     roles_are_listed_in_order_and_filtered,
     members_are_given_a_role_once_and_lose_it,
-    a_role_goes_with_the_membership,
+    leaving_the_organization_removes_the_members_roles,
     members_read_and_administrators_write_by_either_scope,
-    roles_of_others_are_not_there,
+    roles_of_other_organizations_are_not_found,
 );
 
 const ALL: &str = "/api/organizations/@current/roles/";
@@ -31,7 +31,7 @@ fn holders(role: &Value) -> String {
     format!("{}role_memberships/", path(role))
 }
 
-/// The user of a key, as members are named.
+/// UUID of the user of a key.
 async fn uuid_of(fixture: &Fixture, key: &str) -> Value {
     let me = "/api/organizations/@current/members/@me/";
     let me = fixture.send("GET", me, Some(key)).await;
@@ -69,7 +69,7 @@ async fn a_role_is_made_read_changed_and_deleted() {
     assert_eq!(fixture.get(&path).await.error(), (404, "not_found", None));
 }
 
-async fn what_is_wrong_with_a_role_is_told() {
+async fn invalid_fields_of_a_role_are_named() {
     let fixture = Fixture::new().await;
     created(&fixture, "Support").await;
     let other = path(&created(&fixture, "Sales").await);
@@ -179,7 +179,7 @@ async fn members_are_given_a_role_once_and_lose_it() {
     assert_eq!(fixture.get(&all).await.body["count"], 0);
 }
 
-async fn a_role_goes_with_the_membership() {
+async fn leaving_the_organization_removes_the_members_roles() {
     let fixture = Fixture::new().await;
     let mia = fixture.member("mia@example.com", Member).await;
     let uuid = uuid_of(&fixture, &mia).await;
@@ -239,7 +239,7 @@ async fn members_read_and_administrators_write_by_either_scope() {
     }
 }
 
-async fn roles_of_others_are_not_there() {
+async fn roles_of_other_organizations_are_not_found() {
     let fixture = Fixture::new().await;
     let theirs = fixture.foreign_organization().await;
     let system = Actor::system();

@@ -1,20 +1,20 @@
 //! The server on a real socket.
 
-use crate::served::Served;
+use crate::test_server::TestServer;
 use millrace_admin::ApiConfig;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 on_both!(
-    it_answers_until_shutdown_and_then_ends,
-    a_client_that_does_not_read_its_answers_is_cut_off,
+    the_server_answers_until_shutdown,
+    a_client_that_does_not_read_is_cut_off,
 );
 
-async fn it_answers_until_shutdown_and_then_ends() {
-    let served = Served::start_unthrottled().await;
-    let address = served.address;
-    let key = served.fixture.owner_key();
+async fn the_server_answers_until_shutdown() {
+    let server = TestServer::start_unthrottled().await;
+    let address = server.address;
+    let key = server.fixture.owner_key();
     let mut client = TcpStream::connect(address).await.unwrap();
     let request = format!(
         "GET /api/organizations/ HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {key}\r\n\r\n"
@@ -30,17 +30,17 @@ async fn it_answers_until_shutdown_and_then_ends() {
     assert!(answer.contains("Default organization"), "{answer}");
 
     // The connection is kept alive and idle: the drain closes it.
-    served.stop().await;
+    server.stop().await;
     assert_eq!(client.read(&mut [0; 16]).await.unwrap(), 0);
     assert!(TcpStream::connect(address).await.is_err());
 }
 
-async fn a_client_that_does_not_read_its_answers_is_cut_off() {
+async fn a_client_that_does_not_read_is_cut_off() {
     let at_once = |config: &mut ApiConfig| config.write_timeout = Duration::from_millis(50);
-    let served = Served::start(at_once).await;
-    let mut client = TcpStream::connect(served.address).await.unwrap();
+    let server = TestServer::start(at_once).await;
+    let mut client = TcpStream::connect(server.address).await.unwrap();
     let request = "GET /api/schema/ HTTP/1.1\r\nHost: admin.example\r\n\r\n".repeat(64);
     // Fills the buffers both ways; then nothing moves until the server gives up.
     while client.write_all(request.as_bytes()).await.is_ok() {}
-    served.stop().await;
+    server.stop().await;
 }

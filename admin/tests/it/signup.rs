@@ -1,7 +1,7 @@
-//! Accepting an invitation by its token.
+//! Accepting invitations by their tokens.
 
 use crate::Fixture;
-use crate::fixture::Answer;
+use crate::fixture::TestResponse;
 use crate::servers::smtp::SmtpServer;
 use millrace_admin::mail::Outbox;
 use millrace_catalog::Level::{self, Administrator, Member};
@@ -10,17 +10,17 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 on_both!(
-    the_link_shows_what_it_is_for_and_hides_the_address,
+    a_link_shows_its_invitation_with_the_address_masked,
     a_new_account_gets_its_level_and_a_first_key_once,
     an_existing_account_accepts_with_its_key,
-    an_expired_invitation_is_not_accepted_and_an_old_link_is_dead,
+    expired_and_replaced_links_are_not_accepted,
     names_are_checked_and_may_be_left_out,
     a_replayed_signup_does_not_show_the_key_again,
-    a_signup_that_is_sent_again_too_early_is_in_progress,
-    the_others_are_told_where_the_organization_wants_that,
+    a_signup_sent_again_while_the_first_runs_is_answered_409,
+    other_members_are_mailed_if_the_organization_wants_it,
 );
 
-/// The path of an invitation from the owner.
+/// Creates an invitation to the first organization; returns its path.
 async fn invitation(fixture: &Fixture, email: &str, level: Level) -> String {
     invitation_to(fixture, fixture.made.organization_id, email, level).await
 }
@@ -36,7 +36,7 @@ async fn invitation_to(fixture: &Fixture, to: Uuid, email: &str, level: Level) -
     format!("/api/signup/{}/", made.unwrap().token.expose())
 }
 
-async fn accept(fixture: &Fixture, path: &str, key: Option<&str>) -> Answer {
+async fn accept(fixture: &Fixture, path: &str, key: Option<&str>) -> TestResponse {
     let body = json!({ "first_name": " Bob ", "last_name": "Builder", "level": 15 });
     match key {
         Some(key) => fixture.call_with(key, "POST", path, &body).await,
@@ -49,7 +49,7 @@ async fn accept(fixture: &Fixture, path: &str, key: Option<&str>) -> Answer {
     }
 }
 
-async fn the_link_shows_what_it_is_for_and_hides_the_address() {
+async fn a_link_shows_its_invitation_with_the_address_masked() {
     let fixture = Fixture::new().await;
     let path = invitation(&fixture, "bob@example.org", Administrator).await;
     let seen = fixture.send("GET", &path, None).await;
@@ -157,7 +157,7 @@ async fn an_existing_account_accepts_with_its_key() {
     assert_eq!(accept(&fixture, &path, Some(&member)).await.status, 404);
 }
 
-async fn an_expired_invitation_is_not_accepted_and_an_old_link_is_dead() {
+async fn expired_and_replaced_links_are_not_accepted() {
     let fixture = Fixture::new().await;
     let path = invitation(&fixture, "bob@example.org", Member).await;
     fixture
@@ -249,13 +249,13 @@ async fn a_replayed_signup_does_not_show_the_key_again() {
     assert_eq!(again.body, expected);
 }
 
-async fn a_signup_that_is_sent_again_too_early_is_in_progress() {
+async fn a_signup_sent_again_while_the_first_runs_is_answered_409() {
     let fixture = Fixture::new().await;
     let path = invitation(&fixture, "bob@example.org", Member).await;
     let headers = [("idempotency-key", "once")];
     let first = fixture.request("POST", &path, &headers, b"").await;
     assert_eq!(first.status, 201);
-    // As it is when the invite was used up already, and the answer is not kept yet.
+    // As while the first request has used the invite up, and its response is not kept yet.
     let on_its_way = "UPDATE idempotency_keys SET status = NULL";
     fixture.execute(on_its_way).await;
     let again = fixture.request("POST", &path, &headers, b"").await;
@@ -265,7 +265,7 @@ async fn a_signup_that_is_sent_again_too_early_is_in_progress() {
     assert_eq!(other.error(), (404, "not_found", None));
 }
 
-async fn the_others_are_told_where_the_organization_wants_that() {
+async fn other_members_are_mailed_if_the_organization_wants_it() {
     let mut smtp = SmtpServer::plain().await;
     let outbox = Outbox::new(smtp.settings("", ""));
     let fixture = Fixture::with_services(|services| {
@@ -288,7 +288,7 @@ async fn the_others_are_told_where_the_organization_wants_that() {
         .await;
     let path = invitation(&fixture, "bob@example.org", Member).await;
     assert_eq!(accept(&fixture, &path, None).await.status, 201);
-    let mut told = Vec::new();
+    let mut recipients = Vec::new();
     for _ in 0..2 {
         let mail = smtp.server.next().await;
         assert!(
@@ -297,8 +297,8 @@ async fn the_others_are_told_where_the_organization_wants_that() {
                 .unwrap()
                 .starts_with("Bob Builder joined ")
         );
-        told.push(mail["to"][0].as_str().unwrap().to_owned());
+        recipients.push(mail["to"][0].as_str().unwrap().to_owned());
     }
-    told.sort();
-    assert_eq!(told, ["ann@example.com", "quiet@example.org"]);
+    recipients.sort();
+    assert_eq!(recipients, ["ann@example.com", "quiet@example.org"]);
 }

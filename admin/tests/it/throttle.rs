@@ -1,20 +1,20 @@
-//! How often one may ask.
+//! Rate limits of keys, users and wrong keys.
 
 use crate::Fixture;
 use millrace_admin::ApiConfig;
 use millrace_catalog::Level;
 
 on_both!(
-    a_key_may_ask_so_often,
-    all_keys_of_a_user_may_ask_some_times_as_often,
+    requests_of_a_key_are_limited,
+    requests_of_all_keys_of_a_user_are_limited,
     refusals_count_as_requests,
-    wrong_tokens_are_slowed_down_like_wrong_keys,
-    wrong_keys_are_slowed_down_and_right_ones_are_not,
+    wrong_tokens_count_as_wrong_keys,
+    wrong_keys_are_limited_and_right_ones_are_not,
 );
 
 const ALL: &str = "/api/organizations/";
 
-async fn a_key_may_ask_so_often() {
+async fn requests_of_a_key_are_limited() {
     let fixture = Fixture::with(ApiConfig {
         requests_per_minute_max: 3,
         requests_per_hour_max: 100,
@@ -37,12 +37,12 @@ async fn a_key_may_ask_so_often() {
     assert_eq!(refused.header("ratelimit-remaining"), "0");
     let wait: u64 = refused.header("retry-after").parse().unwrap();
     assert!((1..=60).contains(&wait), "{wait}");
-    // Neither another key nor a path that does not exist is concerned.
+    // Neither another key nor an unknown path is affected.
     assert_eq!(fixture.send("GET", ALL, Some(&other)).await.status, 200);
     assert_eq!(fixture.get("/api/nothing/").await.status, 404);
 }
 
-async fn all_keys_of_a_user_may_ask_some_times_as_often() {
+async fn requests_of_all_keys_of_a_user_are_limited() {
     let fixture = Fixture::with(ApiConfig {
         requests_per_minute_max: 3,
         requests_per_user_factor: 2,
@@ -57,7 +57,7 @@ async fn all_keys_of_a_user_may_ask_some_times_as_often() {
         let answer = fixture.send("GET", ALL, Some(&keys[number % 3])).await;
         assert_eq!(answer.status, 200, "{number}");
     }
-    // Each key has made two of its three.
+    // Each key has made two of its three requests.
     for key in &keys {
         let refused = fixture.send("GET", ALL, Some(key)).await;
         assert_eq!(refused.error(), (429, "throttled", None));
@@ -84,7 +84,7 @@ async fn refusals_count_as_requests() {
     }
 }
 
-async fn wrong_tokens_are_slowed_down_like_wrong_keys() {
+async fn wrong_tokens_count_as_wrong_keys() {
     let fixture = Fixture::new().await;
     let path = "/api/signup/not-a-token/";
     let before = fixture.contents().await;
@@ -101,10 +101,10 @@ async fn wrong_tokens_are_slowed_down_like_wrong_keys() {
     assert_eq!(fixture.contents().await, before);
 }
 
-async fn wrong_keys_are_slowed_down_and_right_ones_are_not() {
+async fn wrong_keys_are_limited_and_right_ones_are_not() {
     let fixture = Fixture::new().await;
     for _ in 0..40 {
-        // Missing keys do not count.
+        // Requests without a key do not count.
         assert_eq!(fixture.send("GET", ALL, None).await.status, 401);
     }
     for _ in 0..30 {

@@ -1,8 +1,8 @@
-//! Addresses count as verified by what only their mail holds. Here is an owner who wants a foreign address to be
-//! verified, has every answer of the API, and cannot read the mail.
+//! An address is verified only by the link that was mailed to it. In these tests an owner who
+//! wants to verify a foreign address has every response of the API, and cannot read the mail.
 
 use crate::Fixture;
-use crate::fixture::Answer;
+use crate::fixture::TestResponse;
 use crate::servers::smtp::SmtpServer;
 use millrace_admin::mail::Outbox;
 use serde_json::{Value, json};
@@ -25,21 +25,21 @@ async fn fixture(smtp: &SmtpServer) -> Fixture {
     .await
 }
 
-/// The secret of the link in a mail.
+/// Token of the link in a mail.
 fn token(mail: &Value) -> String {
     let text = mail["text"].as_str().unwrap();
     let (_, rest) = text.split_once("/signup/").unwrap();
     rest.split_whitespace().next().unwrap().to_owned()
 }
 
-async fn accept(fixture: &Fixture, token: &str) -> Answer {
+async fn accept(fixture: &Fixture, token: &str) -> TestResponse {
     let json = [("content-type", "application/json")];
     let path = format!("/api/signup/{token}/");
     fixture.request("POST", &path, &json, b"{}").await
 }
 
-/// Every text in an answer that could be part of a path: values, and what they are made of.
-fn words(answer: &Answer, into: &mut BTreeSet<String>) {
+/// Collects every text of a response that could be part of a path: values and their parts.
+fn words(answer: &TestResponse, into: &mut BTreeSet<String>) {
     let headers = answer.headers.values().map(|value| value.to_str().unwrap());
     let texts = headers.map(str::to_owned).chain([answer.body.to_string()]);
     for text in texts {
@@ -96,7 +96,7 @@ async fn nothing_that_an_inviter_sees_verifies_an_address() {
         words(answer, &mut seen);
     }
     assert!(seen.len() > 50, "{seen:?}");
-    // The longest first, as secrets are long: guesses are told 429 after some.
+    // The longest first, as secrets are long: after some guesses the answer is 429.
     let mut tried: Vec<&String> = seen.iter().collect();
     tried.sort_by_key(|word| std::cmp::Reverse(word.len()));
     for (number, word) in tried.into_iter().enumerate() {

@@ -1,20 +1,20 @@
 //! Versions of resources: `ETag`, `If-None-Match`, `If-Match`.
 
 use crate::Fixture;
-use crate::fixture::Answer;
+use crate::fixture::TestResponse;
 use futures_util::future::join_all;
 use millrace_catalog::Level;
 use serde_json::{Value, json};
 
 on_both!(
-    what_is_known_is_not_sent_again,
+    a_known_version_is_answered_304,
     a_change_of_another_version_is_refused,
-    what_is_posted_to_a_list_depends_on_no_version,
-    who_joins_and_what_is_made_below_changes_no_version_of_an_organization,
+    posts_to_a_list_ignore_if_match,
+    members_and_projects_do_not_change_the_version_of_an_organization,
 );
 on_both!(threads:
-    of_many_changes_of_one_version_one_is_made,
-    of_changes_of_one_version_by_two_processes_one_is_made,
+    only_one_of_many_changes_of_a_version_is_made,
+    only_one_of_two_processes_changes_a_version,
 );
 
 const ONE: &str = "/api/organizations/@current/";
@@ -27,7 +27,7 @@ async fn with(
     path: &str,
     header: (&str, &str),
     body: &str,
-) -> Answer {
+) -> TestResponse {
     let bearer = format!("Bearer {}", fixture.owner_key());
     let headers = [("authorization", bearer.as_str()), header];
     fixture
@@ -35,7 +35,7 @@ async fn with(
         .await
 }
 
-async fn what_is_known_is_not_sent_again() {
+async fn a_known_version_is_answered_304() {
     let fixture = Fixture::new().await;
     let first = fixture.get(ONE).await;
     let tag = first.header("etag").to_owned();
@@ -97,7 +97,7 @@ async fn a_change_of_another_version_is_refused() {
     }
 }
 
-async fn what_is_posted_to_a_list_depends_on_no_version() {
+async fn posts_to_a_list_ignore_if_match() {
     let fixture = Fixture::new().await;
     for (path, status) in [("invites/", 201), ("invites/bulk/", 200)] {
         let path = format!("{ONE}{path}");
@@ -112,14 +112,14 @@ async fn what_is_posted_to_a_list_depends_on_no_version() {
     assert!(!bulk.contains("412"), "{bulk}");
 }
 
-async fn of_many_changes_of_one_version_one_is_made() {
+async fn only_one_of_many_changes_of_a_version_is_made() {
     let fixture = std::sync::Arc::new(Fixture::new().await);
     let tag = fixture.get(ONE).await.header("etag").to_owned();
     let by_id = format!("/api/organizations/{}/", fixture.made.organization_id);
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..16 {
         let (fixture, tag) = (fixture.clone(), tag.clone());
-        // Two names of one thing.
+        // Two paths of one resource.
         let path = [ONE, &by_id][number % 2].to_owned();
         tasks.spawn(async move {
             let body = json!({ "name": format!("Name {number}") }).to_string();
@@ -135,7 +135,7 @@ async fn of_many_changes_of_one_version_one_is_made() {
     assert_eq!(statuses, expected);
 }
 
-async fn who_joins_and_what_is_made_below_changes_no_version_of_an_organization() {
+async fn members_and_projects_do_not_change_the_version_of_an_organization() {
     let fixture = Fixture::new().await;
     let first = fixture.get(ONE).await;
     let tag = first.header("etag").to_owned();
@@ -152,7 +152,7 @@ async fn who_joins_and_what_is_made_below_changes_no_version_of_an_organization(
         assert_ne!(now.body[field], first.body[field], "{field}");
     }
     assert_eq!(now.header("etag"), tag);
-    // What the tag leaves out would be old in a copy.
+    // Fields that the tag leaves out would be stale in a cache.
     assert_eq!(now.header("cache-control"), "no-store");
     let theirs = fixture.send("GET", ONE, Some(&admin)).await;
     assert_eq!((theirs.status, theirs.header("etag")), (200, &*tag));
@@ -163,7 +163,7 @@ async fn who_joins_and_what_is_made_below_changes_no_version_of_an_organization(
     }
 }
 
-/// Changes that a client makes, and what reads the thing.
+/// Sends concurrent changes of one version to two processes, in rounds: one of each succeeds.
 async fn changed_in_rounds(
     fixture: &Fixture,
     path: &str,
@@ -188,7 +188,7 @@ async fn changed_in_rounds(
     }
 }
 
-async fn of_changes_of_one_version_by_two_processes_one_is_made() {
+async fn only_one_of_two_processes_changes_a_version() {
     let fixture = Fixture::new().await;
     let named = |number: usize| json!({ "name": format!("Name {number}") });
     let new = json!({

@@ -14,22 +14,22 @@ use std::thread::available_parallelism;
 
 /// Compare the hot path's instruction counts with the committed ones.
 ///
-/// Fails when one is off by more than five percent. Needs valgrind.
+/// Fails when a count is off by more than five percent. Needs valgrind.
 #[derive(Debug, Parser)]
 struct Args {
     /// Write the counts to the file instead of comparing.
     #[arg(long)]
     update: bool,
-    /// The committed counts.
+    /// File of the committed counts.
     #[arg(long, value_name = "FILE", default_value = "benches/instructions.toml")]
     file: PathBuf,
-    /// Only do a case's work; for valgrind, perf and the like.
+    /// Only run one case's work; for valgrind, perf and the like.
     #[arg(long, value_name = "CASE", value_parser = case, conflicts_with = "update")]
     run: Option<Case>,
-    /// Count only cases whose name has this.
+    /// Count only cases whose name contains this text.
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["update", "run"])]
     only: Option<String>,
-    /// Rounds of that work.
+    /// Number of times to repeat the work of `--run`.
     #[arg(long, default_value_t = 100, requires = "run")]
     rounds: u32,
 }
@@ -41,7 +41,7 @@ fn main() -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let committed = if args.update {
-        // The file may be absent or broken: it is replaced.
+        // The file may be absent or broken: it will be replaced.
         Committed::read(&args.file).unwrap_or_default()
     } else {
         Committed::read(&args.file)?
@@ -51,7 +51,7 @@ fn main() -> Result<ExitCode> {
     let mut is_good = lines.iter().all(Line::is_within_bound);
     if !is_good {
         println!(
-            "\nA hostile request costs more than any may: make what it does cheaper, or refuse it earlier."
+            "\nA hostile request costs more than its bound: make its work cheaper, or refuse it earlier."
         );
     }
     if args.update {
@@ -59,8 +59,8 @@ fn main() -> Result<ExitCode> {
     } else if !lines.iter().all(Line::is_as_committed) {
         is_good = false;
         println!(
-            "\nMore than {PERCENT_MAX} % off what is committed ({PERCENT_MAX_BOUNDED} where a bound holds it). If that is \
-             meant, say why in the commit and run `make bench-check UPDATE=1`."
+            "\nMore than {PERCENT_MAX} % off the committed count ({PERCENT_MAX_BOUNDED} % for a case with a bound). If \
+             that is intended, say why in the commit and run `make bench-check UPDATE=1`."
         );
     }
     Ok(if is_good {
@@ -71,10 +71,10 @@ fn main() -> Result<ExitCode> {
 }
 
 fn lines(committed: &Committed, only: Option<&str>) -> Result<Vec<Line>> {
-    let program = std::env::current_exe().context("where is this program?")?;
+    let program = std::env::current_exe().context("cannot find this program's own path")?;
     let line = |case: Case| {
         Ok(Line {
-            share: case.share()?,
+            basis: case.basis()?,
             committed: committed.instructions.get(&case.name).copied(),
             counted: count(&program, &case)?.instructions,
             name: case.name,
@@ -83,11 +83,11 @@ fn lines(committed: &Committed, only: Option<&str>) -> Result<Vec<Line>> {
     let cases: Vec<_> = Case::all()
         .filter(|case| only.is_none_or(|only| case.name.contains(only)))
         .collect();
-    in_turns(cases, line)
+    in_parallel(cases, line)
 }
 
-/// Does the work on as many threads as there are cores; counts don't mind who else is there.
-fn in_turns<T: Send, R: Send>(
+/// Does the work on as many threads as there are cores; other load does not change the counts.
+fn in_parallel<T: Send, R: Send>(
     items: Vec<T>,
     work: impl Fn(T) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {

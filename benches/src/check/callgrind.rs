@@ -1,19 +1,20 @@
-//! Runs a case under valgrind and reads what it counted.
+//! Runs a case under valgrind and reads the instruction count.
 
 use super::Case;
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::Command;
 
-/// What a case costs.
+/// Cost of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count {
     /// Instructions of one round, in user mode, of all threads.
     pub instructions: u64,
 }
 
-/// Counts a case. `program` is run with the case's name and a number of rounds and must do just
-/// that.
+/// Counts the instructions of a case.
+///
+/// `program` is run with the case's name and a number of rounds, and must run just those.
 ///
 /// # Errors
 /// There is no valgrind, or the case failed under it.
@@ -47,7 +48,7 @@ fn total(program: &Path, case: &Case, rounds: u32) -> Result<u64> {
     parse(&String::from_utf8_lossy(&text)).context("callgrind's file names no total")
 }
 
-/// The sum over all parts of the file: one for each dump, and `totals` closes each.
+/// Sums the totals of all dumps in a callgrind file; each dump ends with a line `totals`.
 fn parse(text: &str) -> Option<u64> {
     let total = |line: &str| line.strip_prefix("totals:")?.trim().parse::<u64>().ok();
     text.lines()
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_total_of_a_callgrind_file_is_found() {
+    fn the_totals_of_a_callgrind_file_are_summed() {
         let file = "# callgrind format\nversion: 1\nevents: Ir\nsummary: 9\n\nfn=(1) main\n\
                     16 400\ncalls=1 0\ntotals: 1234567\n";
         for (text, total) in [

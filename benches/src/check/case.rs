@@ -1,7 +1,8 @@
-//! What is counted.
+//! The cases that are counted: parsing, encoding, whole requests, and hostile requests.
 
 use crate::hostile::{
-    Hostile, PER_DECODED_BYTE_MAX, PER_KB_SENT_MAX, PER_SLOW_BYTE_MAX, Sent, Server, Way,
+    EncodedRequest, HostileRequest, PER_DECODED_BYTE_MAX, PER_KB_SENT_MAX, PER_SLOW_BYTE_MAX,
+    Scenario, Server,
 };
 use crate::hot_path::{Parsing, Requests, event, memory_dir};
 use crate::requests::{WORKLOADS, Workload};
@@ -11,21 +12,22 @@ use std::hint::black_box;
 
 const ROWS: u32 = 250;
 
-/// Rounds before those that count: buffers have grown and the log has seen that its disk is fast.
+/// Rounds before the counted ones: buffers have grown, and the log has measured its disk.
 const WARM_UP: u32 = 40;
 
-/// Bytes of a kB.
+/// Bytes in a kB.
 const BYTES_PER_KB: u64 = 1_000;
-/// Rounds of a hostile request before those that count, and those.
+/// Rounds of a hostile request before the counted ones.
 const HOSTILE_WARM_UP: u32 = 1;
+/// Counted rounds of a hostile request.
 const HOSTILE_ROUNDS: u32 = 2;
 
-/// One thing to count.
+/// A piece of work to count.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Its name in the committed file.
+    /// Name in the committed file.
     pub name: String,
-    /// Rounds that are counted.
+    /// Number of counted rounds.
     pub rounds: u32,
     work: Work,
 }
@@ -35,19 +37,19 @@ enum Work {
     Parse { events: u32 },
     Encode,
     Request { events: u32 },
-    Hostile(Hostile),
+    Hostile(HostileRequest),
 }
 
-/// What a count is divided by, and how much the result may be.
+/// Basis of a cost: the unit that a count is divided by, and the bound for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
-    /// What it is a share for.
-    pub of: &'static str,
-    /// So many parts of it are in a round.
+pub struct CostBasis {
+    /// The unit in words, as "an event".
+    pub unit: &'static str,
+    /// Parts (events or bytes) in a round.
     pub parts: u64,
-    /// So many parts are one of it.
-    pub units: u64,
-    /// Instructions for each, whatever was committed.
+    /// Parts in one unit.
+    pub parts_per_unit: u64,
+    /// Most instructions for each unit, whatever was committed.
     pub instructions_max: Option<u64>,
 }
 
@@ -62,14 +64,14 @@ const USUAL: [(&str, u32, Work); 7] = [
 ];
 
 impl Case {
-    /// Everything that is counted.
+    /// Every case that is counted.
     pub fn all() -> impl Iterator<Item = Self> {
         let usual = USUAL.into_iter().map(|(name, rounds, work)| Self {
             name: name.to_owned(),
             rounds,
             work,
         });
-        let hostile = Hostile::all().map(|hostile| Self {
+        let hostile = HostileRequest::all().map(|hostile| Self {
             name: hostile.name(),
             rounds: HOSTILE_ROUNDS,
             work: Work::Hostile(hostile),
@@ -77,34 +79,34 @@ impl Case {
         usual.chain(hostile)
     }
 
-    /// The case of a name.
+    /// Finds a case by its name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::all().find(|case| case.name == name)
     }
 
-    /// What a round is shared between.
+    /// The unit that the cost of a round is stated for.
     ///
     /// # Errors
     /// A hostile request could not be made.
-    pub fn share(&self) -> Result<Share> {
-        let of_events = |events: u32| Share {
-            of: "an event",
+    pub fn basis(&self) -> Result<CostBasis> {
+        let per_event = |events: u32| CostBasis {
+            unit: "an event",
             parts: u64::from(events),
-            units: 1,
+            parts_per_unit: 1,
             instructions_max: None,
         };
         Ok(match self.work {
-            Work::Parse { events } | Work::Request { events } => of_events(events),
-            Work::Encode => of_events(ROWS),
-            Work::Hostile(hostile) => share_of(hostile, &hostile.sent()?),
+            Work::Parse { events } | Work::Request { events } => per_event(events),
+            Work::Encode => per_event(ROWS),
+            Work::Hostile(hostile) => basis_of(hostile, &hostile.encode()?),
         })
     }
 
-    /// Does the work: the warm-up and so many rounds.
+    /// Does the work: the warm-up, then the given number of rounds.
     ///
     /// # Errors
-    /// What is counted does not work.
+    /// The counted work fails.
     pub fn run(&self, rounds: u32) -> Result<()> {
         let warm_up = match self.work {
             Work::Hostile(_) => HOSTILE_WARM_UP,
@@ -138,7 +140,7 @@ impl Case {
         })
     }
 
-    /// The part of its name behind the slash names the bodies.
+    /// The workload that the part of the case's name after the slash names.
     fn workload(&self) -> Result<Workload> {
         let name = self.name.rsplit_once('/').map(|(_, name)| name);
         WORKLOADS
@@ -148,21 +150,21 @@ impl Case {
     }
 }
 
-fn share_of(hostile: Hostile, sent: &Sent) -> Share {
-    match hostile.way {
-        Way::Known => Share {
-            of: "a decoded byte",
-            parts: sent.plain_bytes as u64,
-            units: 1,
+fn basis_of(hostile: HostileRequest, encoded: &EncodedRequest) -> CostBasis {
+    match hostile.scenario {
+        Scenario::KnownKey => CostBasis {
+            unit: "a decoded byte",
+            parts: encoded.plain_bytes as u64,
+            parts_per_unit: 1,
             instructions_max: Some(match hostile.compression.encoding() {
                 Encoding::Brotli | Encoding::Lz64 => PER_SLOW_BYTE_MAX,
                 _ => PER_DECODED_BYTE_MAX,
             }),
         },
-        Way::Nobodys | Way::Bomb => Share {
-            of: "a kB sent",
-            parts: (sent.body.len() as u64).max(BYTES_PER_KB),
-            units: BYTES_PER_KB,
+        Scenario::UnknownKey | Scenario::Bomb => CostBasis {
+            unit: "a kB sent",
+            parts: (encoded.body.len() as u64).max(BYTES_PER_KB),
+            parts_per_unit: BYTES_PER_KB,
             instructions_max: Some(PER_KB_SENT_MAX),
         },
     }
@@ -186,7 +188,7 @@ mod tests {
     fn every_case_runs_and_is_found_by_its_name() {
         for case in Case::all() {
             assert_eq!(Case::named(&case.name).unwrap().rounds, case.rounds);
-            // Hostile ones are run where they are.
+            // Hostile ones are run by the tests of `hostile`.
             if !matches!(case.work, Work::Hostile(_)) {
                 case.run(1).unwrap();
             }

@@ -1,4 +1,4 @@
-//! The counts that are committed.
+//! The committed instruction counts.
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ const HEADER: &str = "\
 /// Instructions of one round by case.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Committed {
-    /// By the case's name.
+    /// Instructions of one round, by the case's name.
     pub instructions: BTreeMap<String, u64>,
 }
 
@@ -21,7 +21,7 @@ impl Committed {
     /// Reads the file.
     ///
     /// # Errors
-    /// It is not there, or says something else.
+    /// The file is missing, or is not a list of counts.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read {}", path.display()))?;
@@ -31,7 +31,7 @@ impl Committed {
     /// Replaces the file.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
         let text = toml::to_string(self).context("counts")?;
         std::fs::write(path, format!("{HEADER}\n{text}"))
@@ -45,7 +45,7 @@ mod tests {
     use crate::check::Case;
 
     #[test]
-    fn counts_survive_their_file() {
+    fn written_counts_are_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("instructions.toml");
         let counts = Committed {

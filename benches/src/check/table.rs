@@ -1,25 +1,25 @@
-//! Counts beside each other.
+//! Table of the counts: committed, now, and for each event or byte.
 
-use super::Share;
+use super::CostBasis;
 use comfy_table::{CellAlignment, Table, presets};
 
-/// A case may cost so many percent more than what is committed, and so many less before its
-/// count has to be committed anew: a gain that nobody writes down can be lost unseen.
+/// Percent by which a count may differ from the committed one, either way: a gain that nobody
+/// commits could be lost unseen.
 pub const PERCENT_MAX: f64 = 5.0;
-/// The same for a case that has a bound of its own, which is what matters: two counts of an LZString case
-/// differed by 9 %.
+/// Percent by which the count of a case with a bound may differ: there the bound matters, and two
+/// counts of an LZString case differed by 9 %.
 pub const PERCENT_MAX_BOUNDED: f64 = 20.0;
 
-/// A case, counted.
+/// The count of a case beside the committed one.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Its name.
+    /// Name of the case.
     pub name: String,
-    /// What a round is shared between.
-    pub share: Share,
+    /// The unit that the cost of a round is stated for.
+    pub basis: CostBasis,
     /// Instructions of a round as committed; `None` for a new case.
     pub committed: Option<u64>,
-    /// As counted now.
+    /// Instructions of a round as counted now.
     pub counted: u64,
 }
 
@@ -30,32 +30,32 @@ impl Line {
     }
 
     fn percent_max(&self) -> f64 {
-        match self.share.instructions_max {
+        match self.basis.instructions_max {
             Some(_) => PERCENT_MAX_BOUNDED,
             None => PERCENT_MAX,
         }
     }
 
-    /// Instructions for each of what a round is shared between.
+    /// Instructions for each unit.
     fn each(&self) -> u64 {
-        self.counted * self.share.units / self.share.parts.max(1)
+        self.counted * self.basis.parts_per_unit / self.basis.parts.max(1)
     }
 
-    /// Whether it costs no more than it may, whatever is committed.
+    /// Returns true if the case costs no more than its bound, whatever is committed.
     #[must_use]
     pub fn is_within_bound(&self) -> bool {
-        let most = self.share.instructions_max;
+        let most = self.basis.instructions_max;
         most.is_none_or(|most| self.each() <= most)
     }
 
-    /// Whether it is as committed.
+    /// Returns true if the count is near enough to the committed one.
     #[must_use]
     pub fn is_as_committed(&self) -> bool {
         self.percent()
             .is_some_and(|percent| percent.abs() <= self.percent_max())
     }
 
-    fn verdict(&self) -> &'static str {
+    fn status(&self) -> &'static str {
         match self.percent() {
             _ if !self.is_within_bound() => "OVER ITS BOUND",
             None => "new: commit it",
@@ -66,7 +66,7 @@ impl Line {
     }
 }
 
-/// All lines as a table for a terminal.
+/// Renders all lines as a table for a terminal.
 #[must_use]
 pub fn table(lines: &[Line]) -> String {
     let mut table = Table::new();
@@ -88,12 +88,12 @@ pub fn table(lines: &[Line]) -> String {
             line.committed.map_or_else(String::new, grouped),
             grouped(line.counted),
             grouped(line.each()),
-            line.share.of.to_owned(),
-            line.share
+            line.basis.unit.to_owned(),
+            line.basis
                 .instructions_max
                 .map_or_else(String::new, grouped),
             percent.map_or_else(String::new, |percent| format!("{percent:+.2} %")),
-            line.verdict().to_owned(),
+            line.status().to_owned(),
         ]);
     }
     for (nth, column) in table.column_iter_mut().enumerate() {
@@ -104,7 +104,7 @@ pub fn table(lines: &[Line]) -> String {
     table.trim_fmt()
 }
 
-/// A number with its thousands apart.
+/// Formats a number with spaces between its thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -124,10 +124,10 @@ mod tests {
     fn line(committed: Option<u64>, counted: u64, instructions_max: Option<u64>) -> Line {
         Line {
             name: "parse/x".to_owned(),
-            share: Share {
-                of: "an event",
+            basis: CostBasis {
+                unit: "an event",
                 parts: 10,
-                units: 1,
+                parts_per_unit: 1,
                 instructions_max,
             },
             committed,
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_holds_whatever_is_committed() {
+    fn a_count_over_its_bound_fails_whatever_is_committed() {
         for (counted, is_within) in [(1_000, true), (1_009, true), (1_010, false)] {
             let line = line(Some(counted), counted, Some(100));
             assert_eq!(line.is_within_bound(), is_within, "{counted}");
@@ -146,8 +146,8 @@ mod tests {
     }
 
     #[test]
-    fn a_count_is_kept_within_five_percent_either_way_or_twenty_where_a_bound_holds_it() {
-        for (committed, counted, kept, verdict) in [
+    fn a_count_may_differ_by_five_percent_or_by_twenty_if_it_has_a_bound() {
+        for (committed, counted, kept, status) in [
             (Some(1_000), 1_000, true, "ok"),
             (Some(1_000), 1_050, true, "ok"),
             (Some(1_000), 1_051, false, "TOO MANY"),
@@ -159,7 +159,7 @@ mod tests {
             let line = line(committed, counted, None);
             assert_eq!(line.is_as_committed(), kept, "{line:?}");
             let table = table(&[line]);
-            assert!(table.contains(verdict), "{table}");
+            assert!(table.contains(status), "{table}");
         }
         for (counted, kept) in [(1_200, true), (1_201, false), (800, true), (799, false)] {
             let line = line(Some(1_000), counted, Some(1_000));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_stand_apart() {
+    fn thousands_are_separated_by_spaces() {
         assert_eq!(grouped(1_234_567), "1 234 567");
         assert_eq!(grouped(999), "999");
     }

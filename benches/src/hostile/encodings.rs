@@ -1,36 +1,37 @@
-//! Compressors, and one that is made to cost its reader much.
+//! Compressors, and one whose output is made to be expensive to decode.
 
-use super::shapes::Piece;
+use super::payloads::Piece;
 use anyhow::{Result, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
 use millrace_encoding::{Encoding, Hints};
 use std::io::Write;
 
-/// How a text is sent.
+/// Encoding that a text is sent in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// As most clients send it.
+    /// Gzip, as most clients send.
     Gzip,
-    /// By a compressor.
+    /// Brotli, as a compressor writes it.
     Brotli,
-    /// Likewise.
+    /// Zstandard, as a compressor writes it.
     Zstd,
-    /// LZString, as some clients name it.
+    /// LZString, by the name that some clients give it.
     Lz64,
-    /// Gzip in base64, as the field `data` of a picture's address.
+    /// Gzip in base64, as the query parameter `data` of an image tag.
     ImageTag,
-    /// Brotli of copies of two bytes each, which take no bit: the most steps for each byte sent that there are.
+    /// Brotli of copies of two bytes each, which take no bit: the most steps for each byte sent
+    /// that the format allows.
     Copies,
 }
 
-/// From where [`Compression::Copies`] copies: what decoders begin with as the last distance.
+/// Distance that [`Compression::Copies`] copies from: the last distance that decoders start with.
 const DISTANCE: usize = 4;
-/// Bytes of one of its copies.
+/// Bytes of one copy of [`Compression::Copies`].
 const COPY_BYTES: usize = 2;
 
 impl Compression {
-    /// All there are.
+    /// All encodings.
     pub const ALL: [Self; 6] = [
         Self::Gzip,
         Self::Brotli,
@@ -40,7 +41,7 @@ impl Compression {
         Self::Copies,
     ];
 
-    /// Its name in reports.
+    /// Name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -53,7 +54,7 @@ impl Compression {
         }
     }
 
-    /// What it is decoded by in the end.
+    /// The encoding that the innermost decoder reads.
     #[must_use]
     pub const fn encoding(self) -> Encoding {
         match self {
@@ -64,7 +65,7 @@ impl Compression {
         }
     }
 
-    /// What a request says of it.
+    /// Hints that a request gives about its encoding.
     #[must_use]
     pub fn hints(self) -> Hints {
         match self {
@@ -76,7 +77,7 @@ impl Compression {
         }
     }
 
-    /// Whether it can send many of a piece.
+    /// Returns true if the encoding can send a piece repeatedly.
     #[must_use]
     pub const fn may_write(self, piece: Piece) -> bool {
         match (self, piece) {
@@ -86,7 +87,7 @@ impl Compression {
         }
     }
 
-    /// A text as it is sent.
+    /// Encodes a text.
     ///
     /// # Errors
     /// The compressor failed.
@@ -111,7 +112,7 @@ impl Compression {
     }
 }
 
-/// Brotli (RFC 7932): what is before the longest run and behind it as it is, the run in copies.
+/// Brotli (RFC 7932): the longest run in copies, the text before and after it uncompressed.
 fn copies(text: &[u8]) -> Result<Vec<u8>> {
     let (mut start, mut len) = (0, 0);
     let mut at = DISTANCE;
@@ -127,51 +128,51 @@ fn copies(text: &[u8]) -> Result<Vec<u8>> {
     ensure!(len > text.len() / 4, "the text has no run of four bytes");
     let (before, rest) = text.split_at(start);
     let (run, after) = rest.split_at(len);
-    let mut bits = Bits::default();
+    let mut bits = BitWriter::default();
     // The largest window, of 16 MiB.
     bits.push(0b1111, 4);
-    bits.as_it_is(before);
+    bits.uncompressed(before);
     for part in run.chunks(1 << 24) {
         bits.meta_block(part.len(), false);
-        // One type of block of literals, commands and distances each; no postfix, no direct codes; a context
-        // mode; one tree for literals, one for distances.
+        // One type of block of literals, commands and distances each; no postfix, no direct
+        // codes; a context mode; one tree for literals, one for distances.
         bits.push(0, 3 + 6 + 2 + 2);
-        // Prefix codes of one symbol: any literal; insert nothing, copy two bytes from the last distance; any
-        // distance.
+        // Prefix codes of one symbol: any literal; insert nothing, copy two bytes from the last
+        // distance; any distance.
         for symbol_bits in [8, 10, 6] {
             bits.push(0b0001, 4);
             bits.push(0, symbol_bits);
         }
     }
-    bits.as_it_is(after);
+    bits.uncompressed(after);
     // The last block, which is empty.
     bits.push(0b11, 2);
     Ok(bits.bytes)
 }
 
-/// Bits, the lowest first.
+/// Writes bits, the lowest first.
 #[derive(Default)]
-struct Bits {
+struct BitWriter {
     bytes: Vec<u8>,
-    /// Bits of the last byte that are used; none if it is full.
+    /// Number of bits used in the last byte; 0 if it is full.
     used: u32,
 }
 
-impl Bits {
+impl BitWriter {
     fn push(&mut self, value: usize, count: u32) {
-        for place in 0..count {
+        for bit in 0..count {
             if self.used == 0 {
                 self.bytes.push(0);
             }
             if let Some(last) = self.bytes.last_mut() {
-                *last |= u8::from(value >> place & 1 == 1) << self.used;
+                *last |= u8::from(value >> bit & 1 == 1) << self.used;
             }
             self.used = (self.used + 1) % u8::BITS;
         }
     }
 
-    /// The head of a block that is not the last, of at most 2^24 bytes.
-    fn meta_block(&mut self, len: usize, is_as_it_is: bool) {
+    /// Writes the header of a block that is not the last, of at most 2^24 bytes.
+    fn meta_block(&mut self, len: usize, is_uncompressed: bool) {
         let (nibbles, length_bits) = match len {
             0..=0x1_0000 => (0, 16),
             0x1_0001..=0x10_0000 => (1, 20),
@@ -180,10 +181,10 @@ impl Bits {
         self.push(0, 1);
         self.push(nibbles, 2);
         self.push(len - 1, length_bits);
-        self.push(usize::from(is_as_it_is), 1);
+        self.push(usize::from(is_uncompressed), 1);
     }
 
-    fn as_it_is(&mut self, bytes: &[u8]) {
+    fn uncompressed(&mut self, bytes: &[u8]) {
         for part in bytes.chunks(1 << 16) {
             self.meta_block(part.len(), true);
             self.used = 0;
@@ -198,7 +199,7 @@ mod tests {
     use millrace_encoding::Decoder;
 
     #[test]
-    fn what_is_compressed_is_decoded_to_the_same() {
+    fn every_compression_decodes_to_the_original_text() {
         for piece in ["[", "1,", "{\"\":"] {
             let text = format!("{{\"x\":[{}1]}}", piece.repeat(300_000));
             for compression in Compression::ALL {
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn only_short_pieces_are_sent_in_copies() {
+    fn copies_are_allowed_for_pieces_that_divide_the_distance() {
         for (piece, may_be) in [("1,", true), ("NaN,", true), ("{},", false)] {
             assert_eq!(
                 Compression::Copies.may_write(Piece::Same(piece.as_bytes())),

@@ -1,134 +1,139 @@
-//! Requests that are made to cost much: what a server does with one, and how much it may.
+//! Requests that are made to be expensive: a server's work for each, and the bounds on it.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `shapes` | [`Shape`]: the texts, each a piece that is repeated |
+//! | `payloads` | [`HostilePayload`]: the texts, each a piece that is repeated |
 //! | `encodings` | [`Compression`], and a Brotli stream that no compressor writes |
-//! | `server` | [`Server`]: what is done with one |
+//! | `server` | [`Server`]: decodes, parses and stores or refuses one |
 
 mod encodings;
+mod payloads;
 mod server;
-mod shapes;
 
 pub use encodings::Compression;
+pub use payloads::{HostilePayload, PAYLOADS};
 pub use server::{Outcome, Server};
-pub use shapes::{SHAPES, Shape};
 
 use anyhow::{Result, ensure};
 use millrace_encoding::Expansion;
 
 /// The one project key that is known.
 pub const KEY: &str = "phc_benchmark000000000000000000000000000000";
-/// Instructions that count as a nanosecond of a core: half of what is run in one by the machines that it was measured on.
+/// Instructions that count as a nanosecond of a core: half of what the machines that it was
+/// measured on run in one.
 const PER_NANOSECOND: u64 = 5;
-/// Instructions for each kB sent of a request whose key nobody has, at most: 1 ms of a core. What is shorter counts
-/// as one.
+/// Most instructions for each kB sent of a request with an unknown key: 1 ms of a core. A shorter
+/// request counts as 1 kB.
 pub const PER_KB_SENT_MAX: u64 = 1_000_000 * PER_NANOSECOND;
-/// Instructions for each decoded byte of a request with a known key, at most: 20 ns.
+/// Most instructions for each decoded byte of a request with a known key: 20 ns.
 pub const PER_DECODED_BYTE_MAX: u64 = 20 * PER_NANOSECOND;
-/// The same of Brotli and LZString, which may decode to less than a third of what others may.
+/// Most instructions for each decoded byte of Brotli and LZString with a known key: these may
+/// decode to less than a third of what other encodings may.
 pub const PER_SLOW_BYTE_MAX: u64 = 3 * PER_DECODED_BYTE_MAX;
-/// Bytes that any body may decode to, as servers have it.
+/// Most bytes that a body may decode to, as servers are configured.
 const DECODED_BYTES_MAX: usize = 100 << 20;
-/// Bytes that a body with a known key decodes to here.
+/// Bytes that a body with a known key decodes to in these cases.
 const KNOWN_BYTES: usize = 128 << 10;
-/// Bytes of what does not compress, in a body that decodes to just as much as one without a known key may.
+/// Incompressible bytes in a body that decodes to just as much as an unknown key allows.
 const NOISE_BYTES: usize = 2_400;
-/// Bytes that a body decodes to that is to be refused for it.
+/// Bytes that a body decodes to which is refused as a bomb.
 const BOMB_BYTES: usize = 1 << 20;
 
-/// Whose a request is, and how far it gets.
+/// Combination of a request's key and size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// Of a known project, and taken.
-    Known,
-    /// Of nobody, and decoded to the last byte.
-    Nobodys,
-    /// Of nobody, and too large.
+pub enum Scenario {
+    /// The key is known, and the request is accepted.
+    KnownKey,
+    /// The key is unknown, and the body is decoded to its last byte.
+    UnknownKey,
+    /// The key is unknown, and the body decodes to too much.
     Bomb,
 }
 
-impl Way {
-    /// Its name in reports.
+impl Scenario {
+    /// Name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Known => "known",
-            Self::Nobodys => "nobodys",
+            Self::KnownKey => "known",
+            Self::UnknownKey => "nobodys",
             Self::Bomb => "bomb",
         }
     }
 }
 
-/// A request that is made to cost much.
+/// A request that is made to be expensive.
 #[derive(Clone, Copy, Debug)]
-pub struct Hostile {
-    /// Whose it is.
-    pub way: Way,
-    /// What it says, again and again.
-    pub shape: &'static Shape,
-    /// How it is sent.
+pub struct HostileRequest {
+    /// Its key and size.
+    pub scenario: Scenario,
+    /// The text that it repeats.
+    pub payload: &'static HostilePayload,
+    /// Encoding of the body.
     pub compression: Compression,
 }
 
-/// A request as it is sent.
+/// A hostile request's encoded body.
 #[derive(Debug)]
-pub struct Sent {
-    /// The body.
+pub struct EncodedRequest {
+    /// The body as sent.
     pub body: Vec<u8>,
-    /// Bytes that it stands for.
+    /// Bytes that the body decodes to.
     pub plain_bytes: usize,
 }
 
-impl Hostile {
-    /// All that are counted: each shape in gzip, and in all encodings those that differ there.
+impl HostileRequest {
+    /// All counted requests: each payload in gzip; in the other encodings those that differ there.
     pub fn all() -> impl Iterator<Item = Self> {
-        let ways = [Way::Known, Way::Nobodys, Way::Bomb].into_iter();
-        let sent = ways.flat_map(|way| Compression::ALL.map(|compression| (way, compression)));
-        sent.flat_map(|(way, compression)| {
-            SHAPES.iter().map(move |shape| Self {
-                way,
-                shape,
-                compression,
+        let scenarios = [Scenario::KnownKey, Scenario::UnknownKey, Scenario::Bomb].into_iter();
+        let pairs = scenarios
+            .flat_map(|scenario| Compression::ALL.map(|compression| (scenario, compression)));
+        pairs
+            .flat_map(|(scenario, compression)| {
+                PAYLOADS.iter().map(move |payload| Self {
+                    scenario,
+                    payload,
+                    compression,
+                })
             })
-        })
-        .filter(Self::is_counted)
+            .filter(Self::is_counted)
     }
 
     fn is_counted(&self) -> bool {
-        let is_usual = self.compression == Compression::Gzip && self.way != Way::Bomb;
-        (is_usual || self.shape.is_in_all) && self.compression.may_write(self.shape.piece)
+        let is_usual = self.compression == Compression::Gzip && self.scenario != Scenario::Bomb;
+        (is_usual || self.payload.in_all_encodings)
+            && self.compression.may_write(self.payload.piece)
     }
 
-    /// Its name in reports.
+    /// Name in reports.
     #[must_use]
     pub fn name(&self) -> String {
-        let (way, shape) = (self.way.name(), self.shape.name);
-        format!("{way}/{shape}/{}", self.compression.name())
+        let (scenario, payload) = (self.scenario.name(), self.payload.name);
+        format!("{scenario}/{payload}/{}", self.compression.name())
     }
 
-    /// Makes its body.
+    /// Makes and encodes the body.
     ///
     /// # Errors
     /// A compressor failed.
-    pub fn sent(&self) -> Result<Sent> {
+    pub fn encode(&self) -> Result<EncodedRequest> {
         let make = |bytes: usize, noise_bytes: usize| {
-            let key = (self.way == Way::Known).then_some(KEY);
-            let text = self.shape.text(key, noise_bytes, bytes);
+            let key = (self.scenario == Scenario::KnownKey).then_some(KEY);
+            let text = self.payload.text(key, noise_bytes, bytes);
             let plain_bytes = text.len();
             let body = self.compression.compress(&text)?;
-            Ok(Sent { body, plain_bytes })
+            Ok(EncodedRequest { body, plain_bytes })
         };
-        match self.way {
-            Way::Known => make(KNOWN_BYTES, 0),
-            Way::Bomb => make(BOMB_BYTES, 0),
-            Way::Nobodys => {
+        match self.scenario {
+            Scenario::KnownKey => make(KNOWN_BYTES, 0),
+            Scenario::Bomb => make(BOMB_BYTES, 0),
+            Scenario::UnknownKey => {
                 let mut bytes = NOISE_BYTES * 40;
                 loop {
-                    let sent: Result<Sent> = make(bytes, NOISE_BYTES);
+                    let sent: Result<EncodedRequest> = make(bytes, NOISE_BYTES);
                     let sent = sent?;
                     let expansion = Expansion::of(sent.body.len(), DECODED_BYTES_MAX);
-                    if sent.plain_bytes <= expansion.room(false).of(self.compression.encoding()) {
+                    if sent.plain_bytes <= expansion.limits(false).of(self.compression.encoding()) {
                         return Ok(sent);
                     }
                     ensure!(bytes > NOISE_BYTES, "{} cannot be so short", self.name());
@@ -145,15 +150,17 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_request_comes_as_far_as_its_way_says() {
+    fn every_request_has_the_outcome_of_its_scenario() {
         let mut names = BTreeSet::new();
-        for hostile in Hostile::all() {
+        for hostile in HostileRequest::all() {
             let name = hostile.name();
             let outcome = Server::of(&hostile).unwrap().once().unwrap();
             let is_decoded = outcome != Outcome::NotDecoded;
-            assert_eq!(is_decoded, hostile.way != Way::Bomb, "{name}: {outcome:?}");
+            let is_bomb = hostile.scenario == Scenario::Bomb;
+            assert_eq!(is_decoded, !is_bomb, "{name}: {outcome:?}");
             let is_stored = outcome == Outcome::Stored;
-            assert!(!is_stored || hostile.way == Way::Known, "{name}");
+            let is_key_known = hostile.scenario == Scenario::KnownKey;
+            assert!(!is_stored || is_key_known, "{name}");
             assert!(names.insert(name.clone()), "{name} is there twice");
         }
     }

@@ -1,29 +1,29 @@
-//! A server's way with a hostile request.
+//! A server's work for a hostile request: decode, parse, store or refuse.
 
-use super::{Compression, DECODED_BYTES_MAX, Hostile, KEY, Way};
-use crate::hot_path::{PROJECT, facts, memory_dir};
+use super::{Compression, DECODED_BYTES_MAX, HostileRequest, KEY, Scenario};
+use crate::hot_path::{PROJECT, memory_dir, parse_context};
 use crate::store::Store;
 use anyhow::Result;
-use millrace_encoding::{Buffers, Decoder, Expansion, Unwrapper, testing};
-use millrace_parse::{Facts, KeyLookup, ParseError, Parser, Protocol};
+use millrace_encoding::{BodyDecoder, Buffers, Decoder, Expansion, testing};
+use millrace_parse::{KeyLookup, ParseContext, ParseError, Parser, Protocol};
 use std::cell::RefCell;
 use std::hint::black_box;
 
-/// A key that nobody has.
-const NOBODYS: &str = "phc_nobodys";
-/// Months that a live request may be of, as servers have it.
+/// A key that no project has.
+const UNKNOWN_KEY: &str = "phc_nobodys";
+/// Most months that the events of a live request may fall into, as servers are configured.
 const MONTHS_MAX: usize = 120;
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Its rows are in the log, those of refused events too.
+    /// The rows are in the log, those of refused events too.
     Stored,
-    /// Refused by the parser, with this code.
+    /// The parser refused the request with this code.
     Refused(&'static str),
-    /// Its key would be looked up, and not found.
-    OfNobody,
-    /// Refused while it was decoded.
+    /// The key would be looked up, and not found.
+    UnknownKey,
+    /// The request was refused while it was decoded.
     NotDecoded,
 }
 
@@ -34,26 +34,26 @@ pub struct Server {
     parser: Parser,
     store: Store,
     compression: Compression,
-    /// The key that the head names.
+    /// The key that the request's head names.
     key: Option<&'static str>,
     body: Vec<u8>,
 }
 
 impl Server {
-    /// One for a request.
+    /// Creates a server for a request.
     ///
     /// # Errors
-    /// It could not be made, or there is no room for a log.
-    pub fn of(hostile: &Hostile) -> Result<Self> {
-        let key = if hostile.way == Way::Known {
+    /// The request could not be made, or there is no space for a log.
+    pub fn of(hostile: &HostileRequest) -> Result<Self> {
+        let key = if hostile.scenario == Scenario::KnownKey {
             KEY
         } else {
-            NOBODYS
+            UNKNOWN_KEY
         };
         Ok(Self {
             compression: hostile.compression,
-            key: hostile.shape.is_v1().then_some(key),
-            body: hostile.sent()?.body,
+            key: hostile.payload.is_v1().then_some(key),
+            body: hostile.encode()?.body,
             buffers: Buffers::default(),
             decoder: RefCell::default(),
             parser: Parser::default(),
@@ -61,46 +61,46 @@ impl Server {
         })
     }
 
-    /// Takes or refuses it once.
+    /// Accepts or refuses the request once.
     ///
     /// # Errors
-    /// What was taken could not be stored.
+    /// An accepted request could not be stored.
     pub fn once(&mut self) -> Result<Outcome> {
         let sent = black_box(self.body.as_slice());
         let expansion = Expansion::of(sent.len(), DECODED_BYTES_MAX);
         let hints = self.compression.hints();
-        let decode = |room| {
-            let unwrapper = Unwrapper {
+        let decode = |limits| {
+            let body_decoder = BodyDecoder {
                 buffers: &self.buffers,
                 decoder: &self.decoder,
-                room,
+                limits,
             };
             if self.compression == Compression::ImageTag {
-                return unwrapper.data(sent, hints.compression);
+                return body_decoder.data(sent, hints.compression);
             }
-            unwrapper.body(sent, hints)
+            body_decoder.body(sent, hints)
         };
         let decoded = testing::decode(sent, hints, self.key, expansion, decode, |key| key == KEY);
         let Ok(json) = decoded.json else {
             return Ok(Outcome::NotDecoded);
         };
         let text = json.as_deref().unwrap_or(sent);
-        let mut facts: Facts<'_> = facts();
+        let mut context: ParseContext<'_> = parse_context();
         if let Some(key) = self.key {
-            facts.protocol = Protocol::V1 {
+            context.protocol = Protocol::V1 {
                 key,
                 sent_at: None,
                 sdk_info: None,
             };
         }
-        let parsed = self.parser.parse(text, &facts, &mut |key| match key {
+        let parsed = self.parser.parse(text, &context, &mut |key| match key {
             KEY => KeyLookup::Found(PROJECT),
             _ => KeyLookup::Missing,
         });
         let outcome = match parsed {
-            Err(ParseError::NeedsKey(_)) => Outcome::OfNobody,
+            Err(ParseError::NeedsKey(_)) => Outcome::UnknownKey,
             Err(ParseError::Refused(error)) => Outcome::Refused(error.code),
-            // More months than a server takes at once.
+            // More months than a server accepts in one request.
             Ok(parsed) if parsed.batch.groups.len() > MONTHS_MAX => {
                 Outcome::Refused("too_many_months")
             }

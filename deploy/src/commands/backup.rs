@@ -1,21 +1,22 @@
-//! `millrace backup` and `millrace restore`: what the embedded default keeps, in a folder.
+//! `millrace backup` and `millrace restore`: the data of the embedded default, in a folder.
 //!
-//! | In a backup | How it gets there |
+//! | In a backup | Made by |
 //! |---|---|
 //! | `clickhouse/` | ClickHouse's own `BACKUP`: everything stored before it began. It may write to `clickhouse_backup_dir` only, from where it is moved (`backup_dir`) |
 //! | `catalog.db` | SQLite's `VACUUM INTO`, afterwards: it knows the project of every event |
-//! | `secret.key`, `credentials.json`, `poison/` | copied |
-//! | `whole` | written last: what lacks it was cut off |
+//! | `secret.key`, `credentials.json`, `dead-letters/` | copied |
+//! | `whole` | written last: a backup without it is incomplete |
 //!
-//! Two things stay out. The log: what is in it is on its way to ClickHouse, and sent again by a
-//! second server it would be stored twice. The node's name: it is part of the tokens by which
-//! ClickHouse knows an insert that it has, so two servers of one name would lose rows. Nor do exports
-//! of the new server wait for the old node. Persons and groups are copied to ClickHouse once more, as
-//! the catalog is of a later moment.
+//! Two things are not in a backup. The log: its events are being shipped, and a second server that
+//! ships them again would store them twice. The node's name: it is part of the deduplication tokens
+//! of inserts, so two servers of one name would lose rows. The old node is deregistered in the new
+//! catalog, so that exports do not wait for it. Persons and groups are copied to ClickHouse once
+//! more, as the catalog is of a later moment.
 
 use crate::config::{Config, Engine};
 use crate::credentials::Credentials;
-use crate::{backup_dir, data_dir, engine, open};
+use crate::data_dir::{DEAD_LETTERS, FORMER_DEAD_LETTERS};
+use crate::{backup_dir, connect, data_dir, engine};
 use anyhow::{Context, bail};
 use clap::Args;
 use millrace_clickhouse::{ClickHouse, CopyId, CopyState};
@@ -25,27 +26,32 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Between two looks at how far ClickHouse is.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How long ClickHouse may take to answer after its start.
-const START_WAIT: Duration = Duration::from_secs(60);
-/// Says that a backup is whole, and which version made it.
-const WHOLE: &str = "whole";
-/// What is copied as it is, where it is there.
-const KEPT: [&str; 3] = ["secret.key", "credentials.json", "poison"];
+/// Pause between two checks of ClickHouse's progress.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// Timeout for the first response of ClickHouse after its start.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// File that marks a complete backup; it has the version that made it.
+const COMPLETE_MARK: &str = "whole";
+/// Files and folders that are copied unchanged, if they exist.
+const KEPT: [&str; 4] = [
+    "secret.key",
+    "credentials.json",
+    DEAD_LETTERS,
+    FORMER_DEAD_LETTERS,
+];
 
-/// Where to put a backup.
+/// Arguments of `millrace backup`.
 #[derive(Args, Clone, Debug)]
 pub struct Backup {
-    /// The folder to make
+    /// Folder to create
     #[arg(value_name = "DIR")]
     to: PathBuf,
 }
 
-/// Which backup to read.
+/// Arguments of `millrace restore`.
 #[derive(Args, Clone, Debug)]
 pub struct Restore {
-    /// The folder that `millrace backup` made
+    /// Folder that `millrace backup` created
     #[arg(value_name = "DIR")]
     from: PathBuf,
 }
@@ -55,38 +61,38 @@ pub struct Restore {
 /// # Errors
 /// When this is not the embedded default, nothing runs, or the folder cannot be made and filled.
 pub fn backup(config: &Config, backup: &Backup) -> anyhow::Result<()> {
-    let dir = only_embedded(config)?;
-    must_be_a_server(&config.data_dir)?;
+    let dir = embedded_backup_dir(config)?;
+    require_server(&config.data_dir)?;
     let to = new_folder(config, &backup.to)?;
-    // Before anything is made: whether ClickHouse answers.
-    open::block_on(async {
-        let answered = open::clickhouse(config)?.ping().await;
-        answered.map_err(|error| open::explained(config, error))
+    // Before anything is created: does ClickHouse answer?
+    connect::block_on(async {
+        let answered = connect::clickhouse(config)?.ping().await;
+        answered.map_err(|error| connect::explain(config, error))
     })?;
-    let writing = backup_dir::begin(dir)?;
+    let lock = backup_dir::begin(dir)?;
     let mut builder = DirBuilder::new();
     let made = builder.mode(0o700).create(&to);
     made.with_context(|| format!("cannot make {}", to.display()))?;
-    let copied = open::block_on(async {
-        let clickhouse = open::clickhouse(config)?;
-        let made = writing.part();
-        let asked = clickhouse.backup(text(made)?).await;
-        let id = asked.map_err(|error| open::explained(config, error))?;
-        let copied = until_copied(&clickhouse, id).await;
-        let taken = copied.and_then(|()| take(made, &to.join("clickhouse")));
+    let copied = connect::block_on(async {
+        let clickhouse = connect::clickhouse(config)?;
+        let made = lock.part();
+        let asked = clickhouse.backup(utf8(made)?).await;
+        let id = asked.map_err(|error| connect::explain(config, error))?;
+        let copied = wait_until_copied(&clickhouse, id).await;
+        let taken = copied.and_then(|()| move_backup(made, &to.join("clickhouse")));
         if taken.is_err() {
-            // Whatever is there is in nobody's way, and in nobody's backup.
+            // An incomplete backup is of no use.
             let _ = fs::remove_dir_all(made);
         }
         taken?;
-        must_hold(&to, "clickhouse")?;
-        let catalog = open::catalog(config).await?;
-        catalog.copy_to(text(&to.join("catalog.db"))?).await?;
+        require_part(&to, "clickhouse")?;
+        let catalog = connect::catalog(config).await?;
+        catalog.copy_to(utf8(&to.join("catalog.db"))?).await?;
         catalog.close().await?;
-        keep(&config.data_dir, &to)?;
+        copy_kept(&config.data_dir, &to)?;
         make_durable(&to)?;
         let version = concat!(env!("CARGO_PKG_VERSION"), "\n");
-        fs::write(to.join(WHOLE), version).context("cannot say that it is whole")?;
+        fs::write(to.join(COMPLETE_MARK), version).context("cannot say that it is whole")?;
         make_durable(&to)
     });
     copied.with_context(|| format!("{} is no whole backup; delete it", to.display()))?;
@@ -94,21 +100,21 @@ pub fn backup(config: &Config, backup: &Backup) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes a data folder of a backup.
+/// Creates a data folder from a backup.
 ///
 /// # Errors
 /// When this is not the embedded default, the data folder is in use, or the backup is not whole.
 pub fn restore(config: &Config, restore: &Restore) -> anyhow::Result<()> {
-    only_embedded(config)?;
+    embedded_backup_dir(config)?;
     let from = std::path::absolute(&restore.from)?;
-    if !from.join(WHOLE).exists() {
+    if !from.join(COMPLETE_MARK).exists() {
         bail!(
             "{} holds no whole backup; give a folder that `millrace backup` called whole",
             from.display()
         );
     }
     for part in ["clickhouse", "catalog.db"] {
-        must_hold(&from, part)?;
+        require_part(&from, part)?;
     }
     let data_dir = &config.data_dir;
     if fs::read_dir(data_dir).is_ok_and(|mut files| files.next().is_some()) {
@@ -118,26 +124,26 @@ pub fn restore(config: &Config, restore: &Restore) -> anyhow::Result<()> {
         );
     }
     let _lock = data_dir::take(data_dir, "millrace")?;
-    let read = open::block_on(async {
+    let read = connect::block_on(async {
         copy(&from.join("catalog.db"), &data_dir.join("catalog.db"))?;
-        keep(&from, data_dir)?;
-        let catalog = open::catalog(config).await?;
-        catalog.retire_ingest_nodes().await?;
+        copy_kept(&from, data_dir)?;
+        let catalog = connect::catalog(config).await?;
+        catalog.deregister_ingest_nodes().await?;
         catalog.copy_persons_again().await?;
         catalog.close().await?;
         let path = config.credentials_path();
         let mut credentials = Credentials::load(&path)?.unwrap_or_default();
-        let engine = engine::start(&reading(config, &from), &mut credentials).await?;
-        let clickhouse = ClickHouse::new(&open::embedded_settings(&credentials));
+        let engine = engine::start(&config_reading(config, &from), &mut credentials).await?;
+        let clickhouse = ClickHouse::new(&connect::embedded_settings(&credentials));
         let answers = async {
             while clickhouse.ping().await.is_err() {
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(CHECK_INTERVAL).await;
             }
         };
-        let answered = tokio::time::timeout(START_WAIT, answers).await;
+        let answered = tokio::time::timeout(START_TIMEOUT, answers).await;
         answered.context("the embedded ClickHouse does not come up; see the log")?;
-        let id = clickhouse.restore(text(&from.join("clickhouse"))?).await?;
-        until_copied(&clickhouse, id).await?;
+        let id = clickhouse.restore(utf8(&from.join("clickhouse"))?).await?;
+        wait_until_copied(&clickhouse, id).await?;
         if let Some(engine) = engine {
             tokio::task::spawn_blocking(|| engine.stop()).await?;
         }
@@ -148,9 +154,9 @@ pub fn restore(config: &Config, restore: &Restore) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The folder of a server has both halves of what a backup is of; that of `millrace clickhouse` alone has
-/// no catalog, which is elsewhere.
-fn must_be_a_server(data_dir: &Path) -> anyhow::Result<()> {
+/// Fails unless this is the folder of a server with ClickHouse and catalog: that of `millrace
+/// clickhouse` alone has no catalog.
+fn require_server(data_dir: &Path) -> anyhow::Result<()> {
     let has = |name: &str| data_dir.join(name).exists();
     let dir = data_dir.display();
     match (has("catalog.db"), has("clickhouse")) {
@@ -170,8 +176,8 @@ fn must_be_a_server(data_dir: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// The folder to make, wherever links lead: one that is not there, in one that is, and outside of what is
-/// copied. Nothing is made.
+/// Resolves the folder to create: it must not exist, its parent must, and it must lie outside of
+/// what is copied, wherever links lead. Creates nothing.
 fn new_folder(config: &Config, named: &Path) -> anyhow::Result<PathBuf> {
     let to = std::path::absolute(named)?;
     if fs::symlink_metadata(&to).is_ok() {
@@ -205,9 +211,9 @@ fn new_folder(config: &Config, named: &Path) -> anyhow::Result<PathBuf> {
     Ok(parent.join(name))
 }
 
-/// A backup lacks something if a part of it is not where it was to be written: ClickHouse may be on
-/// another machine, or somebody has taken it away.
-fn must_hold(backup: &Path, part: &str) -> anyhow::Result<()> {
+/// Fails if a part of a backup is missing: ClickHouse may be on another machine, or somebody has
+/// removed the part.
+fn require_part(backup: &Path, part: &str) -> anyhow::Result<()> {
     if backup.join(part).exists() {
         return Ok(());
     }
@@ -217,8 +223,11 @@ fn must_hold(backup: &Path, part: &str) -> anyhow::Result<()> {
     )
 }
 
-/// The folder that ClickHouse writes backups to.
-fn only_embedded(config: &Config) -> anyhow::Result<&Path> {
+/// Folder that the embedded ClickHouse writes backups to.
+///
+/// # Errors
+/// When this is not the embedded default.
+fn embedded_backup_dir(config: &Config) -> anyhow::Result<&Path> {
     let sqlite = config.data_dir.join("catalog.db");
     let is_default = config.database_url.contains(&*sqlite.to_string_lossy());
     if let (true, Engine::Embedded { backup_dir, .. }) = (is_default, &config.engine) {
@@ -230,8 +239,8 @@ fn only_embedded(config: &Config) -> anyhow::Result<&Path> {
     )
 }
 
-/// The configuration of an engine that may read this folder.
-fn reading(config: &Config, from: &Path) -> Config {
+/// Configuration of an engine that may read this folder as its backups.
+fn config_reading(config: &Config, from: &Path) -> Config {
     let mut config = config.clone();
     if let Engine::Embedded { backup_dir, .. } = &mut config.engine {
         from.clone_into(backup_dir);
@@ -239,12 +248,12 @@ fn reading(config: &Config, from: &Path) -> Config {
     config
 }
 
-/// Moves what ClickHouse wrote to where it is to be, maybe to another disk.
-fn take(made: &Path, to: &Path) -> anyhow::Result<()> {
+/// Moves the backup that ClickHouse wrote to its target, maybe on another disk.
+fn move_backup(made: &Path, to: &Path) -> anyhow::Result<()> {
     match fs::rename(made, to) {
         Err(error) if error.kind() == ErrorKind::CrossesDevices => {
             let copied = copy(made, to);
-            // Whole or not, nobody needs it there any more.
+            // Copied or not, the original is not needed any more.
             let removed = fs::remove_dir_all(made);
             copied?;
             removed.with_context(|| format!("cannot remove {}", made.display()))
@@ -259,19 +268,19 @@ fn take(made: &Path, to: &Path) -> anyhow::Result<()> {
     }
 }
 
-async fn until_copied(clickhouse: &ClickHouse, id: CopyId) -> anyhow::Result<()> {
+async fn wait_until_copied(clickhouse: &ClickHouse, id: CopyId) -> anyhow::Result<()> {
     loop {
         let state = clickhouse.copying(id).await;
         match state.context("ClickHouse does not say how far it is")? {
-            CopyState::Running => tokio::time::sleep(LOOK_EVERY).await,
+            CopyState::Running => tokio::time::sleep(CHECK_INTERVAL).await,
             CopyState::Done => return Ok(()),
             CopyState::Failed(reason) => bail!("ClickHouse gave up: {reason}"),
         }
     }
 }
 
-/// Copies what is kept as it is.
-fn keep(from: &Path, to: &Path) -> anyhow::Result<()> {
+/// Copies the files and folders of [`KEPT`].
+fn copy_kept(from: &Path, to: &Path) -> anyhow::Result<()> {
     for name in KEPT {
         let path = from.join(name);
         if path.exists() {
@@ -290,7 +299,7 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
 fn copy_all(from: &Path, to: &Path) -> std::io::Result<()> {
     if !from.is_dir() {
         return match fs::copy(from, to) {
-            // Somebody has looked after these rows meanwhile.
+            // The operator has removed the file meanwhile.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             copied => copied.map(drop),
         };
@@ -306,13 +315,13 @@ fn copy_all(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// ClickHouse does not sync what it copies.
+/// Syncs the disk of a folder, as ClickHouse does not sync what it copies.
 fn make_durable(dir: &Path) -> anyhow::Result<()> {
     let synced = File::open(dir).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
     synced.with_context(|| format!("cannot sync the disk of {}", dir.display()))
 }
 
-fn text(path: &Path) -> anyhow::Result<&str> {
-    let text = path.to_str();
-    text.with_context(|| format!("{} is not UTF-8, which ClickHouse needs", path.display()))
+fn utf8(path: &Path) -> anyhow::Result<&str> {
+    let utf8 = path.to_str();
+    utf8.with_context(|| format!("{} is not UTF-8, which ClickHouse needs", path.display()))
 }

@@ -1,33 +1,33 @@
-//! `millrace invites`: links with which people become members.
+//! `millrace invites`: creates signup links for new members.
 
 use super::members::level_of;
-use super::organizations::Chosen;
+use super::organizations::OrganizationArgument;
 use crate::config::Config;
+use crate::connect;
 use crate::credentials::Credentials;
-use crate::open;
 use clap::{Args, Subcommand};
 use millrace_catalog::{Actor, Level, NewInvite};
 use millrace_rows::shown;
 
-/// What to do with invites.
+/// Subcommand of `millrace invites`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Invite somebody: prints the link to give them. No mail is sent
+    /// Create an invite and print its link; no mail is sent
     Create(Create),
 }
 
-/// Who is to be invited.
+/// Person to invite.
 #[derive(Args, Clone, Debug)]
 pub struct Create {
     #[command(flatten)]
-    organization: Chosen,
-    /// Whom
+    organization: OrganizationArgument,
+    /// Email address of the person to invite
     #[arg(long)]
     email: String,
-    /// What they will be: 1 or member, 8 or administrator, 15 or owner
+    /// Level of the new member: 1 or member, 8 or administrator, 15 or owner
     #[arg(long, default_value = "1", value_parser = level_of)]
     level: Level,
-    /// Their first name
+    /// First name of the person
     #[arg(long, value_name = "NAME", default_value = "")]
     first_name: String,
 }
@@ -38,7 +38,7 @@ pub struct Create {
 /// When the catalog cannot be opened or refuses.
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
     let Command::Create(create) = command;
-    open::on_catalog(config, async |catalog| {
+    connect::with_catalog(config, async |catalog| {
         let id = create.organization.id(catalog).await?;
         let new = NewInvite {
             first_name: create.first_name.clone(),
@@ -60,7 +60,7 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
     })
 }
 
-/// Where people find the signup page: as configured, or where the server here listens.
+/// Base URL of the signup page: as configured, or the address of the local server.
 fn base_url(config: &Config) -> anyhow::Result<String> {
     if let Some(url) = &config.admin_public_url {
         return Ok(url.clone());

@@ -1,9 +1,9 @@
-//! `millrace keys`: project keys, with which events are posted, and personal keys, with which the
-//! admin API is used.
+//! `millrace keys`: creates, lists and revokes project keys, which post events, and personal keys,
+//! which call the organization API.
 
 use super::table;
 use crate::config::Config;
-use crate::open;
+use crate::connect;
 use anyhow::{Context, bail};
 use clap::{ArgGroup, Args, Subcommand};
 use millrace_catalog::{Actor, Catalog, NewPersonalKey, NewProject, Scopes, UtcTime};
@@ -12,34 +12,36 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
-/// What to do with keys.
+/// Subcommand of `millrace keys`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Create a key: personal (--user), of a new project (--project), or of a project that is there (--team-id)
+    /// Create a key: personal (--user), of a new project (--project), or of an existing project
+    /// (--team-id)
     Create(Box<Create>),
-    /// List keys; of personal ones only a mask is known
+    /// List keys; personal keys are masked
     List,
-    /// Revoke a key: a project's key, or the id or value of a personal one. Refused everywhere within 2 s
+    /// Revoke a key: a project's key, or the id or value of a personal one; rejected everywhere
+    /// within 2 s
     Revoke {
-        /// The key
+        /// Key to revoke
         key: String,
     },
 }
 
-/// What is to be created.
+/// Key to create.
 #[derive(Args, Clone, Debug)]
 #[command(group(ArgGroup::new("which").required(true).args(["user", "project", "team_id"])))]
 pub struct Create {
-    /// Whose personal key
+    /// Email address of the owner of a personal key
     #[arg(long, value_name = "EMAIL")]
     user: Option<String>,
-    /// What the personal key is for
+    /// Purpose of the personal key
     #[arg(long, requires = "user", default_value = "Command line")]
     label: String,
-    /// What the personal key may do, as in organization:read,project:write
+    /// Scopes of the personal key, as in organization:read,project:write
     #[arg(long, requires = "user", default_value = "*", value_delimiter = ',')]
     scopes: Vec<String>,
-    /// When the personal key stops working, as in 2027-01-31T00:00:00Z
+    /// Expiry of the personal key, as in 2027-01-31T00:00:00Z
     #[arg(long, requires = "user", value_parser = time_of)]
     expires_at: Option<OffsetDateTime>,
     /// Name of a new project
@@ -48,13 +50,13 @@ pub struct Create {
     /// Organization of the new project; the first one by default
     #[arg(long, requires = "project", value_name = "ID")]
     organization: Option<Uuid>,
-    /// Number of a project
+    /// Id of a project
     #[arg(long, value_name = "N")]
     team_id: Option<i64>,
-    /// Replace the key that the project has; the old one is refused at once
+    /// Replace the key of the project; the old key is rejected at once
     #[arg(long, requires = "team_id")]
     rotate: bool,
-    /// A project key of your choice, to take over SDKs that hold it
+    /// Value of the new project key, to take over SDKs that have it already
     #[arg(long, conflicts_with = "user", value_name = "KEY")]
     key: Option<String>,
 }
@@ -64,7 +66,7 @@ pub struct Create {
 /// # Errors
 /// When the catalog cannot be opened or refuses.
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
-    open::on_catalog(config, async |catalog| match command {
+    connect::with_catalog(config, async |catalog| match command {
         Command::Create(create) => create_key(catalog, create).await,
         Command::List => list(catalog).await,
         Command::Revoke { key } => revoke(catalog, key).await,
@@ -221,7 +223,7 @@ async fn revoke(catalog: &Catalog, key: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The day of an instant.
+/// Day of an instant.
 pub fn day(at: UtcTime) -> String {
     at.to_datetime().date().to_string()
 }

@@ -1,5 +1,5 @@
-//! `millrace log`: what lies between the answer and ClickHouse. Works beside a running server, as
-//! it changes nothing.
+//! `millrace log`: inspects the log of acknowledged events. Works beside a running server, as it
+//! changes nothing.
 
 use super::{counted, table};
 use crate::config::Config;
@@ -10,7 +10,7 @@ use millrace_log::{Frame, Inspection, SegmentReport, inspect};
 use millrace_rows::Lane;
 use std::path::Path;
 
-/// What to do with the log.
+/// Subcommand of `millrace log`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// List segments, frames and damage. Ends with 1 when something is damaged
@@ -134,7 +134,8 @@ fn segment_row(segment: &SegmentReport) -> [String; 7] {
     ]
 }
 
-/// A tail is no damage: in a running log it is the frame just being written.
+/// Returns true if the log is damaged. An incomplete tail is no damage: a running server may be
+/// writing it.
 fn is_damaged(found: &Inspection) -> bool {
     let in_segments = found.segments.iter().flat_map(|segment| &segment.problems);
     found.checkpoint.is_err()

@@ -1,50 +1,50 @@
-//! `millrace members`: who belongs to an organization, and with which level.
+//! `millrace members`: lists the members of an organization, sets their levels, removes them.
 
-use super::organizations::Chosen;
+use super::organizations::OrganizationArgument;
 use super::table;
 use crate::config::Config;
-use crate::open;
+use crate::connect;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use millrace_catalog::{Actor, Catalog, Level, Member, PageRequest};
 use millrace_rows::shown;
 use uuid::Uuid;
 
-/// How many members are read at once.
+/// Members that are read at once.
 const PAGE_ROWS: u64 = 1000;
 
-/// What to do with members.
+/// Subcommand of `millrace members`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// List the members of an organization
     List {
-        /// Where
+        /// Organization
         #[command(flatten)]
-        organization: Chosen,
+        organization: OrganizationArgument,
     },
     /// Give a member another level; the last owner stays one
     SetLevel {
-        /// Where and who
+        /// Member
         #[command(flatten)]
-        which: Which,
+        member: MemberArguments,
         /// 1 or member, 8 or administrator, 15 or owner
         #[arg(long, value_parser = level_of)]
         level: Level,
     },
-    /// Take a member out of an organization; the last owner stays
+    /// Remove a member from an organization; the last owner stays
     Remove {
-        /// Where and who
+        /// Member
         #[command(flatten)]
-        which: Which,
+        member: MemberArguments,
     },
 }
 
 /// A member of an organization.
 #[derive(Args, Clone, Debug)]
-pub struct Which {
+pub struct MemberArguments {
     #[command(flatten)]
-    organization: Chosen,
-    /// The member's address
+    organization: OrganizationArgument,
+    /// Email address of the member
     #[arg(long, value_name = "EMAIL")]
     user: String,
 }
@@ -54,14 +54,14 @@ pub struct Which {
 /// # Errors
 /// When the catalog cannot be opened or refuses.
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
-    open::on_catalog(config, async |catalog| match command {
+    connect::with_catalog(config, async |catalog| match command {
         Command::List { organization } => list(catalog, organization).await,
-        Command::SetLevel { which, level } => set_level(catalog, which, *level).await,
-        Command::Remove { which } => remove(catalog, which).await,
+        Command::SetLevel { member, level } => set_level(catalog, member, *level).await,
+        Command::Remove { member } => remove(catalog, member).await,
     })
 }
 
-async fn list(catalog: &Catalog, organization: &Chosen) -> anyhow::Result<()> {
+async fn list(catalog: &Catalog, organization: &OrganizationArgument) -> anyhow::Result<()> {
     let id = organization.id(catalog).await?;
     let mut rows = Vec::new();
     loop {
@@ -96,8 +96,12 @@ fn row(member: Member) -> [String; 6] {
     ]
 }
 
-async fn set_level(catalog: &Catalog, which: &Which, level: Level) -> anyhow::Result<()> {
-    let (id, member) = which.find(catalog).await?;
+async fn set_level(
+    catalog: &Catalog,
+    member: &MemberArguments,
+    level: Level,
+) -> anyhow::Result<()> {
+    let (id, member) = member.find(catalog).await?;
     let actor = Actor::command_line();
     let set = catalog.set_member_level(&actor, id, member.user.uuid, level);
     let set = set.await?;
@@ -109,8 +113,8 @@ async fn set_level(catalog: &Catalog, which: &Which, level: Level) -> anyhow::Re
     Ok(())
 }
 
-async fn remove(catalog: &Catalog, which: &Which) -> anyhow::Result<()> {
-    let (id, member) = which.find(catalog).await?;
+async fn remove(catalog: &Catalog, member: &MemberArguments) -> anyhow::Result<()> {
+    let (id, member) = member.find(catalog).await?;
     let actor = Actor::command_line();
     catalog.remove_member(&actor, id, member.user.uuid).await?;
     let email = shown(&member.user.email);
@@ -118,7 +122,7 @@ async fn remove(catalog: &Catalog, which: &Which) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Which {
+impl MemberArguments {
     async fn find(&self, catalog: &Catalog) -> anyhow::Result<(Uuid, Member)> {
         let id = self.organization.id(catalog).await?;
         let page = PageRequest {
@@ -137,7 +141,7 @@ impl Which {
     }
 }
 
-/// A level by its number or its name.
+/// Parses a level by its number or its name.
 pub fn level_of(text: &str) -> Result<Level, String> {
     let named = [Level::Member, Level::Administrator, Level::Owner];
     let mut named = named.into_iter();

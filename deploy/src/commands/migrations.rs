@@ -1,8 +1,8 @@
-//! `millrace migrations`: imports of past events beyond what anyone may import unasked.
+//! `millrace migrations`: approves and rejects imports of past events above the default quota.
 
 use super::{counted, table};
 use crate::config::Config;
-use crate::open;
+use crate::connect;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use millrace_catalog::{
     Actor, Catalog, HistoricalDecision, HistoricalGrant, HistoricalMigration, MigrationState,
@@ -10,57 +10,57 @@ use millrace_catalog::{
 };
 use uuid::Uuid;
 
-/// What to do with historical migrations.
+/// Subcommand of `millrace migrations`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// List what was asked for, and how far it is
+    /// List requests with their state and progress
     List {
-        /// Only those in this state
+        /// Only migrations in this state
         #[arg(long, value_enum)]
         state: Option<State>,
     },
-    /// Let one that was asked for run, or allow a project one unasked
+    /// Approve a request, or a migration for a project without a request
     Approve(Approve),
-    /// Refuse one that was asked for
+    /// Reject a request
     Reject {
         /// Id of the migration
         id: Uuid,
-        /// What whoever asked shall read
+        /// Note for the requester
         #[arg(long, value_name = "TEXT")]
         note: Option<String>,
     },
 }
 
-/// Which migration may run, and how much it may bring.
+/// Migration to approve, and its quota.
 #[derive(Args, Clone, Debug)]
 #[command(group = ArgGroup::new("which").required(true).args(["id", "team_id"]))]
 pub struct Approve {
     /// Id of the migration
     id: Option<Uuid>,
-    /// Number of the project; its oldest open request, or without one a new migration
+    /// Id of the project; approves its oldest open request, or a new migration if there is none
     #[arg(long, value_name = "N", requires_all = ["total_events", "events_per_minute"])]
     team_id: Option<i64>,
-    /// How many events may come in all; as asked for by default
+    /// Events that may be imported in all; as requested by default
     #[arg(long, value_name = "N")]
     total_events: Option<i64>,
-    /// How many of them in a minute; as asked for by default
+    /// Events that may be imported in a minute; as requested by default
     #[arg(long, value_name = "N")]
     events_per_minute: Option<i64>,
-    /// What whoever asked shall read
+    /// Note for the requester
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
 }
 
-/// How far a migration is.
+/// State of a migration.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum State {
-    /// Nobody decided yet
+    /// Waiting for a decision
     Requested,
-    /// It may run
+    /// Allowed to run
     Approved,
-    /// It may not
+    /// Not allowed to run
     Rejected,
-    /// It ran, or was given up
+    /// Ended or cancelled
     Finished,
 }
 
@@ -80,7 +80,7 @@ impl From<State> for MigrationState {
 /// # Errors
 /// When the catalog cannot be opened or refuses.
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
-    open::on_catalog(config, async |catalog| match command {
+    connect::with_catalog(config, async |catalog| match command {
         Command::List { state } => list(catalog, *state).await,
         Command::Approve(approve) => allow(catalog, approve).await,
         Command::Reject { id, note } => reject(catalog, *id, note.clone()).await,
@@ -130,7 +130,7 @@ async fn allow(catalog: &Catalog, approve: &Approve) -> anyhow::Result<()> {
             decided.await?
         }
         (None, team_id) => {
-            // clap sees to it that all three are there.
+            // clap requires all three together.
             let grant = HistoricalGrant {
                 team_id: TeamId(team_id.unwrap_or_default()),
                 total_events: approve.total_events.unwrap_or_default(),

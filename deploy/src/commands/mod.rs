@@ -1,4 +1,4 @@
-//! The operator's tools. They need no key: who can open the data folder or the database may.
+//! Operator's commands. They need no API key: access to the data folder or the database is enough.
 
 pub mod backup;
 pub mod import;
@@ -16,28 +16,29 @@ pub mod secrets;
 mod table;
 
 pub use millrace_import::count::counted;
-pub use next_step::{Given, quoted};
+pub use next_step::{Invocation, quoted};
 
 use crate::config::Config;
-use crate::open;
+use crate::connect;
 use anyhow::Context;
 
-/// `millrace migrate`: both schemas, now rather than at the next start.
+/// Runs `millrace migrate`: migrates both schemas now, not at the next start.
 ///
 /// # Errors
 /// When a database cannot be reached or refuses.
 pub fn migrate(config: &Config) -> anyhow::Result<()> {
-    open::block_on(async {
-        // A database in PostgreSQL is there before its tables are; a file of SQLite is a server's to make.
+    connect::block_on(async {
+        // A database in PostgreSQL exists before its tables; a file of SQLite is created by a
+        // server only.
         let catalog = match config.database_url.starts_with("sqlite:") {
-            true => open::catalog(config).await?,
-            false => open::catalog_or_make(config).await?,
+            true => connect::catalog(config).await?,
+            false => connect::catalog_or_create(config).await?,
         };
         catalog.close().await?;
-        let migrated = open::clickhouse(config)?.migrate().await;
+        let migrated = connect::clickhouse(config)?.migrate().await;
         migrated
             .map_err(|error| match error.query_error() {
-                Some(asked) => open::explained(config, asked.clone()),
+                Some(asked) => connect::explain(config, asked.clone()),
                 None => error.into(),
             })
             .context("cannot migrate ClickHouse")?;

@@ -1,19 +1,20 @@
-//! Commands that are printed to go on with: each carries what this one was given, so that it can be pasted as it stands.
+//! Follow-up commands that are printed: each repeats the options of this command line, so that it
+//! can be pasted.
 
 use clap::{Arg, ArgMatches, Command, parser::ValueSource};
 use millrace_rows::is_control;
 use std::borrow::Cow;
 
-/// The command line of this process.
+/// Command line of this process.
 #[derive(Clone, Debug)]
-pub struct Given {
-    /// Of the innermost command, with the settings that were given to any.
+pub struct Invocation {
+    /// Matches of the innermost command, with the settings that were given to any.
     matches: ArgMatches,
     root: Command,
 }
 
-impl Given {
-    /// Takes it as clap read it.
+impl Invocation {
+    /// Creates it from the parsed command line.
     #[must_use]
     pub fn new(root: Command, matches: &ArgMatches) -> Self {
         let mut innermost = matches;
@@ -26,8 +27,8 @@ impl Given {
         }
     }
 
-    /// A command by its path, such as `import load`, with what of this command line it takes, too, but for options of
-    /// these names.
+    /// Formats a command by its path, such as `import load`, with the options of this command line
+    /// that it has as well, except those of these names.
     #[must_use]
     pub fn command(&self, path: &str, without: &[&str]) -> String {
         let mut command = Some(&self.root);
@@ -50,7 +51,7 @@ impl Given {
                 line += &format!(" --{name}");
                 continue;
             }
-            // Behind a space, what such an option takes would be an argument of the command.
+            // After a space, the value of such an option would be an argument of the command.
             let is_joined = arg.is_require_equals_set();
             for value in self.values(arg) {
                 let between = if is_joined { '=' } else { ' ' };
@@ -66,12 +67,12 @@ impl Given {
             && self.matches.value_source(id) == Some(ValueSource::CommandLine)
     }
 
-    /// What an argument was given. Secrets are not printed; whoever gave them knows them.
+    /// Values that an argument was given. A secret is replaced by its name.
     fn values(&self, arg: &Arg) -> impl Iterator<Item = String> {
         let id = arg.get_id().as_str();
         let secret = arg.is_hide_env_values_set().then(|| id.to_uppercase());
-        let given = self.matches.get_raw(id);
-        given.into_iter().flatten().map(move |value| {
+        let values = self.matches.get_raw(id);
+        values.into_iter().flatten().map(move |value| {
             let value = value.to_string_lossy().into_owned();
             secret.clone().unwrap_or(value)
         })
@@ -83,17 +84,17 @@ fn push(line: &mut String, value: &str) {
     line.push_str(&quoted(value));
 }
 
-/// A word of a shell's command line.
+/// Quotes a word for a shell's command line.
 #[must_use]
 pub fn quoted(word: &str) -> Cow<'_, str> {
     if word.contains(is_control) {
         return Cow::Owned(quoted_controls(word));
     }
-    // What has a zero byte in it is no argument, and was none.
+    // A word with a zero byte is no argument, and was none.
     shlex::try_quote(word).unwrap_or(Cow::Borrowed(word))
 }
 
-/// A word with control characters, which are written as escapes of bash.
+/// Quotes a word with control characters, which are written as escapes of bash.
 fn quoted_controls(word: &str) -> String {
     let escaped = word.chars().map(|c| match c {
         '\'' | '\\' => format!("\\{c}"),
@@ -109,14 +110,14 @@ mod tests {
     use super::*;
     use crate::cli;
 
-    fn given(line: &[&str]) -> Given {
+    fn invocation(line: &[&str]) -> Invocation {
         let command = cli::command();
         let matches = command.clone().try_get_matches_from(line).unwrap();
-        Given::new(command, &matches)
+        Invocation::new(command, &matches)
     }
 
     #[test]
-    fn a_command_carries_what_both_take() {
+    fn a_follow_up_command_repeats_the_options_that_both_have() {
         let line = [
             "millrace",
             "--data-dir",
@@ -139,7 +140,7 @@ mod tests {
             "canary",
             "--json",
         ];
-        let given = given(&line);
+        let invocation = invocation(&line);
         let settings = "--data-dir 'other data' --clickhouse-password CLICKHOUSE_PASSWORD";
         let table = [
             (
@@ -166,11 +167,11 @@ mod tests {
             ("purge", &[], format!("millrace purge {settings}")),
         ];
         for (path, without, expected) in table {
-            assert_eq!(given.command(path, without), expected);
+            assert_eq!(invocation.command(path, without), expected);
         }
     }
 
-    /// Values that each option of the commands takes, by its name for values.
+    /// Valid value for an option, by the name of its values.
     fn value(arg: &Arg) -> String {
         let possible = arg.get_possible_values();
         if let Some(first) = possible.first() {
@@ -190,10 +191,10 @@ mod tests {
         .to_owned()
     }
 
-    /// Options that are not there any more in the next command would be lost in silence: each is given alone, to each
-    /// command of the import, and stands in what that prints.
+    /// An option that a follow-up command lacks would be lost silently: each option is given alone,
+    /// to each command of the import, and must be in the printed command.
     #[test]
-    fn every_option_of_an_import_is_carried_to_the_same_command() {
+    fn every_option_of_an_import_is_repeated_in_its_own_follow_up_command() {
         let root = cli::command();
         let import = root.find_subcommand("import").unwrap();
         let (mut count, stages) = (0, ["check", "load", "reconcile", "report"]);
@@ -216,8 +217,8 @@ mod tests {
                 }
                 let matches = root.clone().try_get_matches_from(&line);
                 let matches = matches.unwrap_or_else(|error| panic!("{line:?}: {error}"));
-                let given = Given::new(root.clone(), &matches);
-                let printed = given.command(&format!("import {stage}"), &[]);
+                let invocation = Invocation::new(root.clone(), &matches);
+                let printed = invocation.command(&format!("import {stage}"), &[]);
                 let words = shlex::split(&printed).unwrap();
                 let words: Vec<_> = words.iter().flat_map(|word| word.split('=')).collect();
                 assert!(words.contains(&option.as_str()), "{printed}");

@@ -1,33 +1,35 @@
-//! `millrace nodes`: which nodes take events, and how far exports may go.
+//! `millrace nodes`: lists nodes with their watermarks, and deregisters nodes.
 
 use super::table;
 use crate::config::Config;
+use crate::connect;
 use crate::nodes::behind_seconds;
-use crate::open;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use millrace_catalog::{Catalog, IngestNode, NodeState, UtcTime};
 use millrace_rows::{Clock, SystemClock, shown};
 
-/// A node that was heard of so lately, in seconds, lives: it says something every ten.
-const LIVES_SECONDS: i64 = 60;
+/// Silence up to which a node counts as alive, in seconds: it publishes every ten.
+const ALIVE_SECONDS: i64 = 60;
 
-/// What to do with nodes.
+/// Subcommand of `millrace nodes`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// List the nodes, and say how far exports may go
+    /// List the nodes and the watermark up to which exports may go
     List,
-    /// Have exports wait no more for a node that will not come back
-    Forget(Forget),
+    /// Deregister a node that will not come back; exports stop waiting for it
+    #[command(visible_alias = "forget")]
+    Deregister(Deregister),
 }
 
-/// Which node to forget.
+/// Node to deregister.
 #[derive(Args, Clone, Debug)]
-pub struct Forget {
-    /// Its name, as `millrace nodes list` shows it
+pub struct Deregister {
+    /// Name of the node, as `millrace nodes list` shows it
     #[arg(value_name = "NODE")]
     name: String,
-    /// Also if it did not end well: exports will miss what is left in its log
+    /// Deregister a node that did not stop cleanly, too: exports will miss the events left in its
+    /// log
     #[arg(long)]
     yes: bool,
 }
@@ -35,11 +37,11 @@ pub struct Forget {
 /// Runs the command.
 ///
 /// # Errors
-/// When the catalog cannot be opened, or the node is not one to forget.
+/// When the catalog cannot be opened, or the node must not be deregistered.
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
-    open::on_catalog(config, async |catalog| match command {
+    connect::with_catalog(config, async |catalog| match command {
         Command::List => list(catalog).await,
-        Command::Forget(which) => forget(catalog, which).await,
+        Command::Deregister(arguments) => deregister(catalog, arguments).await,
     })
 }
 
@@ -89,20 +91,20 @@ fn row(node: &IngestNode, now: UtcTime) -> [String; 7] {
     ]
 }
 
-async fn forget(catalog: &Catalog, which: &Forget) -> anyhow::Result<()> {
+async fn deregister(catalog: &Catalog, arguments: &Deregister) -> anyhow::Result<()> {
     let nodes = catalog.ingest_nodes().await?;
-    let node = nodes.iter().find(|node| node.name == which.name);
+    let node = nodes.iter().find(|node| node.name == arguments.name);
     let node = node.with_context(|| {
         format!(
             "there is no node \"{}\"; `millrace nodes list` shows those there are",
-            shown(&which.name)
+            shown(&arguments.name)
         )
     })?;
     if node.state != NodeState::Stopped {
         let now = UtcTime::from(SystemClock.now());
         let silent_seconds = now.0.saturating_sub(node.published_at.0) / 1_000_000;
-        if !which.yes {
-            let lives = if silent_seconds.abs() < LIVES_SECONDS {
+        if !arguments.yes {
+            let lives = if silent_seconds.abs() < ALIVE_SECONDS {
                 format!("was heard of {silent_seconds} s ago, so it may well run: stop it")
             } else {
                 "did not end well: start it again, so that it ships what is left in its log"
@@ -111,12 +113,12 @@ async fn forget(catalog: &Catalog, which: &Forget) -> anyhow::Result<()> {
             bail!(
                 "node {} {lives}. If its log is lost or does not matter, say --yes: exports will not \
                  have what it had not shipped, and a backfill will once it has",
-                shown(&which.name)
+                shown(&arguments.name)
             );
         }
     }
-    catalog.forget_ingest_node(&which.name).await?;
-    let name = shown(&which.name);
+    catalog.deregister_ingest_node(&arguments.name).await?;
+    let name = shown(&arguments.name);
     crate::print(&format!("Exports wait no more for {name}."));
     Ok(())
 }

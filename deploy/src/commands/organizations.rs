@@ -1,40 +1,40 @@
-//! `millrace organizations`.
+//! `millrace organizations`: creates and lists organizations, and sets their features.
 
 use super::{counted, table};
 use crate::config::Config;
-use crate::open;
+use crate::connect;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use millrace_catalog::{Actor, Catalog, FEATURES};
 use millrace_rows::shown;
 use uuid::Uuid;
 
-/// What to do with organizations.
+/// Subcommand of `millrace organizations`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Create an organization, with a project and its key
     Create {
-        /// What people call it
+        /// Name of the organization
         #[arg(long)]
         name: String,
-        /// Address of the user who will own it
+        /// Email address of the user who will own it
         #[arg(long, value_name = "EMAIL")]
         owner: Option<String>,
     },
     /// List organizations
     List,
-    /// Show what an organization may use, take features away and give them back
+    /// Show the features of an organization, switch features off and on
     Features {
-        /// Where
+        /// Organization
         #[command(flatten)]
-        organization: Chosen,
-        /// Features to give back, as in saml,data_pipelines
+        organization: OrganizationArgument,
+        /// Features to switch on, as in saml,data_pipelines
         #[arg(long, value_name = "KEYS", value_delimiter = ',')]
         on: Vec<String>,
-        /// Features to take away; without data_pipelines its batch exports are paused
+        /// Features to switch off; without data_pipelines its batch exports are paused
         #[arg(long, value_name = "KEYS", value_delimiter = ',')]
         off: Vec<String>,
-        /// What it may do with plugins: 0 nothing, 3 configure, 6 install, 9 share them
+        /// Access to plugins: 0 none, 3 configure, 6 install, 9 share them
         #[arg(long, value_name = "LEVEL")]
         plugins_access_level: Option<i16>,
     },
@@ -42,17 +42,17 @@ pub enum Command {
 
 /// The organization that a command is about.
 #[derive(Args, Clone, Copy, Debug)]
-pub struct Chosen {
-    /// Id of the organization; the only one there is by default
+pub struct OrganizationArgument {
+    /// Id of the organization; by default the only one
     #[arg(long, value_name = "ID")]
     organization: Option<Uuid>,
 }
 
-impl Chosen {
-    /// Its id.
+impl OrganizationArgument {
+    /// Id of the organization.
     ///
     /// # Errors
-    /// When there is none of the id, or none or several to choose from.
+    /// When no organization has the given id, or none was given and there is not exactly one.
     pub async fn id(&self, catalog: &Catalog) -> anyhow::Result<Uuid> {
         let all = catalog.list_organizations().await?;
         match (self.organization, all.as_slice()) {
@@ -78,7 +78,7 @@ impl Chosen {
 /// # Errors
 /// When the catalog cannot be opened or refuses.
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
-    open::on_catalog(config, async |catalog| match command {
+    connect::with_catalog(config, async |catalog| match command {
         Command::Create { name, owner } => create(catalog, name, owner.as_deref()).await,
         Command::List => list(catalog).await,
         Command::Features {

@@ -1,8 +1,8 @@
 //! `millrace purge`: deletes the events of projects that the catalog no longer has.
 
-use super::{Given, counted, table};
+use super::{Invocation, counted, table};
 use crate::config::Config;
-use crate::open;
+use crate::connect;
 use anyhow::{Context, bail};
 use clap::Args;
 use millrace_clickhouse::{ClickHouse, TeamRows};
@@ -10,13 +10,13 @@ use millrace_rows::TeamId;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Between two looks at how far the server is.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Pause between two checks of the server's progress.
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What to purge.
+/// Arguments of `millrace purge`.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Purge {
-    /// Delete; without it, only list what would be deleted
+    /// Delete the events; without it, only list them
     #[arg(long)]
     yes: bool,
 }
@@ -25,9 +25,9 @@ pub struct Purge {
 ///
 /// # Errors
 /// When the catalog or ClickHouse cannot be reached, or the catalog knows no project at all.
-pub fn run(config: &Config, purge: Purge, given: &Given) -> anyhow::Result<()> {
-    open::block_on(async {
-        let clickhouse = open::clickhouse(config)?;
+pub fn run(config: &Config, purge: Purge, invocation: &Invocation) -> anyhow::Result<()> {
+    connect::block_on(async {
+        let clickhouse = connect::clickhouse(config)?;
         let orphans = orphans(config, &clickhouse).await?;
         table::print(
             ["TEAM", "ROWS"],
@@ -43,7 +43,7 @@ pub fn run(config: &Config, purge: Purge, given: &Given) -> anyhow::Result<()> {
         if !purge.yes {
             crate::print(&format!(
                 "Nothing was deleted. To delete them for good:\n  {} --yes",
-                given.command("purge", &[])
+                invocation.command("purge", &[])
             ));
             return Ok(());
         }
@@ -58,14 +58,14 @@ pub fn run(config: &Config, purge: Purge, given: &Given) -> anyhow::Result<()> {
     })
 }
 
-/// Projects that have rows and are not in the catalog. ClickHouse is read first: a project made
-/// in between is then in the catalog when that is read.
+/// Finds projects that have rows and are not in the catalog. ClickHouse is read first: a project
+/// that is created in between is in the catalog when that is read.
 async fn orphans(config: &Config, clickhouse: &ClickHouse) -> anyhow::Result<Vec<TeamRows>> {
     let stored = clickhouse.teams_with_rows().await;
     let stored = stored
-        .map_err(|error| open::explained(config, error))
+        .map_err(|error| connect::explain(config, error))
         .context("cannot read which projects have events")?;
-    let catalog = open::catalog(config).await?;
+    let catalog = connect::catalog(config).await?;
     let projects = catalog.list_projects(None).await?;
     catalog.close().await?;
     if projects.is_empty() {
@@ -81,9 +81,9 @@ async fn orphans(config: &Config, clickhouse: &ClickHouse) -> anyhow::Result<Vec
         .collect())
 }
 
-/// Until the server has rewritten all parts.
+/// Waits until the server has rewritten all parts.
 async fn wait(clickhouse: &ClickHouse) -> anyhow::Result<()> {
-    let mut every = tokio::time::interval(LOOK_EVERY);
+    let mut every = tokio::time::interval(CHECK_INTERVAL);
     loop {
         every.tick().await;
         let deletion = clickhouse.deletion().await;

@@ -1,23 +1,24 @@
-//! `millrace secrets`: the key that secrets of destinations are encrypted with.
+//! `millrace secrets`: rotates the key that secrets of destinations are encrypted with.
 
 use super::counted;
 use crate::config::Config;
-use crate::{open, secret_key};
+use crate::{connect, secret_key};
 use clap::Subcommand;
 use millrace_catalog::SecretKey;
 
-/// What to do with secrets.
+/// Subcommand of `millrace secrets`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Encrypt all of them with another key; servers may run
+    /// Encrypt all secrets with another key; servers may run
     ///
-    /// Without secret_key a new key is made in the data folder, and the servers on it use it at
-    /// once; servers on other folders with a copy of secret.key need a new copy. The key before
-    /// stays in the file until the next rotation: to be rid of one that others may know, rotate twice.
+    /// Without secret_key a new key is made in the data folder, and the servers on this folder use
+    /// it at once; servers on other folders with a copy of secret.key need a new copy. The old key
+    /// stays in the file until the next rotation: to remove a key that others may know, rotate
+    /// twice.
     ///
-    /// With secret_key: first restart all servers of this catalog with the new key and the one
-    /// before behind it, with a comma between; then run this with the same; then take the old one
-    /// out of the setting. Exports wait at servers that have not got the new key yet.
+    /// With secret_key: first restart all servers of this catalog with the new key, a comma and the
+    /// old key; then run this command with the same setting; then remove the old key from the
+    /// setting. Exports wait at servers that do not have the new key yet.
     Rotate,
 }
 
@@ -33,8 +34,8 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
             "Take the older keys out of secret_key where all servers have the new one."
         }
         None => {
-            // Before the key is another one.
-            open::on_catalog(config, async |_| Ok(()))?;
+            // The catalog must open before the key changes.
+            connect::with_catalog(config, async |_| Ok(()))?;
             secret_key::rotate(&config.data_dir, |key| reseal(config, key))?;
             "Servers on this data folder use it; give a copy of secret.key to those on others. \
              The key before stays in it until the next rotation."
@@ -45,7 +46,7 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
 }
 
 fn reseal(config: &Config, key: &SecretKey) -> anyhow::Result<()> {
-    open::on_catalog(config, async |catalog| {
+    connect::with_catalog(config, async |catalog| {
         let count = catalog.reseal_secrets(key).await?;
         crate::print(&format!(
             "The secrets of {} have another key.",

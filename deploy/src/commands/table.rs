@@ -1,9 +1,9 @@
-//! Lists on a terminal. A row is a line, whatever its texts hold.
+//! Tables on a terminal. A row is one line, whatever its texts hold.
 
 use comfy_table::{ContentArrangement, Table, presets};
 use millrace_rows::shown;
 
-/// Prints rows below their headings, or a sentence when there are none.
+/// Prints rows below their headings, or a sentence if there are none.
 pub fn print<const N: usize>(headings: [&str; N], rows: Vec<[String; N]>, empty: &str) {
     if rows.is_empty() {
         crate::print(empty);

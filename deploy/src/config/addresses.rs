@@ -1,4 +1,4 @@
-//! Addresses in the settings: of proxies, of the nameserver, of the plugin catalogue, of ourselves.
+//! Checks of addresses in the settings: proxies, nameserver, plugin catalogue, public URLs.
 
 use anyhow::bail;
 use ipnet::IpNet;
@@ -6,10 +6,10 @@ use millrace_admin::domain_name;
 use millrace_admin::plugin_catalogue::CatalogueSource;
 use std::net::{IpAddr, SocketAddr};
 
-/// Where nameservers listen.
+/// Default port of nameservers.
 const DNS_PORT: u16 = 53;
 
-/// Without a slash at the end.
+/// Checks a public URL; removes the slash at its end.
 pub(super) fn web_address(setting: &str, url: Option<String>) -> anyhow::Result<Option<String>> {
     let Some(url) = url else { return Ok(None) };
     if !url.starts_with("http://") && !url.starts_with("https://") {
@@ -18,7 +18,7 @@ pub(super) fn web_address(setting: &str, url: Option<String>) -> anyhow::Result<
     Ok(Some(url.trim_end_matches('/').to_owned()))
 }
 
-/// An address, with or without a port.
+/// Parses the address of a nameserver, with or without a port.
 pub(super) fn nameserver(text: Option<&str>) -> anyhow::Result<Option<SocketAddr>> {
     let Some(text) = text else { return Ok(None) };
     let port_left_out = || text.parse().map(|ip: IpAddr| (ip, DNS_PORT).into());
@@ -28,7 +28,7 @@ pub(super) fn nameserver(text: Option<&str>) -> anyhow::Result<Option<SocketAddr
     Ok(Some(address))
 }
 
-/// A folder or a URL; the built-in catalogue without.
+/// Parses the place of the plugin catalogue: a folder or a URL; the built-in one by default.
 pub(super) fn plugin_catalogue(text: Option<&str>) -> anyhow::Result<CatalogueSource> {
     let Some(text) = text else {
         return Ok(CatalogueSource::BuiltIn);
@@ -41,7 +41,7 @@ pub(super) fn plugin_catalogue(text: Option<&str>) -> anyhow::Result<CatalogueSo
     Ok(source)
 }
 
-/// A domain, in the form that names of proxies are kept in. `localhost` may be its top.
+/// Normalises the base domain of proxies. `localhost` may be its top-level domain.
 pub(super) fn proxy_base_name(text: &str) -> anyhow::Result<String> {
     let Some(name) = domain_name::normalized(text) else {
         bail!("proxy_base_name is {text:?}; give a domain such as proxy.millrace.example");
@@ -49,7 +49,7 @@ pub(super) fn proxy_base_name(text: &str) -> anyhow::Result<String> {
     Ok(name)
 }
 
-/// Networks; an address alone is a network of one.
+/// Parses networks; a single address is a network of one.
 pub(super) fn networks(texts: &[String]) -> anyhow::Result<Vec<IpNet>> {
     let network = |text: &String| {
         let one = || text.parse::<IpAddr>().map(IpNet::from);

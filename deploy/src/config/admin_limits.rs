@@ -1,4 +1,4 @@
-//! The settings of how much the organization API serves and keeps.
+//! Settings of the organization API's limits and retention.
 
 use clap::Args;
 
@@ -23,7 +23,7 @@ pub struct AdminLimits {
         value_name = "N"
     )]
     pub admin_requests_per_hour_max: u32,
-    /// All keys of a user together may make so many times what one may; 0 for any number
+    /// Limit of all keys of a user together, as a multiple of the limit of one; 0 for any number
     #[arg(
         long,
         global = true,
@@ -41,4 +41,13 @@ pub struct AdminLimits {
         value_name = "DAYS"
     )]
     pub activity_log_kept_days: u32,
+    /// Plugins that an organization may have; 0: any number
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_PLUGINS_MAX",
+        value_name = "COUNT",
+        default_value_t = 500
+    )]
+    pub plugins_max: u64,
 }

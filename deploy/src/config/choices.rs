@@ -1,8 +1,8 @@
-//! Settings of which there are a few values to choose from.
+//! Settings with a fixed set of values.
 
 use clap::ValueEnum;
 
-/// When a request is answered with success.
+/// Moment at which a request is answered with success.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum AckSetting {
     /// On disk: survives a crash of the process and of the machine
@@ -13,7 +13,7 @@ pub enum AckSetting {
     Memory,
 }
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// For people

@@ -1,4 +1,4 @@
-//! Which ClickHouse events are stored in: our own, or one that is there already.
+//! Choice of ClickHouse: the embedded engine, or an existing server.
 
 use super::{Settings, absolute};
 use anyhow::{Context, bail};
@@ -8,50 +8,50 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use url::Url;
 
-/// Below this the embedded ClickHouse has no room for its caches and one insert.
+/// Least memory of the embedded ClickHouse: room for its caches and one insert.
 const CLICKHOUSE_BYTES_MIN: u64 = 256 * 1024 * 1024;
 
-/// Where events are stored.
+/// ClickHouse that stores events.
 #[derive(Clone, Debug)]
 pub enum Engine {
-    /// Our own child process.
+    /// Embedded engine, a child process.
     Embedded {
-        /// The address it listens on; port 0 picks one.
+        /// Address it listens on; port 0 picks one.
         listen: SocketAddr,
-        /// `libchdb.so`, when the user names it.
+        /// Path of `libchdb.so`, when the user names it.
         library: Option<PathBuf>,
-        /// The most memory it takes, in bytes.
+        /// Memory limit, in bytes.
         memory_bytes_max: u64,
-        /// The user to insert and query as.
+        /// User to insert and query as.
         user: String,
-        /// That user's password; made at the first start when there is none.
+        /// Password of that user; generated at the first start by default.
         password: Option<String>,
-        /// The folder that backups are written to and read from.
+        /// Folder that backups are written to and read from.
         backup_dir: PathBuf,
-        /// Ways out of the database that are open to that user.
+        /// External sources that this user may access.
         sources: Vec<Source>,
     },
-    /// A server or cluster that is there already.
+    /// Existing server or cluster.
     Server {
-        /// Its HTTP interface.
+        /// URL of its HTTP interface.
         url: String,
-        /// Authorities that may vouch for it, where the URL begins with `https://`.
+        /// Trusted certificate authorities, where the URL begins with `https://`.
         tls: Option<Tls>,
-        /// The user to insert as.
+        /// User to insert as.
         user: String,
-        /// The user's password.
+        /// Password of the user.
         password: String,
-        /// The cluster to create tables on.
+        /// Cluster to create tables on.
         cluster: Option<String>,
-        /// Replicas of it that must have an insert before it counts as stored.
+        /// Replicas that must have an insert before it counts as stored.
         insert_quorum: Option<InsertQuorum>,
     },
 }
 
-/// Checks what is said of ClickHouse.
+/// Checks the settings of ClickHouse.
 pub(super) fn engine_of(settings: &Settings, data_dir: &Path) -> anyhow::Result<Engine> {
     let Some(url) = &settings.clickhouse_url else {
-        must_make_sense(settings)?;
+        check_embedded(settings)?;
         return Ok(Engine::Embedded {
             listen: settings.clickhouse_addr,
             library: settings.libchdb.clone(),
@@ -68,11 +68,11 @@ pub(super) fn engine_of(settings: &Settings, data_dir: &Path) -> anyhow::Result<
             sources: sources(&settings.clickhouse_sources)?,
         });
     };
-    must_be_for_a_server(settings)?;
+    reject_embedded_settings(settings)?;
     if !url.starts_with("http://") && !url.starts_with("https://") {
         bail!("clickhouse_url is {url:?}; give its HTTP interface, such as http://clickhouse:8123");
     }
-    // What else may be in it is not printed: it is where passwords would be.
+    // The rest of the URL is not printed: it may hold passwords.
     let parsed = Url::parse(url).context(
         "clickhouse_url is no URL; give its HTTP interface, such as http://clickhouse:8123",
     )?;
@@ -97,7 +97,7 @@ pub(super) fn engine_of(settings: &Settings, data_dir: &Path) -> anyhow::Result<
     })
 }
 
-/// Reads how many replicas must have an insert, of a cluster.
+/// Checks the insert quorum, which needs a cluster.
 fn quorum_of(settings: &Settings) -> anyhow::Result<Option<InsertQuorum>> {
     let Some(quorum) = settings.clickhouse_insert_quorum else {
         return Ok(None);
@@ -111,7 +111,7 @@ fn quorum_of(settings: &Settings) -> anyhow::Result<Option<InsertQuorum>> {
     Ok(Some(quorum))
 }
 
-/// Reads the names of sources.
+/// Parses the names of sources.
 fn sources(names: &[String]) -> anyhow::Result<Vec<Source>> {
     let names = names.iter().filter(|name| !name.trim().is_empty());
     names
@@ -119,8 +119,8 @@ fn sources(names: &[String]) -> anyhow::Result<Vec<Source>> {
         .collect()
 }
 
-/// Refuses what is said of the embedded ClickHouse where there is none.
-fn must_be_for_a_server(settings: &Settings) -> anyhow::Result<()> {
+/// Rejects settings of the embedded ClickHouse where a server is configured.
+fn reject_embedded_settings(settings: &Settings) -> anyhow::Result<()> {
     let given = [
         (
             "clickhouse_backup_dir",
@@ -139,8 +139,8 @@ fn must_be_for_a_server(settings: &Settings) -> anyhow::Result<()> {
     }
 }
 
-/// Checks what is said of the embedded ClickHouse.
-fn must_make_sense(settings: &Settings) -> anyhow::Result<()> {
+/// Checks the settings of the embedded ClickHouse.
+fn check_embedded(settings: &Settings) -> anyhow::Result<()> {
     let memory = settings.clickhouse_memory;
     if memory.as_u64() < CLICKHOUSE_BYTES_MIN {
         bail!("clickhouse_memory is {memory}; give at least 256 MiB, such as 2GiB");
@@ -166,7 +166,7 @@ fn must_make_sense(settings: &Settings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads the authorities, once: others need a restart.
+/// Reads the certificate authorities, once: a change needs a restart.
 fn tls_of(url: &str, ca_file: Option<&Path>) -> anyhow::Result<Option<Tls>> {
     match (url.starts_with("https://"), ca_file) {
         (false, None) => Ok(None),

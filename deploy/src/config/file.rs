@@ -1,4 +1,4 @@
-//! Where settings come from: flags over variables over the file over defaults.
+//! Layers of settings: flags over variables over the file over defaults.
 //!
 //! clap reads flags and variables itself. The file joins in as the arguments' defaults, so that
 //! one parser checks all of them. All bad keys are reported at once.
@@ -10,24 +10,24 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// The file that is read without being named.
+/// Configuration file that is read by default.
 const DEFAULT_FILE: &str = "millrace.toml";
-/// Variables of ours that are not settings: tests use the first, Kubernetes sets the others for a
-/// service named millrace.
+/// Prefixes of variables that are not settings: tests use the first, Kubernetes sets the others for
+/// a service named millrace.
 const FOREIGN_VARIABLES: [&str; 3] = ["MILLRACE_TEST_", "MILLRACE_PORT", "MILLRACE_SERVICE_"];
 
-/// What is wrong with the settings.
+/// Error in the settings.
 #[derive(Debug, Error)]
 pub enum FileError {
-    /// A flag or variable, or a call for help.
+    /// Wrong flag or variable, or a request for help.
     #[error(transparent)]
     Command(#[from] clap::Error),
-    /// The file cannot be read.
+    /// File that cannot be read.
     #[error("cannot read the configuration {}: {reason}", path.display())]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system or the TOML parser says.
+        /// Error of the system or the TOML parser.
         reason: String,
     },
     /// Keys or variables that do not exist or have bad values.
@@ -35,18 +35,18 @@ pub enum FileError {
     Invalid(Vec<String>),
 }
 
-/// The parsed command line and where each setting came from.
+/// Parsed command line, with the origin of each setting.
 pub struct Layers {
-    /// What clap made of flags, variables, file and defaults.
+    /// Values that clap merged from flags, variables, file and defaults.
     pub matches: ArgMatches,
-    /// The file that was read.
+    /// Configuration file that was read.
     pub file: Option<PathBuf>,
-    /// The keys that the file sets.
+    /// Keys that the file sets.
     file_keys: BTreeMap<String, String>,
 }
 
 impl Layers {
-    /// Where a setting's value comes from, in words.
+    /// Origin of a setting's value, for people.
     #[must_use]
     pub fn source(&self, id: &str) -> String {
         match self.matches.value_source(id) {
@@ -61,10 +61,10 @@ impl Layers {
     }
 }
 
-/// Reads all layers. `variables` are the names of the environment.
+/// Reads all layers. `variables` are the names of the environment's variables.
 ///
 /// # Errors
-/// Everything that is wrong, in one go.
+/// All problems at once.
 pub fn load(
     command: Command,
     args: &[OsString],
@@ -104,8 +104,8 @@ fn variable(id: &str) -> String {
     }
 }
 
-/// The keys of the file as text. A table's name is the first part of its keys' names, so that
-/// `[clickhouse]` with `memory` is `clickhouse_memory`.
+/// Reads the keys of the file, with their values as text. A table's name is the prefix of its keys,
+/// so that `[clickhouse]` with `memory` is `clickhouse_memory`.
 fn read(path: &Path) -> Result<BTreeMap<String, String>, FileError> {
     let unreadable = |reason: String| FileError::Unreadable {
         path: path.to_owned(),
@@ -145,7 +145,7 @@ fn plain(value: &toml::Value) -> String {
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// What is wrong with one key of the file.
+/// Checks one key of the file; returns the problem with it, if any.
 fn problem_of(command: &Command, key: &str, value: &str) -> Option<String> {
     let known = command
         .get_arguments()

@@ -1,14 +1,17 @@
-//! Configuration: what the user wrote, checked once.
+//! Configuration: settings as the user wrote them, checked once.
 //!
 //! Every setting is a flag, a `MILLRACE_<NAME>` variable and a key of the TOML file, in falling
-//! order of authority; clap knows all three, so that parsing, help and errors are the same for
-//! each. [`Settings`] is what was written, [`Config`] what it means; nobody re-checks later.
+//! order of precedence; clap knows all three, so that parsing, help and errors are the same for
+//! each. [`Settings`] is the unchecked input, [`Config`] the checked result; nobody re-checks
+//! later.
 
 mod addresses;
 mod admin_limits;
 mod choices;
 mod engine;
+mod exports;
 mod file;
+mod persons;
 mod settings;
 mod show;
 mod values;
@@ -25,94 +28,93 @@ use engine::engine_of;
 use ipnet::IpNet;
 use millrace_admin::mail::MailSettings;
 use millrace_admin::plugin_catalogue::CatalogueSource;
-use millrace_catalog::{CatalogLimits, SecretKey};
+use millrace_catalog::{CatalogLimits, GrowthLimits, SecretKey};
 use millrace_pipeline::Ack;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const DAY_SECONDS: u64 = 86_400;
-/// How the logs' default room is bounded on small disks: percent of the disk's size.
+/// Upper bound of the logs' default capacity on small disks, in percent of the disk's size.
 const LOG_DISK_PERCENT_MAX: u64 = 80;
-/// The logs' default room, in bytes.
+/// Default capacity of the logs, in bytes.
 const LOG_BYTES_MAX_DEFAULT: u64 = 10 * 1024 * 1024 * 1024;
-/// Below this a log cannot hold two segments.
+/// Least capacity of the logs, in bytes: a log needs two segments.
 const LOG_BYTES_MIN: u64 = 64 * 1024 * 1024;
 
-/// More threads than any machine has use for; each has connections and memory of its own.
+/// Most worker threads: more than any machine needs, and each takes connections and memory.
 const WORKERS_MAX: usize = 1_024;
 
 /// The checked configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Everything that is on disk, the logs aside.
+    /// Folder of all data but the logs.
     pub data_dir: PathBuf,
-    /// Where clients post.
+    /// Address of the capture port.
     pub ingest_addr: SocketAddr,
-    /// Where administrators talk to.
+    /// Address of the organization API.
     pub admin_addr: SocketAddr,
-    /// Health and metrics.
+    /// Address of health checks and metrics.
     pub health_addr: SocketAddr,
-    /// Where events are stored.
+    /// ClickHouse that stores events.
     pub engine: Engine,
-    /// The catalog.
+    /// URL of the catalog.
     pub database_url: String,
-    /// The URL by which clients reach the ingest listener, when it is not its address.
+    /// URL by which clients reach the ingest listener, if it is not its address.
     pub public_url: Option<String>,
-    /// The URL by which clients reach the organization API, when it is not as they say.
+    /// URL by which clients reach the organization API; by default from their requests.
     pub admin_public_url: Option<String>,
     /// Requests that a personal key may make in a minute; 0: any number.
     pub admin_requests_per_minute_max: u32,
     /// Requests that a personal key may make in an hour; 0: any number.
     pub admin_requests_per_hour_max: u32,
-    /// How many times as much all keys of a user together may make; 0: any number.
+    /// Limit of all keys of a user together, as a multiple of the limit of one; 0: none.
     pub admin_requests_per_user_factor: u32,
-    /// How long entries of the activity log are kept; `None`: for ever.
+    /// Retention of the activity log; `None`: for ever.
     pub activity_log_kept: Option<Duration>,
-    /// When a request is answered.
+    /// Moment at which a request is answered.
     pub ack: Ack,
-    /// The folder of the logs.
+    /// Folder of the logs.
     pub log_dir: PathBuf,
-    /// Room for the logs, in bytes.
+    /// Capacity of the logs, in bytes.
     pub log_bytes_max: u64,
-    /// Threads that take requests.
+    /// Threads that serve requests.
     pub workers: usize,
     /// Peers whose `X-Forwarded-For`, `-Host` and `-Proto` are believed.
     pub trusted_proxies: Vec<IpNet>,
-    /// How long a shutdown goes on taking connections, in seconds.
+    /// Seconds that a shutdown goes on accepting connections.
     pub drain_seconds: u64,
-    /// How long a shutdown may take after that, in seconds.
+    /// Grace period of a shutdown after that, in seconds.
     pub grace_seconds: u64,
-    /// Where invitations are sent through; nowhere without.
+    /// SMTP server and sender of invitations; no mail without.
     pub mail: Option<MailSettings>,
-    /// The nameserver that proves domains; the system's without.
+    /// Nameserver that verifies domains; the system's by default.
     pub dns_nameserver: Option<SocketAddr>,
-    /// Where the plugins are that can be installed.
+    /// Source of the plugins that can be installed.
     pub plugin_catalogue: CatalogueSource,
-    /// The domain below which our reverse proxies answer: punycode, lower case.
+    /// Base domain of reverse proxies: punycode, lower case.
     pub proxy_base_name: String,
-    /// The folder that exports to files stay in.
+    /// Folder that exports to files stay in.
     pub export_root: Option<PathBuf>,
-    /// How much an organization may have.
+    /// Limits of an organization's resources.
     pub limits: CatalogLimits,
-    /// Batch exports that run at a time; 0: none.
+    /// Concurrent runs of batch exports; 0: none.
     pub export_runs_max: usize,
-    /// How long runs of batch exports are kept after their end; `None`: for ever.
+    /// Retention of runs of batch exports after their end; `None`: for ever.
     pub export_runs_kept: Option<Duration>,
-    /// How long lines of their logs are kept; `None`: as long as the runs.
+    /// Retention of log lines of runs; `None`: as long as the runs.
     pub export_logs_kept: Option<Duration>,
-    /// How long what events say of persons is kept once it was applied, in days.
+    /// Retention of applied person updates, in days.
     pub person_updates_kept_days: u32,
-    /// Distinct ids and groups of a project that may become known by what arrives within an hour;
-    /// `None`: any number.
-    pub new_distinct_ids_per_hour_max: Option<u64>,
+    /// Limits on what a project may add to persons and groups within an hour.
+    pub person_growth: GrowthLimits,
     /// Distinct ids that a person may have to become part of another one; `None`: any number.
     pub merged_distinct_ids_max: Option<u64>,
-    /// Whether exports may go to private networks.
+    /// Allows exports to private networks.
     pub allow_private_destinations: bool,
-    /// Which log lines are written.
+    /// Filter of log lines.
     pub log_level: String,
-    /// What secrets are encrypted with; `None`: a key of our own, in the data folder.
+    /// Key that encrypts secrets; `None`: a generated one, in the data folder.
     pub secret_key: Option<SecretKey>,
 }
 
@@ -168,26 +170,30 @@ impl Config {
             dns_nameserver: nameserver(settings.dns_nameserver.as_deref())?,
             plugin_catalogue: plugin_catalogue(settings.plugin_catalogue.as_deref())?,
             proxy_base_name: proxy_base_name(&settings.proxy_base_name)?,
-            export_root: settings.export_root.as_deref().map(absolute).transpose()?,
+            export_root: settings
+                .exports
+                .export_root
+                .as_deref()
+                .map(absolute)
+                .transpose()?,
             limits: CatalogLimits {
-                batch_exports_max: settings.batch_exports_max,
-                plugins_max: settings.plugins_max,
+                batch_exports_max: settings.exports.batch_exports_max,
+                plugins_max: settings.admin.plugins_max,
             },
-            export_runs_max: settings.export_runs_max,
-            export_runs_kept: days(settings.export_runs_kept_days),
-            export_logs_kept: days(settings.export_logs_kept_days),
-            person_updates_kept_days: settings.person_updates_kept_days,
-            new_distinct_ids_per_hour_max: Some(settings.new_distinct_ids_per_hour_max)
+            export_runs_max: settings.exports.export_runs_max,
+            export_runs_kept: days(settings.exports.export_runs_kept_days),
+            export_logs_kept: days(settings.exports.export_logs_kept_days),
+            person_updates_kept_days: settings.persons.person_updates_kept_days,
+            person_growth: settings.persons.growth(),
+            merged_distinct_ids_max: Some(settings.persons.merged_distinct_ids_max)
                 .filter(|count_max| *count_max > 0),
-            merged_distinct_ids_max: Some(settings.merged_distinct_ids_max)
-                .filter(|count_max| *count_max > 0),
-            allow_private_destinations: settings.allow_private_destinations,
+            allow_private_destinations: settings.exports.allow_private_destinations,
             log_level: settings.log_level,
             secret_key: secret_key(settings.secret_key.as_deref())?,
         })
     }
 
-    /// The file that tells local tools where everything is.
+    /// Path of `credentials.json`, which has addresses and keys for local tools.
     #[must_use]
     pub fn credentials_path(&self) -> PathBuf {
         self.data_dir.join("credentials.json")
@@ -244,7 +250,7 @@ fn secret_key(text: Option<&str>) -> anyhow::Result<Option<SecretKey>> {
     }
 }
 
-/// So many days; none are for ever.
+/// Duration of so many days; `None` for 0.
 fn days(count: u32) -> Option<Duration> {
     (count > 0).then(|| Duration::from_secs(u64::from(count) * DAY_SECONDS))
 }
@@ -253,7 +259,7 @@ fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
     std::path::absolute(path).with_context(|| format!("cannot make {} absolute", path.display()))
 }
 
-/// 10 GiB, or 80 % of the disk where that is less.
+/// Default capacity of the logs: 10 GiB, or 80 % of the disk where that is less.
 fn default_log_bytes(log_dir: &Path) -> u64 {
     let existing = log_dir
         .ancestors()

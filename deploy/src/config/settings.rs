@@ -2,6 +2,8 @@
 
 use super::admin_limits::AdminLimits;
 use super::choices::{AckSetting, LogFormat};
+use super::exports::ExportSettings;
+use super::persons::PersonLimits;
 use super::values::{listen_address, log_filter, size};
 use bytesize::ByteSize;
 use clap::Args;
@@ -9,14 +11,14 @@ use millrace_clickhouse::InsertQuorum;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// What can be set. Every flag is also a key of the file (with `_` for `-`) and a variable.
+/// All settings. Every flag is also a key of the file (with `_` for `-`) and a variable.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Settings (also MILLRACE_<NAME>, and keys of the file)")]
 pub struct Settings {
     /// TOML file with these settings; `millrace.toml` is read when it is there
     #[arg(long, global = true, env = "MILLRACE_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Folder of everything that is kept
+    /// Folder of all data
     #[arg(
         long,
         global = true,
@@ -25,7 +27,7 @@ pub struct Settings {
         value_name = "DIR"
     )]
     pub data_dir: PathBuf,
-    /// Where clients post events
+    /// Address that clients send events to
     #[arg(
         long,
         global = true,
@@ -36,7 +38,7 @@ pub struct Settings {
         value_name = "ADDR"
     )]
     pub ingest_addr: SocketAddr,
-    /// Where the organization API answers
+    /// Address of the organization API
     #[arg(
         long,
         global = true,
@@ -46,7 +48,10 @@ pub struct Settings {
         value_name = "ADDR"
     )]
     pub admin_addr: SocketAddr,
-    /// Where health and metrics answer, on a thread of their own
+    /// Address of health checks and metrics
+    ///
+    /// `/_health/live`, `/_health/ready` (with `?verbose` for every part and what is wrong with it)
+    /// and `/metrics` (Prometheus) answer there, on a thread of their own.
     #[arg(
         long,
         global = true,
@@ -56,7 +61,7 @@ pub struct Settings {
         value_name = "ADDR"
     )]
     pub health_addr: SocketAddr,
-    /// Where the embedded ClickHouse listens
+    /// Address of the embedded ClickHouse
     #[arg(
         long,
         global = true,
@@ -67,6 +72,8 @@ pub struct Settings {
     )]
     pub clickhouse_addr: SocketAddr,
     /// HTTP interface of a ClickHouse server to use instead of the embedded one
+    ///
+    /// Such as `https://clickhouse.example.com:8443`.
     #[arg(
         long,
         global = true,
@@ -75,6 +82,8 @@ pub struct Settings {
     )]
     pub clickhouse_url: Option<String>,
     /// PEM file of the authority of an https:// server's certificate, instead of the system's
+    ///
+    /// The system's authorities are those of `SSL_CERT_FILE`, where that is set.
     #[arg(
         long,
         global = true,
@@ -82,7 +91,8 @@ pub struct Settings {
         value_name = "FILE"
     )]
     pub clickhouse_ca_file: Option<PathBuf>,
-    /// User to insert and query as; `millrace` in the embedded one, `default` in a server
+    /// User to insert and query as; by default `millrace` in the embedded engine, `default` in a
+    /// server
     #[arg(
         long,
         global = true,
@@ -90,7 +100,7 @@ pub struct Settings {
         value_name = "NAME"
     )]
     pub clickhouse_user: Option<String>,
-    /// Password of that user; the embedded one's is made at the first start
+    /// Password of that user; by default the embedded engine's is generated at the first start
     #[arg(
         long,
         global = true,
@@ -108,6 +118,10 @@ pub struct Settings {
     )]
     pub clickhouse_cluster: Option<String>,
     /// Replicas that an insert must reach to count as stored: 2 or more, or `auto` for most
+    ///
+    /// One replica is enough if it is not set. With a quorum, exports and persons read only rows
+    /// that reached it, and inserts of a table run one after the other. All nodes need the same
+    /// value.
     #[arg(
         long,
         global = true,
@@ -115,7 +129,7 @@ pub struct Settings {
         value_name = "REPLICAS"
     )]
     pub clickhouse_insert_quorum: Option<InsertQuorum>,
-    /// Most memory that the embedded ClickHouse takes
+    /// Memory limit of the embedded ClickHouse
     #[arg(
         long,
         global = true,
@@ -134,7 +148,12 @@ pub struct Settings {
         value_name = "DIR"
     )]
     pub clickhouse_backup_dir: Option<PathBuf>,
-    /// Ways out of the embedded ClickHouse that its user may take, as in `s3,url`; none by default
+    /// External sources that the user of the embedded ClickHouse may access, as in `s3,url`; none
+    /// by default
+    ///
+    /// `azure`, `file`, `hdfs`, `mongodb`, `mysql`, `postgresql`, `redis`, `remote`, `s3`,
+    /// `sqlite`, `url`. Each of the network also opens the ports of this machine to whoever has the
+    /// password; `file` and `sqlite` reach the folders of ClickHouse.
     #[arg(
         long,
         global = true,
@@ -143,10 +162,12 @@ pub struct Settings {
         value_name = "NAME,…"
     )]
     pub clickhouse_sources: Vec<String>,
-    /// The engine's library, when it is not where `make run` puts it
+    /// Library of the engine, if it is not where `make run` puts it
     #[arg(long, global = true, env = "MILLRACE_LIBCHDB", value_name = "FILE")]
     pub libchdb: Option<PathBuf>,
     /// Catalog: sqlite://… or postgres://…; SQLite in the data folder by default
+    ///
+    /// Several nodes share a catalog in PostgreSQL.
     #[arg(
         long,
         global = true,
@@ -155,10 +176,10 @@ pub struct Settings {
         value_name = "URL"
     )]
     pub database_url: Option<String>,
-    /// URL by which clients reach the ingest listener, when it is not its address
+    /// URL by which clients reach the ingest listener, if it is not its address
     #[arg(long, global = true, env = "MILLRACE_PUBLIC_URL", value_name = "URL")]
     pub public_url: Option<String>,
-    /// URL by which clients reach the organization API, when it is not as they say
+    /// URL by which clients reach the organization API; by default it is taken from their requests
     #[arg(
         long,
         global = true,
@@ -166,7 +187,7 @@ pub struct Settings {
         value_name = "URL"
     )]
     pub admin_public_url: Option<String>,
-    /// How much the organization API serves and keeps
+    /// Limits of the organization API
     #[command(flatten)]
     pub admin: AdminLimits,
     /// SMTP server for invitations: smtp://host, smtp://user:password@host?tls=required, smtps://…
@@ -178,7 +199,7 @@ pub struct Settings {
         value_name = "URL"
     )]
     pub smtp_url: Option<String>,
-    /// Who sends these mails, as in `Millrace <millrace@example.com>`
+    /// Sender of invitations, as in `Millrace <millrace@example.com>`
     #[arg(
         long,
         global = true,
@@ -186,7 +207,7 @@ pub struct Settings {
         value_name = "ADDRESS"
     )]
     pub mail_from: Option<String>,
-    /// Nameserver that proves domains; the system's by default
+    /// Nameserver that verifies domains; the system's by default
     #[arg(
         long,
         global = true,
@@ -195,6 +216,8 @@ pub struct Settings {
     )]
     pub dns_nameserver: Option<String>,
     /// Folder or URL of the plugins that can be installed; a small built-in list by default
+    ///
+    /// The folder or URL has a `plugins.json`. A URL has no query, and redirects are not followed.
     #[arg(
         long,
         global = true,
@@ -202,7 +225,9 @@ pub struct Settings {
         value_name = "PLACE"
     )]
     pub plugin_catalogue: Option<String>,
-    /// Domain below which our reverse proxies answer
+    /// Base domain of the names of reverse proxies
+    ///
+    /// Aliases and certificates of proxies are checked, every minute at first.
     #[arg(
         long,
         global = true,
@@ -211,99 +236,17 @@ pub struct Settings {
         value_name = "DOMAIN"
     )]
     pub proxy_base_name: String,
-    /// Folder that exports to files stay in; without it there are no such exports
-    #[arg(long, global = true, env = "MILLRACE_EXPORT_ROOT", value_name = "DIR")]
-    pub export_root: Option<PathBuf>,
-    /// Batch exports that an organization may have; 0: any number
-    #[arg(
-        long,
-        global = true,
-        env = "MILLRACE_BATCH_EXPORTS_MAX",
-        value_name = "COUNT",
-        default_value_t = 200
-    )]
-    pub batch_exports_max: u64,
-    /// Plugins that an organization may have; 0: any number
-    #[arg(
-        long,
-        global = true,
-        env = "MILLRACE_PLUGINS_MAX",
-        value_name = "COUNT",
-        default_value_t = 500
-    )]
-    pub plugins_max: u64,
-    /// Batch exports that run at a time, half of them (at least one) of one organization; 0: other
-    /// processes run them
-    #[arg(
-        long,
-        global = true,
-        env = "MILLRACE_EXPORT_RUNS_MAX",
-        value_name = "COUNT",
-        default_value_t = 2
-    )]
-    pub export_runs_max: usize,
-    /// Days that runs of batch exports are kept after their end; 0: for ever
-    #[arg(
-        long,
-        global = true,
-        env = "MILLRACE_EXPORT_RUNS_KEPT_DAYS",
-        value_name = "DAYS",
-        default_value_t = 365
-    )]
-    pub export_runs_kept_days: u32,
-    /// Days that lines of their logs are kept; 0: as long as the runs
-    #[arg(
-        long,
-        global = true,
-        env = "MILLRACE_EXPORT_LOGS_KEPT_DAYS",
-        value_name = "DAYS",
-        default_value_t = 30
-    )]
-    pub export_logs_kept_days: u32,
-    /// Days that what events say of persons is kept in ClickHouse once it was applied, and on to
-    /// the end of its month: as long as backups of the catalog
-    #[arg(
-        long,
-        global = true,
-        env = "MILLRACE_PERSON_UPDATES_KEPT_DAYS",
-        value_name = "N",
-        default_value_t = 30
-    )]
-    pub person_updates_kept_days: u32,
-    /// Distinct ids and groups of a project that may become known by what arrives within an hour,
-    /// each of which is kept for good; 0: no limit
-    #[arg(
-        long,
-        global = true,
-        env = "MILLRACE_NEW_DISTINCT_IDS_PER_HOUR_MAX",
-        value_name = "N",
-        default_value_t = 1_000_000
-    )]
-    pub new_distinct_ids_per_hour_max: u64,
-    /// Distinct ids a person may have to become part of another by alias or merge; 0: no limit
-    #[arg(
-        long,
-        global = true,
-        env = "MILLRACE_MERGED_DISTINCT_IDS_MAX",
-        value_name = "N",
-        default_value_t = 10_000
-    )]
-    pub merged_distinct_ids_max: u64,
-    /// Let exports, and the checks of proxy records, go to private networks, too
-    #[arg(
-        long,
-        global = true,
-        env = "MILLRACE_ALLOW_PRIVATE_DESTINATIONS",
-        default_value_t = false,
-        default_missing_value = "true",
-        num_args = 0..=1,
-        require_equals = true,
-        value_name = "BOOL",
-        action = clap::ArgAction::Set
-    )]
-    pub allow_private_destinations: bool,
+    /// Batch exports
+    #[command(flatten)]
+    pub exports: ExportSettings,
+    /// Persons and groups
+    #[command(flatten)]
+    pub persons: PersonLimits,
     /// Key that secrets of destinations are encrypted with: the base64 of 32 bytes; by default it
-    /// is made at the first start and kept in <data dir>/secret.key
+    /// is generated at the first start and kept in <data dir>/secret.key
+    ///
+    /// Processes that share a catalog need the same key. Older keys, separated from it by commas,
+    /// still decrypt what they encrypted.
     #[arg(
         long,
         global = true,
@@ -312,7 +255,7 @@ pub struct Settings {
         value_name = "KEY"
     )]
     pub secret_key: Option<String>,
-    /// When a request is answered with success
+    /// Moment at which a request is answered with success
     #[arg(
         long,
         global = true,
@@ -321,10 +264,13 @@ pub struct Settings {
         value_name = "WHEN"
     )]
     pub ack: AckSetting,
-    /// Folder of the logs; <data dir>/log by default
+    /// Folder of the logs, where events wait for ClickHouse; <data dir>/log by default
     #[arg(long, global = true, env = "MILLRACE_LOG_DIR", value_name = "DIR")]
     pub log_dir: Option<PathBuf>,
-    /// Room for the logs; 10 GiB or 80 % of the disk by default
+    /// Disk space for the logs; 10 GiB or 80 % of the disk by default
+    ///
+    /// Events wait there while ClickHouse is away; when the logs are full, requests are answered
+    /// 503.
     #[arg(
         long,
         global = true,
@@ -333,7 +279,7 @@ pub struct Settings {
         value_name = "SIZE"
     )]
     pub log_bytes_max: Option<ByteSize>,
-    /// Threads that take requests; one per core by default
+    /// Threads that serve requests; one per core by default
     #[arg(long, global = true, env = "MILLRACE_WORKERS", value_name = "N")]
     pub workers: Option<usize>,
     /// Peers (addresses or networks) whose X-Forwarded-For, -Host and -Proto are believed
@@ -345,8 +291,8 @@ pub struct Settings {
         value_name = "NET,…"
     )]
     pub trusted_proxies: Vec<String>,
-    /// Seconds that a shutdown goes on taking connections while its health says not ready: as long
-    /// as a load balancer takes to notice
+    /// Seconds that a shutdown goes on accepting connections while it reports not ready: as long as
+    /// a load balancer takes to notice
     #[arg(
         long,
         global = true,
@@ -355,7 +301,7 @@ pub struct Settings {
         value_name = "N"
     )]
     pub drain_seconds: u64,
-    /// Seconds that a shutdown may take after that to finish and ship what is in flight
+    /// Seconds that a shutdown may take after that to finish requests and ship events
     #[arg(
         long,
         global = true,
@@ -364,7 +310,7 @@ pub struct Settings {
         value_name = "N"
     )]
     pub grace_seconds: u64,
-    /// How log lines look
+    /// Format of log lines
     #[arg(
         long,
         global = true,
@@ -373,7 +319,10 @@ pub struct Settings {
         value_name = "FORMAT"
     )]
     pub log_format: LogFormat,
-    /// Which log lines are written, as in `info,millrace_pipeline=debug`
+    /// Level of log lines, as in `info,millrace_pipeline=debug`
+    ///
+    /// A level (`off`, `error`, `warn`, `info`, `debug`, `trace`), and parts of the program with
+    /// levels of their own.
     #[arg(
         long,
         global = true,

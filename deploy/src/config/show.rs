@@ -1,4 +1,4 @@
-//! `millrace config`: every setting, its value and where it comes from.
+//! `millrace config`: every setting, its value and its origin.
 
 use crate::config::{Config, Engine, Layers};
 use bytesize::ByteSize;
@@ -12,8 +12,8 @@ const SECRETS: [&str; 4] = [
     "smtp_url",
 ];
 
-/// The settings as a TOML file that would give the same result, sources as comments. `config` is
-/// what they were found to mean.
+/// Formats the settings as a TOML file that gives the same result, with origins as comments.
+/// `config` has the defaults that depend on the machine.
 #[must_use]
 pub fn show(command: &Command, layers: &Layers, config: &Config) -> String {
     let mut lines = Vec::new();
@@ -33,7 +33,7 @@ pub fn show(command: &Command, layers: &Layers, config: &Config) -> String {
             .unwrap_or_default();
         let source = layers.source(id);
         lines.push(match values.as_slice() {
-            [] => match in_effect(id, config) {
+            [] => match effective_default(id, config) {
                 Some(value) => format!("{id} = {} # default", toml::Value::String(value)),
                 None => format!("# {id} is not set"),
             },
@@ -49,8 +49,9 @@ pub fn show(command: &Command, layers: &Layers, config: &Config) -> String {
     lines.join("\n")
 }
 
-/// What a setting that nobody gave amounts to, where that depends on the machine or on others.
-fn in_effect(id: &str, config: &Config) -> Option<String> {
+/// Effective value of a setting that was not given, if it depends on the machine or on other
+/// settings.
+fn effective_default(id: &str, config: &Config) -> Option<String> {
     match id {
         "database_url" => Some(config.database_url.clone()),
         "log_dir" => Some(config.log_dir.display().to_string()),

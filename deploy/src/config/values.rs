@@ -1,15 +1,15 @@
-//! Values of settings that are read one by one, so that a slip is told with the setting's name wherever
-//! it was written, and nothing is taken for something else.
+//! Parsers of single values, so that a mistake is reported with the setting's name wherever it was
+//! written, and nothing is misread.
 
 use bytesize::ByteSize;
 use std::net::SocketAddr;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
-/// The crates that this program is built of, by the names that their log lines have.
+/// Crates that this program is built of, by the names that their log lines have.
 const CRATES: &str = include_str!(concat!(env!("OUT_DIR"), "/crates.txt"));
 
-/// An address to listen on.
+/// Parses an address to listen on.
 pub(super) fn listen_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);
@@ -23,13 +23,13 @@ pub(super) fn listen_address(text: &str) -> Result<SocketAddr, String> {
     ))
 }
 
-/// So many bytes.
+/// Parses a number of bytes.
 pub(super) fn size(text: &str) -> Result<ByteSize, String> {
     text.parse()
         .map_err(|_| "give a size such as 2GiB or 500MiB".to_owned())
 }
 
-/// Which log lines are written: levels, and parts of the program with levels of their own.
+/// Checks a filter of log lines: levels, and parts of the program with levels of their own.
 pub(super) fn log_filter(text: &str) -> Result<String, String> {
     let directives = text.split(',').map(str::trim);
     let directives: Vec<_> = directives.filter(|it| !it.is_empty()).collect();
@@ -51,7 +51,8 @@ pub(super) fn log_filter(text: &str) -> Result<String, String> {
     Ok(filter)
 }
 
-/// `level`, `target`, `target=level`, and both with a `[span{field=value}]` behind the target.
+/// Checks `level`, `target`, `target=level`, and both with a `[span{field=value}]` behind the
+/// target.
 fn check_directive(directive: &str) -> Result<(), String> {
     let (target, level) = match directive.split_once('[') {
         Some((target, span)) => {
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_filter_has_levels_and_parts_that_there_are() {
+    fn a_log_filter_accepts_only_known_levels_and_crates() {
         let table = [
             ("info", None),
             ("WARN", None),
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_a_port_and_is_no_name() {
+    fn a_listen_address_needs_a_port_and_no_name() {
         for right in ["127.0.0.1:8000", "0.0.0.0:1", "[::1]:8000"] {
             listen_address(right).unwrap();
         }

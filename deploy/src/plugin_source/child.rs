@@ -1,29 +1,29 @@
-//! The process that reads a source.
+//! Child process that parses one source.
 
 use super::{ARGUMENT, EXIT_OWN_FAULT};
 use millrace_catalog::PLUGIN_SOURCE_BYTES_MAX;
-use millrace_plugin_source::{Capabilities, Mistake, capabilities_of};
+use millrace_plugin_source::{Capabilities, SyntaxError, capabilities_of};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
-/// Memory that reading may take beside what the program has at its start: a tree of 5 MiB of
-/// ordinary code has 300 MiB.
+/// Memory limit above what the program has at its start: the tree of 5 MiB of ordinary code takes
+/// 300 MiB.
 const MEMORY_BYTES_MAX: u64 = 640 << 20;
-/// Time of a core that reading may take; ordinary code takes 0.2 s a MiB.
+/// CPU time limit; ordinary code takes 0.2 s a MiB.
 const CPU_SECONDS_MAX: u64 = 2;
-/// The parser's stack: code of people needs some kilobytes of it.
+/// Size of the parser's stack; code that people write needs some kilobytes.
 const STACK_BYTES: usize = 4 << 20;
-/// How nice it is to all that serves.
+/// Niceness of the process: everything that serves requests goes first.
 const NICE: i32 = 10;
 
-/// Recognizes the arguments of a process that is to read a source.
+/// Returns true if these are the arguments of a process that is to parse a source.
 pub fn is_asked_for(args: &[OsString]) -> bool {
     matches!(args, [_, asked] if asked == ARGUMENT)
 }
 
-/// Reads the source on standard input and writes what it can do to standard output.
+/// Reads a source from standard input and writes its capabilities to standard output.
 pub fn child() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
@@ -37,8 +37,8 @@ fn run() -> io::Result<()> {
     let bytes_max = u64::try_from(PLUGIN_SOURCE_BYTES_MAX).unwrap_or(u64::MAX);
     io::stdin().take(bytes_max).read_to_string(&mut source)?;
     let parser = std::thread::Builder::new().stack_size(STACK_BYTES);
-    let parser = parser.spawn(move || -> io::Result<Result<Capabilities, Mistake>> {
-        // From here on it needs no other thread, and nobody else's code shall have one.
+    let parser = parser.spawn(move || -> io::Result<Result<Capabilities, SyntaxError>> {
+        // From here on no other thread is needed, and an exploited parser must not get one.
         set(Resource::Nproc, 0)?;
         Ok(capabilities_of(&source))
     })?;
@@ -49,9 +49,9 @@ fn run() -> io::Result<()> {
     out.flush()
 }
 
-/// Takes away what reading a text does not need. What is open stays open.
+/// Limits the process to what parsing needs. Open files stay open.
 fn limit() -> io::Result<()> {
-    // Also below an administrator who has nothing else to do; it works all the same without.
+    // Lower than other idle work, too; without the priority it works all the same.
     let _ = rustix::process::setpriority_process(None, NICE);
     let status = std::fs::read_to_string("/proc/self/status")?;
     let mapped = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
@@ -60,8 +60,8 @@ fn limit() -> io::Result<()> {
     let mapped = mapped.ok_or_else(|| io::Error::other("/proc/self/status has no VmSize"))? << 10;
     // The allocator has mapped more than it uses: only what comes on top can be limited.
     set(Resource::As, mapped.saturating_add(MEMORY_BYTES_MAX))?;
-    // At the first of both it gets SIGXCPU, which says why it ends; at the second SIGKILL, which may be
-    // anybody's.
+    // At the soft limit it gets SIGXCPU, which tells the cause; at the hard limit SIGKILL, which
+    // may have other causes.
     let cpu = Rlimit {
         current: Some(CPU_SECONDS_MAX),
         maximum: Some(CPU_SECONDS_MAX + 1),

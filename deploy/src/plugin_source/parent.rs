@@ -1,6 +1,6 @@
-//! The server's side: a process for each source.
+//! Parent side: starts a process for each source, waits for it and kills it.
 
-use super::turns::Turns;
+use super::limiter::ProcessLimiter;
 use super::{ARGUMENT, EXIT_OWN_FAULT};
 use async_trait::async_trait;
 use millrace_catalog::{PluginCapabilities, SourceParseError, SourceParser};
@@ -15,20 +15,21 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 use uuid::Uuid;
 
-/// This program, also where another version has taken its file's name.
+/// Path of this program, also where another version has replaced its file.
 const PROGRAM: &str = "/proc/self/exe";
-/// The most of an answer, in bytes: more than the catalog keeps, so that it says so.
+/// Most bytes that are read of a result: more than the catalog accepts, so that the catalog rejects
+/// it.
 const ANSWER_BYTES_MAX: u64 = 2 << 20;
-/// How long somebody waits for a turn.
-const TURN_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a process may be there. Its own limit is the time of a core that it takes; this one is
-/// for a machine that gives it none.
-const LIFE_MAX: Duration = Duration::from_secs(15);
+/// Longest wait for a permit.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest lifetime of a process. Its own limit is CPU time; this one is for a machine that gives
+/// it none.
+const PROCESS_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Reads each source in a process.
+/// Parser that reads each source in a process of its own.
 #[derive(Debug, Default)]
 pub struct SourceProcesses {
-    turns: Turns,
+    limiter: ProcessLimiter,
 }
 
 #[async_trait]
@@ -39,22 +40,22 @@ impl SourceParser for SourceProcesses {
         source: String,
     ) -> Result<PluginCapabilities, SourceParseError> {
         let unavailable = |reason: &str| SourceParseError::Unavailable(reason.to_owned());
-        let turn = timeout(TURN_TIMEOUT, self.turns.wait(organization_id)).await;
-        let Ok(Ok(_turn)) = turn else {
+        let permit = timeout(PERMIT_TIMEOUT, self.limiter.acquire(organization_id)).await;
+        let Ok(Ok(_permit)) = permit else {
             return Err(unavailable("too many are waiting"));
         };
         let mut child = start().map_err(|error| unavailable(&error.to_string()))?;
-        let Ok(ended) = timeout(LIFE_MAX, talk(&mut child, &source)).await else {
-            // It is waited for, so that no turn begins before it is gone.
+        let Ok(ended) = timeout(PROCESS_TIMEOUT, talk(&mut child, &source)).await else {
+            // Waited for, so that the permit is held until the process is gone.
             let _ = child.kill().await;
             return Err(unavailable("the process that reads them had no time to"));
         };
         let (status, answer) = ended.map_err(|error| unavailable(&error.to_string()))?;
-        judge(status, &answer)
+        interpret(status, &answer)
     }
 }
 
-/// Starts a process that knows nothing of this one: no settings, no secrets, no files.
+/// Starts a process without settings, secrets or files of this one.
 fn start() -> io::Result<Child> {
     Command::new(PROGRAM)
         .arg(ARGUMENT)
@@ -63,15 +64,15 @@ fn start() -> io::Result<Child> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        // Where nobody waits for the answer any more.
+        // Ends with a request that was cancelled.
         .kill_on_drop(true)
         .spawn()
 }
 
-/// Gives it the source and waits for its answer and its end.
+/// Writes the source to the process, and reads its result and its exit status.
 async fn talk(child: &mut Child, source: &str) -> io::Result<(ExitStatus, Vec<u8>)> {
     if let Some(mut stdin) = child.stdin.take() {
-        // One that has ended already says why by its status.
+        // The status of a process that has ended already tells why.
         let _ = stdin.write_all(source.as_bytes()).await;
     }
     let mut answer = Vec::new();
@@ -84,8 +85,8 @@ async fn talk(child: &mut Child, source: &str) -> io::Result<(ExitStatus, Vec<u8
     Ok((child.wait().await?, answer))
 }
 
-/// Says what an end means.
-fn judge(status: ExitStatus, answer: &[u8]) -> Result<PluginCapabilities, SourceParseError> {
+/// Maps exit status and output to a result.
+fn interpret(status: ExitStatus, answer: &[u8]) -> Result<PluginCapabilities, SourceParseError> {
     let limits = [Signal::ABORT, Signal::BUS, Signal::SEGV, Signal::XCPU];
     let by_limit = |signal| limits.iter().any(|limit| limit.as_raw() == signal);
     if status.signal().is_some_and(by_limit) {
@@ -98,15 +99,15 @@ fn judge(status: ExitStatus, answer: &[u8]) -> Result<PluginCapabilities, Source
         let reason = format!("the process that reads them ended with {status}");
         return Err(SourceParseError::Unavailable(reason));
     }
-    // An answer that was cut off is longer than any that is kept.
+    // A result that was cut off is longer than any that is accepted.
     let found = serde_json::from_slice(answer).map_err(|_| SourceParseError::TooComplex)?;
-    let found: Result<PluginCapabilities, Mistake> = found;
-    found.map_err(|Mistake { line, column }| SourceParseError::Mistake { line, column })
+    let found: Result<PluginCapabilities, SyntaxErrorPosition> = found;
+    found.map_err(|SyntaxErrorPosition { line, column }| SourceParseError::Mistake { line, column })
 }
 
-/// The place of a mistake, as the process tells it.
+/// Place of a syntax error, as the process reports it.
 #[derive(Debug, Deserialize)]
-struct Mistake {
+struct SyntaxErrorPosition {
     line: usize,
     column: usize,
 }
@@ -117,19 +118,19 @@ mod tests {
     use tokio::time::Instant;
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_too_long_for_a_turn_is_told_to_come_again() {
+    async fn a_wait_for_a_permit_times_out_as_unavailable() {
         let processes = SourceProcesses::default();
         let organization = Uuid::from_u128(1);
-        let _turn = processes.turns.wait(organization).await.unwrap();
+        let _permit = processes.limiter.acquire(organization).await.unwrap();
         let begun = Instant::now();
         let read = processes.parse(organization, "x".to_owned()).await;
         let is_unavailable = matches!(read, Err(SourceParseError::Unavailable(_)));
         assert!(is_unavailable, "{read:?}");
-        assert_eq!(begun.elapsed(), TURN_TIMEOUT);
+        assert_eq!(begun.elapsed(), PERMIT_TIMEOUT);
     }
 
     #[test]
-    fn an_end_by_a_limit_is_the_source_s_fault_and_no_other() {
+    fn only_an_end_by_a_limit_blames_the_source() {
         let capabilities = br#"{"Ok":{"methods":["onEvent"],"jobs":[],"scheduled_tasks":[]}}"#;
         let mistake = br#"{"Err":{"line":3,"column":9}}"#;
         let exit = |code: i32| ExitStatus::from_raw(code << 8);
@@ -154,7 +155,7 @@ mod tests {
                 b"",
                 "too complex",
             ),
-            // The system had no memory left: another time it may have.
+            // The system had no memory left; a retry may succeed.
             (
                 ExitStatus::from_raw(Signal::KILL.as_raw()),
                 b"",
@@ -162,7 +163,7 @@ mod tests {
             ),
         ];
         for (status, answer, expected) in table {
-            let found = match judge(status, answer) {
+            let found = match interpret(status, answer) {
                 Ok(_) => "read",
                 Err(SourceParseError::TooComplex) => "too complex",
                 Err(SourceParseError::Mistake { line: 3, column: 9 }) => "mistake",

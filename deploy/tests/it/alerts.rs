@@ -1,5 +1,5 @@
-//! The alerts: understood by Prometheus, firing when they must, about metrics that there are, each
-//! with a section of the runbook.
+//! Alerts: Prometheus accepts them, they fire when they must, their metrics exist, and each has a
+//! section in the runbook.
 
 use crate::tidy::{files, root};
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(root().join("deploy").join(name)).unwrap()
 }
 
-/// The names of the alerts.
+/// Names of the alerts.
 fn alerts() -> BTreeSet<String> {
     let rules = read("prometheus/alerts.yml");
     let names = rules
@@ -20,7 +20,7 @@ fn alerts() -> BTreeSet<String> {
     names
 }
 
-/// The words of a text that are metrics of ours.
+/// Names of our metrics in a text.
 fn metrics(text: &str) -> BTreeSet<String> {
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     text.split(|letter| !is_part(letter))
@@ -30,7 +30,7 @@ fn metrics(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn prometheus_takes_the_rules_and_each_fires_when_it_must() {
+fn prometheus_accepts_the_rules_and_each_alert_fires_in_its_case() {
     let ours = root().join(".test-env/prometheus/promtool");
     let promtool = if ours.exists() {
         ours
@@ -55,7 +55,7 @@ fn prometheus_takes_the_rules_and_each_fires_when_it_must() {
 }
 
 #[test]
-fn every_alert_is_tried_and_in_the_runbook() {
+fn every_alert_has_test_cases_and_a_runbook_section() {
     let (cases, runbook) = (read("prometheus/alerts.test.yml"), read("RUNBOOK.md"));
     for alert in alerts() {
         let tries = cases.matches(&format!("alertname: {alert} ")).count()
@@ -77,7 +77,7 @@ fn every_alert_is_tried_and_in_the_runbook() {
 }
 
 #[test]
-fn every_metric_that_is_spoken_of_is_there() {
+fn every_metric_in_alerts_and_documents_exists() {
     let sources: Vec<_> = files(".rs")
         .into_iter()
         .filter(|(name, _)| name.contains("/src/") && !name.starts_with("load-tests"))

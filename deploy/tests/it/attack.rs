@@ -1,5 +1,5 @@
-//! Everything that is known against a server, at once, beside a tenant who works: nothing ends, nothing is wrong,
-//! nothing is lost. `make attack` does the same for an hour, and judges times, too.
+//! All known attacks at once, beside an honest tenant: no process ends, no answer is wrong, no
+//! event is lost. `make attack` does the same for an hour, and checks response times, too.
 
 use crate::server::millrace;
 use millrace_load::Stop;
@@ -8,9 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// The same bodies in every run; what meets what differs all the same.
+/// Seed of the bodies, which are equal in every run; their order differs all the same.
 const SEED: u64 = 20_261_123;
-/// Ways of sending much in little, each of which is to be refused.
+/// Encodings of bombs, each of which must be rejected.
 const BOMBS: [&str; 8] = [
     "br",
     "gzip",
@@ -23,7 +23,7 @@ const BOMBS: [&str; 8] = [
 ];
 
 #[test]
-fn a_tenant_who_works_notices_nothing_but_time_of_one_who_attacks() {
+fn an_attack_costs_other_tenants_nothing_but_time() {
     let dir = TempDir::new().unwrap();
     let server = millrace().get_program().into();
     let corpus = corpus_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
@@ -40,7 +40,8 @@ fn a_tenant_who_works_notices_nothing_but_time_of_one_who_attacks() {
         println!("kept: {}", dir.keep().display());
         panic!("{report}");
     }
-    // What `is_right` holds, by name: each task was looked at and not told to come again later, and who works was served.
+    // The conditions of `is_right` by name: each attack was processed and not merely shed, and the
+    // honest tenant was served.
     assert_eq!(report.unproved, <[String; 0]>::default(), "{report}");
     assert_eq!(report.unserved(), <[&str; 0]>::default(), "{report}");
     for way in BOMBS {

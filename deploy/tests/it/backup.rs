@@ -1,4 +1,4 @@
-//! Backup of a running server, and a new one out of it.
+//! Backup of a running server, and restore to a new one.
 
 use crate::server::{Server, ask, eventually, run};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn event(name: &str) -> Value {
 }
 
 #[test]
-fn a_backup_of_a_running_server_becomes_a_new_one() {
+fn a_backup_of_a_running_server_restores_to_a_new_one() {
     let home = TempDir::new().unwrap();
     let [old_dir, copy, new_dir] = ["old", "copy", "new"].map(|name| home.path().join(name));
     let old = Server::start(&old_dir);
@@ -51,7 +51,7 @@ fn a_backup_of_a_running_server_becomes_a_new_one() {
         std::fs::metadata(&copy).unwrap().permissions().mode() & 0o777,
         0o700
     );
-    // Both go on, and know nothing of each other.
+    // Both servers go on independently.
     old.capture(&event("after"));
     let restored = restore(&copy, &new_dir);
     assert!(restored.status.success(), "{restored:?}");
@@ -78,7 +78,7 @@ fn a_backup_of_a_running_server_becomes_a_new_one() {
     let node = |dir: &Path| std::fs::read_to_string(dir.join("node")).unwrap();
     assert_ne!(node(&new_dir), node(&old_dir), "no two nodes of one name");
     // Exports of the new server do not wait for the old node.
-    crate::nodes::until_going(&new_dir);
+    crate::nodes::until_exports_advance(&new_dir);
 }
 
 #[test]
@@ -114,8 +114,8 @@ fn a_backup_under_load_has_each_batch_whole_or_not_at_all() {
     assert_eq!(new.query(torn), "0");
 }
 
-/// Places in which a backup of the server in `dir` is not made.
-fn nothing_is_made_where_no_backup_can_be(home: &Path, dir: &Path) {
+/// Asserts that a backup of the server in `dir` is rejected in each invalid place.
+fn assert_no_backup_in_invalid_places(home: &Path, dir: &Path) {
     let (file, link) = (home.join("file"), home.join("link"));
     std::fs::write(&file, "").unwrap();
     std::os::unix::fs::symlink(dir, &link).unwrap();
@@ -137,14 +137,14 @@ fn nothing_is_made_where_no_backup_can_be(home: &Path, dir: &Path) {
 }
 
 #[test]
-fn what_cannot_be_backed_up_or_restored_is_refused() {
+fn invalid_backups_and_targets_are_rejected() {
     let home = TempDir::new().unwrap();
     let [dir, copy, new] = ["old", "copy", "new"].map(|name| home.path().join(name));
     let server = Server::start(&dir);
     server.wait_for_tables();
     assert!(backup(&dir, &copy).status.success());
     assert_refused(&backup(&dir, &copy), "give a folder that is not there");
-    nothing_is_made_where_no_backup_can_be(home.path(), &dir);
+    assert_no_backup_in_invalid_places(home.path(), &dir);
     assert_refused(&restore(&copy, &dir), "name a new folder");
     assert_refused(
         &restore(&home.path().join("nothing"), &new),
@@ -155,7 +155,7 @@ fn what_cannot_be_backed_up_or_restored_is_refused() {
         &backup(&dir, &home.path().join("other")),
         "start it with `millrace serve`",
     );
-    // A backup that was cut off, or lost a file, is not taken for one.
+    // A backup that was cut off, or lost a file, is rejected.
     std::fs::rename(copy.join("whole"), home.path().join("whole")).unwrap();
     assert_refused(&restore(&copy, &new), "holds no whole backup");
     std::fs::rename(home.path().join("whole"), copy.join("whole")).unwrap();
@@ -172,7 +172,7 @@ fn what_cannot_be_backed_up_or_restored_is_refused() {
 }
 
 #[test]
-fn what_killed_backups_have_left_goes_with_the_next_one_and_with_the_next_start() {
+fn leftovers_of_killed_backups_are_removed_by_the_next_backup_and_the_next_start() {
     let home = TempDir::new().unwrap();
     let [dir, copy] = ["server", "copy"].map(|name| home.path().join(name));
     let part = dir
@@ -191,7 +191,7 @@ fn what_killed_backups_have_left_goes_with_the_next_one_and_with_the_next_start(
 }
 
 #[test]
-fn a_folder_for_backups_that_cannot_be_used_keeps_nothing_else_from_working() {
+fn an_unusable_backup_folder_fails_backups_alone() {
     let home = TempDir::new().unwrap();
     let [dir, copy, file] = ["server", "copy", "file"].map(|name| home.path().join(name));
     std::fs::write(&file, "").unwrap();

@@ -1,6 +1,6 @@
-//! A ClickHouse and a PostgreSQL of their own, backed up and restored as the runbook says.
+//! Backup and restore of a separate ClickHouse and PostgreSQL, as the runbook says.
 
-use crate::away::stand::{Engine, PASSWORD};
+use crate::clickhouse_outage::test_env::{Engine, PASSWORD};
 use crate::readme::root;
 use crate::server::{Server, ask};
 use millrace_catalog::testing::TestDatabase;
@@ -29,7 +29,7 @@ fn run(block: &str, home: &Path, engine: &Engine, database: &TestDatabase) {
     assert!(output.status.success(), "{block}: {output:?}");
 }
 
-/// Everything but the engine, on a database.
+/// Starts a server with this engine and catalog.
 fn serve(dir: &Path, engine: &Engine, database: &TestDatabase, key: &str) -> Server {
     let settings = [
         ["--clickhouse-url", engine.url.as_str()],
@@ -42,7 +42,7 @@ fn serve(dir: &Path, engine: &Engine, database: &TestDatabase, key: &str) -> Ser
 }
 
 #[test]
-fn a_clickhouse_and_a_postgresql_are_backed_up_and_restored_as_the_runbook_says() {
+fn a_separate_clickhouse_and_postgresql_are_backed_up_and_restored_as_the_runbook_says() {
     const KEY: &str = "Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5Y2E=";
     let home = TempDir::new().unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -73,7 +73,7 @@ fn a_clickhouse_and_a_postgresql_are_backed_up_and_restored_as_the_runbook_says(
     new.wait_for("SELECT count() FROM millrace.persons FINAL", "1");
     new.capture(&json!([{"event": "new", "distinct_id": "a"}]));
     new.wait_for("SELECT count() FROM millrace.events", "2");
-    // Exports of the new one wait for no node of the old one.
+    // Exports of the new server do not wait for a node of the old one.
     let states = "SELECT DISTINCT state FROM ingest_nodes WHERE state <> 'running'";
     let others = runtime.block_on(new_data.first_column(states)).unwrap();
     assert!(others.iter().all(|state| state == "stopped"), "{others:?}");

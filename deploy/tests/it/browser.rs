@@ -1,4 +1,4 @@
-//! Pages in a real browser: what their HTML makes posthog-js send is what can be queried.
+//! Pages in a real browser: the events that posthog-js sends can be queried.
 
 use crate::readme::{block_of, output};
 use crate::server::Server;
@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Everything that a page may switch on by itself and Millrace stores.
+/// Features that a page can switch on and Millrace stores.
 const EVERYTHING: [(&str, bool); 3] = [
     ("capture_exceptions", true),
     ("capture_dead_clicks", true),
     ("enable_heatmaps", true),
 ];
 
-/// Options with everything switched on.
+/// Options with all features switched on.
 fn everything(versions: &Value) -> Value {
     let mut options = versions.clone();
     for (name, value) in EVERYTHING {
@@ -31,7 +31,7 @@ fn page(script: &str) -> String {
     )
 }
 
-/// A page that has PostHog's own snippet as its head, with another host and these options.
+/// Builds a page with PostHog's own snippet, for this server and with these options.
 fn with_snippet(server: &Server, options: &Value) -> String {
     let mut node = clients("snippet.mjs");
     node.args([
@@ -40,14 +40,14 @@ fn with_snippet(server: &Server, options: &Value) -> String {
         options.to_string(),
     ]);
     let snippet = output(&mut node);
-    // Its script comes from the host, once PostHog's name for such hosts is replaced.
+    // The script is loaded from the host, once PostHog's name for such hosts is replaced.
     for part in ["-assets.i.posthog.com", "/static/array.js", "(stub)"] {
         assert!(snippet.contains(part), "{part}: {snippet}");
     }
     page(&snippet)
 }
 
-/// A script of the folder of clients.
+/// Command that runs a script of the clients' folder.
 fn clients(script: &str) -> Command {
     let mut node = Command::new("node");
     node.current_dir(root().join("load-tests/clients"))
@@ -55,7 +55,7 @@ fn clients(script: &str) -> Command {
     node
 }
 
-/// Opens a page, clicks its button and tells what the browser saw.
+/// Opens a page and clicks its button; returns the browser's requests and console.
 fn visit(html: &str) -> Value {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("page.html");
@@ -72,7 +72,7 @@ fn visit(html: &str) -> Value {
     seen
 }
 
-/// How many events of a name can be queried, and with which library and plan.
+/// Query for the number of events of a name, their library and plan.
 fn stored(event: &str) -> String {
     format!(
         "SELECT count(), any(JSONExtractString(properties, '$lib')), max(JSONExtractString(properties, 'plan')) \
@@ -97,7 +97,7 @@ fn the_html_of_the_readme_sends_events() {
 fn the_snippet_of_posthog_sends_events_when_its_host_is_changed() {
     let dir = TempDir::new().unwrap();
     let server = Server::start(dir.path());
-    // What is called before the script is there waits in the snippet's stubs.
+    // Calls before the script is loaded wait in the snippet's stubs.
     let early = "<script>
         posthog.register({ plan: 'solo' })
         posthog.identify('user 1')
@@ -113,7 +113,7 @@ fn the_snippet_of_posthog_sends_events_when_its_host_is_changed() {
         urls.clone()
             .any(|url| url == format!("{ours}/static/array.js"))
     );
-    // Nobody else is asked for anything but the page itself.
+    // All requests but that for the page go to this server.
     for url in urls {
         let is_page = url.starts_with("http://127.0.0.1:") && url.ends_with('/');
         assert!(is_page || url.starts_with(&ours), "{url}");
@@ -127,7 +127,7 @@ fn the_snippet_of_posthog_sends_events_when_its_host_is_changed() {
 }
 
 #[test]
-fn what_a_page_switches_on_is_loaded_from_the_server() {
+fn scripts_that_a_page_switches_on_are_loaded_from_the_server() {
     let dir = TempDir::new().unwrap();
     let server = Server::start(dir.path());
     let failing = "<script>addEventListener('load', () => \

@@ -1,4 +1,5 @@
-//! A large project is deleted while its server is killed: it is gone at once, its rows follow.
+//! Deletion of a large project while its server is killed: the project is gone at once, its rows
+//! follow.
 
 use crate::server::{Server, ask, eventually};
 use millrace_catalog::testing::TestDatabase;
@@ -10,7 +11,7 @@ use tokio::runtime::Runtime;
 const PERSONS: u64 = 60_000;
 const PROJECTS: &str = "/api/organizations/@current/projects/";
 
-/// Persons and distinct ids that the first project has, by SQL.
+/// SQL that gives the first project persons and distinct ids.
 fn fill(id: &str) -> [String; 2] {
     let numbers = format!(
         "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {PERSONS})"
@@ -89,7 +90,7 @@ fn deletion_goes_on(database: TestDatabase) {
             Some(it.left()).filter(|left| *left < before)
         });
         assert!(some > 0, "all of it was deleted at once");
-        // Others change what they like meanwhile.
+        // Other changes are possible meanwhile.
         let name = json!({"name": "Meanwhile"});
         assert_eq!(ask(&server, "POST", PROJECTS, &name).0, 201);
         it.kill(server);

@@ -1,4 +1,4 @@
-//! Real SDKs against the real server: what they send is what can be queried.
+//! Real SDKs against the real server: all events that they send can be queried.
 
 use crate::server::Server;
 use serde_json::Value;
@@ -46,7 +46,7 @@ fn send(mut command: Command, server: &Server, mode: &str) -> Vec<Value> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The stored row of an event.
+/// Stored row of an event.
 fn stored(rows: &[Value], uuid: &Value) -> Value {
     let found: Vec<_> = rows.iter().filter(|row| &row["uuid"] == uuid).collect();
     assert_eq!(
@@ -95,7 +95,7 @@ fn assert_stored(server: &Server, sent: &[Value], mode: &str) {
     }
 }
 
-/// ClickHouse writes large numbers as text.
+/// Reads a number, which ClickHouse writes as text if it is large.
 fn micros(value: &Value) -> i128 {
     value
         .as_str()

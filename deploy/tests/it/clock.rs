@@ -1,5 +1,5 @@
-//! The time of day jumps by days, forward and back, while a server runs and between its starts:
-//! only what is about the time of day may notice.
+//! Jumps of the time of day by days, forward and back, while a server runs and between its starts:
+//! only functions of the time of day may change.
 //!
 //! The server's clock is libfaketime's: it reads an offset from a file at every look at the time
 //! of day. Timers use another clock, which does not jump, as on a real machine.
@@ -12,21 +12,21 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
-/// Where the clock goes, in days from now.
+/// Offsets of the clock, in days from now.
 const DAYS: [i32; 7] = [0, 1, -1, 3, -3, 1, 0];
-/// How far from the clock's a time may be, in seconds: what a slow machine takes.
+/// Tolerated difference of a time from the clock, in seconds, for slow machines.
 const NEAR_SECONDS: i64 = 3_600;
 
-/// A server whose clock we set.
-struct Clocked {
+/// Server whose clock the test sets.
+struct FakeClockServer {
     home: TempDir,
     server: Option<Server>,
     args: Vec<String>,
-    /// Every process that was started with libfaketime.
+    /// All processes that were started with libfaketime.
     pids: Vec<Pid>,
 }
 
-impl Clocked {
+impl FakeClockServer {
     fn start(args: &[&str]) -> Self {
         let mut clocked = Self {
             home: TempDir::new().unwrap(),
@@ -79,14 +79,14 @@ impl Clocked {
     }
 }
 
-impl Drop for Clocked {
-    /// Removes what libfaketime shares between a process and its children: nobody does after a kill.
+impl Drop for FakeClockServer {
+    /// Removes the shared memory of libfaketime, which a killed process leaves.
     fn drop(&mut self) {
         drop(self.server.take());
         for pid in &self.pids {
             let pid = pid.as_raw_nonzero();
             for name in ["faketime_shm", "sem.faketime_sem"] {
-                // What ended by itself has removed its own.
+                // A process that ended by itself has removed it.
                 let _ = std::fs::remove_file(format!("/dev/shm/{name}_{pid}"));
             }
         }
@@ -95,12 +95,13 @@ impl Drop for Clocked {
 
 /// Posts an event without a time, and waits until it is stored once with the time of the clock. Its
 /// `created_at` is no earlier than what exports may have passed, which is today.
-fn passes(server: &Server, name: &str, days: i32) {
+fn assert_event_passes(server: &Server, name: &str, days: i32) {
     server.capture(&json!([{"event": name, "distinct_id": "a"}]));
     let table = "millrace.events WHERE event";
     server.wait_for(&format!("SELECT count() FROM {table} = '{name}'"), "1");
     for (column, days) in [("created_at", days.max(0)), ("timestamp", days)] {
-        // The test's own clock is right, as is that of the engine, which gets nothing of our environment.
+        // The test's own clock is right, as is that of the engine, which gets nothing of our
+        // environment.
         let sql = format!("SELECT toUnixTimestamp({column}) FROM {table} = '{name}'");
         let stored: i64 = server.query(&sql).parse().unwrap();
         let expected = now_seconds() + i64::from(days) * 86_400;
@@ -111,8 +112,8 @@ fn passes(server: &Server, name: &str, days: i32) {
     }
 }
 
-/// A clock that is wrong for less than minutes takes exports neither ahead nor back.
-fn exports_go_with_the_real_time(clocked: &Clocked) {
+/// Asserts that a clock that is wrong for less than minutes moves exports neither ahead nor back.
+fn exports_go_with_the_real_time(clocked: &FakeClockServer) {
     let far = eventually("a watermark", || exports_watermark(&clocked.data_dir()));
     let off = far / 1_000_000 - now_seconds();
     assert!(
@@ -126,16 +127,16 @@ fn now_seconds() -> i64 {
 }
 
 #[test]
-fn events_pass_whatever_the_clock_does_while_running_and_between_starts() {
-    let mut clocked = Clocked::start(&[]);
+fn events_are_stored_whatever_the_clock_does_while_running_and_between_starts() {
+    let mut clocked = FakeClockServer::start(&[]);
     for (number, days) in DAYS.into_iter().enumerate() {
         clocked.set(days);
-        passes(clocked.server(), &format!("running {number}"), days);
+        assert_event_passes(clocked.server(), &format!("running {number}"), days);
         exports_go_with_the_real_time(&clocked);
     }
     for (number, days) in DAYS.into_iter().enumerate() {
         clocked.restart(days);
-        passes(clocked.server(), &format!("started {number}"), days);
+        assert_event_passes(clocked.server(), &format!("started {number}"), days);
         exports_go_with_the_real_time(&clocked);
     }
     let all = "SELECT count(), uniqExact(uuid) FROM millrace.events";
@@ -143,25 +144,25 @@ fn events_pass_whatever_the_clock_does_while_running_and_between_starts() {
 }
 
 #[test]
-fn what_waits_for_clickhouse_does_not_wait_for_the_clock() {
+fn retries_to_clickhouse_do_not_follow_the_clock() {
     for days in [3, -3] {
-        let clocked = Clocked::start(&[]);
+        let clocked = FakeClockServer::start(&[]);
         let server = clocked.server();
-        passes(server, "before", 0);
+        assert_event_passes(server, "before", 0);
         let engine = engine_of(server);
         kill_process(engine, Signal::KILL).unwrap();
         server.capture(&json!([{"event": "meanwhile", "distinct_id": "a"}]));
         clocked.set(days);
-        // Retries and the engine's new start are timers: they come soon, not in days.
+        // Retries and the engine's restart are timers: they come soon, not in days.
         server.wait_for(
             "SELECT count() FROM millrace.events WHERE event = 'meanwhile'",
             "1",
         );
-        passes(server, "after", days);
+        assert_event_passes(server, "after", days);
     }
 }
 
-/// The process of the embedded engine: the server's only child.
+/// Process of the embedded engine, the server's only child.
 fn engine_of(server: &Server) -> Pid {
     let pid = server.pid().as_raw_nonzero();
     let children = format!("/proc/{pid}/task");
@@ -179,7 +180,7 @@ fn limits_and_caches_do_not_follow_the_clock() {
     const REQUESTS: u32 = 40;
     let limit = REQUESTS.to_string();
     for days in [1, -1, 3, -3] {
-        let clocked = Clocked::start(&["--admin-requests-per-minute-max", &limit]);
+        let clocked = FakeClockServer::start(&["--admin-requests-per-minute-max", &limit]);
         let server = clocked.server();
         let url = format!("{}/api/organizations/", server.credential("admin_url"));
         let bearer = format!("Bearer {}", server.credential("personal_api_key"));
@@ -188,7 +189,7 @@ fn limits_and_caches_do_not_follow_the_clock() {
         let event = json!({"api_key": key, "event": "e", "distinct_id": "a"});
         assert_eq!(server.post("/e/", &event).0, 200);
         clocked.set(days);
-        // Known keys stay known, unknown ones unknown, and a revoked one ends.
+        // Known keys stay valid, unknown ones invalid, and a revoked one ends.
         assert_eq!(server.post("/e/", &event).0, 200, "{days} days");
         let unknown = json!({"api_key": "phc_unknown", "event": "e", "distinct_id": "a"});
         assert_eq!(server.post("/e/", &unknown).0, 401, "{days} days");
@@ -215,7 +216,7 @@ fn limits_and_caches_do_not_follow_the_clock() {
     }
 }
 
-fn made_key(clocked: &Clocked) -> String {
+fn made_key(clocked: &FakeClockServer) -> String {
     let data_dir = clocked.data_dir();
     let made = run(&[
         "keys",
@@ -229,7 +230,7 @@ fn made_key(clocked: &Clocked) -> String {
     String::from_utf8(made.stdout).unwrap().trim().to_owned()
 }
 
-/// How long an answer says one must wait; 429 is expected.
+/// `Retry-After` of a response that must be 429.
 fn retry_after_seconds(url: &str, bearer: &str) -> u64 {
     let agent: ureq::Agent = ureq::Agent::config_builder()
         .http_status_as_error(false)
@@ -249,8 +250,8 @@ fn retry_after_seconds(url: &str, bearer: &str) -> u64 {
 }
 
 #[test]
-fn an_invite_ends_by_the_time_of_day_and_by_nothing_else() {
-    let clocked = Clocked::start(&[]);
+fn an_invite_expires_by_the_time_of_day_only() {
+    let clocked = FakeClockServer::start(&[]);
     let server = clocked.server();
     let invites = "/api/organizations/@current/invites/";
     let invite = json!({"target_email": "grace@example.com", "level": 1});

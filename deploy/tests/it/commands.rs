@@ -1,4 +1,4 @@
-//! The operator's commands, as typed.
+//! Operator's commands, as typed.
 
 use crate::server::{Server, eventually, millrace, run};
 use serde_json::json;
@@ -74,7 +74,7 @@ fn a_personal_key_is_shown_once() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said_with_a_number() {
+fn a_failed_command_prints_its_reason_and_exits_nonzero() {
     let dir = TempDir::new().unwrap();
     let _server = Server::start(dir.path());
     let table = [
@@ -124,12 +124,12 @@ fn what_cannot_be_done_is_said_with_a_number() {
 }
 
 #[test]
-fn the_usage_of_an_error_has_what_is_required_and_no_setting_that_was_given() {
+fn the_usage_in_an_error_lists_required_arguments_and_no_given_settings() {
     let table = [
         ("keys revoke", "Usage: millrace keys revoke [OPTIONS] <KEY>"),
         (
-            "nodes forget",
-            "Usage: millrace nodes forget [OPTIONS] <NODE>",
+            "nodes deregister",
+            "Usage: millrace nodes deregister [OPTIONS] <NODE>",
         ),
         (
             "organizations create",

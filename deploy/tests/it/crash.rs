@@ -1,7 +1,7 @@
-//! What 200 promised survives kill -9 of everything, and the power, at any moment: each acknowledged event is in
-//! ClickHouse exactly once, accepted or rejected. `make torture` does the same for longer.
+//! Kills of every process and power cuts at any moment: each acknowledged event is in ClickHouse
+//! exactly once, accepted or rejected. `make torture` does the same for longer.
 
-use crate::disk::{SmallDisk, is_where_mounts_go_with_us};
+use crate::disk::{SmallDisk, is_in_mount_namespace};
 use crate::server::millrace;
 use millrace_load::Stop;
 use millrace_load::crash::disk::FileSystem;
@@ -15,11 +15,12 @@ use tempfile::TempDir;
 
 /// Kills that end each process at least once in every way, some of them more often.
 const KILLS: u32 = 60;
-/// Power cuts on XFS: what differs from ext4 is what the file system does with syncs, not our code.
+/// Power cuts on XFS, which differs from ext4 in its syncs; our code is the same.
 const XFS_CUTS: u32 = 12;
-/// Beside random moments: where names and lengths were just changed, and an answer was just given.
+/// Fail points besides random moments: names or lengths were just changed, or a request was just
+/// answered.
 const XFS_POINTS: [&str; 3] = ["request-answered", "segment-made", "checkpoint-stored"];
-/// The same kills in every run; moments differ all the same.
+/// Seed of the kills, which are equal in every run; their moments differ all the same.
 const SEED: u64 = 20_261_121;
 
 fn kill(kinds: &[Kind], kills: u32, folder_kills: u32, power: Option<FileSystem>) -> Report {
@@ -38,7 +39,7 @@ fn kill(kinds: &[Kind], kills: u32, folder_kills: u32, power: Option<FileSystem>
     };
     let report = crash(&options, &Stop::default(), &|text| println!("{text}")).unwrap();
     for note in &report.notes {
-        // Past the test's own output, which nobody sees when it passes.
+        // To the terminal, as nobody sees the output of a test that passes.
         let _ = writeln!(std::io::stderr(), "\n\n{note}\n\n");
     }
     if !report.is_clean() {
@@ -71,9 +72,7 @@ fn rows_whose_token_was_spent_before_their_part_had_a_name_are_sent_again() {
 
 #[test]
 fn every_acknowledged_event_is_stored_once_after_power_cuts() {
-    if !is_where_mounts_go_with_us(
-        "crash::every_acknowledged_event_is_stored_once_after_power_cuts",
-    ) {
+    if !is_in_mount_namespace("crash::every_acknowledged_event_is_stored_once_after_power_cuts") {
         return;
     }
     cut_power(FileSystem::Ext4, &Kind::all(), KILLS, 15);
@@ -81,7 +80,7 @@ fn every_acknowledged_event_is_stored_once_after_power_cuts() {
 
 #[test]
 fn every_acknowledged_event_is_stored_once_after_power_cuts_on_xfs() {
-    if !is_where_mounts_go_with_us(
+    if !is_in_mount_namespace(
         "crash::every_acknowledged_event_is_stored_once_after_power_cuts_on_xfs",
     ) {
         return;
@@ -95,7 +94,7 @@ fn every_acknowledged_event_is_stored_once_after_power_cuts_on_xfs() {
     cut_power(FileSystem::Xfs, &kinds, XFS_CUTS, 6);
 }
 
-/// Kills that come with power cuts, where that is allowed.
+/// Runs kills with power cuts, where loop devices are allowed.
 fn cut_power(file_system: FileSystem, kinds: &[Kind], cuts: u32, folder_cuts: u32) {
     let dir = TempDir::new().unwrap();
     if SmallDisk::on_loop(file_system, &dir.path().join("tried"), 320 << 20).is_none() {

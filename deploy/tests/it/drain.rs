@@ -1,7 +1,7 @@
-//! SIGTERM under load: whoever sends events is answered, what was acknowledged is stored once, and
-//! two nodes behind a balancer restart without anybody noticing.
+//! SIGTERM under load: every request is answered, acknowledged events are stored once, and two
+//! nodes behind a load balancer restart without a failed request.
 
-use crate::away::stand::{Engine, Load, assert_all_acknowledged, exactly_once};
+use crate::clickhouse_outage::test_env::{Engine, Load, assert_all_acknowledged, exactly_once};
 use crate::server::{Server, allow_imports, eventually, free_address, get, on_addresses};
 use millrace_load::clickhouse::ClickHouse;
 use millrace_load::{Mode, Plan};
@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// What `grace_seconds` is when nobody sets it.
+/// Default of `grace_seconds`.
 const GRACE: Duration = Duration::from_secs(10);
 /// Restarts of one server under load.
 const RESTARTS: usize = 5;
@@ -49,7 +49,7 @@ impl Node {
         self.server.as_ref().unwrap()
     }
 
-    /// Asks it to stop, and waits for its end: how long that took.
+    /// Sends SIGTERM and waits for the end; returns the time that it took.
     fn stop(&mut self) -> Duration {
         let asked = Instant::now();
         let status = self.server.take().unwrap().stop();
@@ -81,7 +81,7 @@ impl Balancer {
         }
         let path = dir.join("haproxy.cfg");
         std::fs::write(&path, text).unwrap();
-        // In the foreground, so that it is the process we know that ends.
+        // In the foreground, so that the process that ends is our child.
         let child = Command::new(haproxy())
             .arg("-db")
             .arg("-f")
@@ -95,7 +95,7 @@ impl Balancer {
         }
     }
 
-    /// Waits until it has found a node that is ready.
+    /// Waits until a node is ready behind the balancer.
     fn until_ready(&self) {
         let url = format!("{}/_health/ready", self.url);
         let agent: ureq::Agent = ureq::Agent::config_builder().build().into();
@@ -110,7 +110,7 @@ impl Drop for Balancer {
     }
 }
 
-/// Where Debian has it: not on the path of everybody.
+/// Path of HAProxy, which is not on every user's PATH on Debian.
 fn haproxy() -> PathBuf {
     let debian = PathBuf::from("/usr/sbin/haproxy");
     if debian.exists() {
@@ -151,7 +151,7 @@ fn to(engine: &Engine) -> Vec<String> {
 }
 
 #[test]
-fn a_server_asked_to_stop_under_load_answers_everybody_and_loses_nothing() {
+fn a_stop_under_load_answers_every_request_and_loses_nothing() {
     let dir = TempDir::new().unwrap();
     let engine = Engine::start(&dir.path().join("engine"), "right");
     let args = to(&engine);
@@ -174,7 +174,7 @@ fn a_server_asked_to_stop_under_load_answers_everybody_and_loses_nothing() {
         node.run();
     }
     load.until_acknowledged(EVENTS);
-    // Connections that are refused are tried again; requests that were sent never are.
+    // The load generator retries refused connections, never sent requests.
     assert_all_acknowledged(&load.end());
     exactly_once(&ledger, &engine.clickhouse(ClickHouse::TABLE));
 }
@@ -224,7 +224,7 @@ fn two_nodes_behind_a_balancer_restart_one_by_one_and_no_request_fails() {
     exactly_once(&ledger, &engine.clickhouse(ClickHouse::TABLE));
 }
 
-/// Waits until the balancer has found the node again, so that the other may go.
+/// Waits until the balancer has found the node again, so that the other one may stop.
 fn until_it_takes_requests(node: &Node) {
     let url = format!("{}/metrics", node.server().credential("health_url"));
     eventually("requests by the balancer", || {

@@ -1,4 +1,4 @@
-//! Exports of persons by the real binary: files have what `persons_current` has.
+//! Exports of persons by the real binary: files have the rows of `persons_current`.
 
 use crate::export_runs::organization_folder;
 use crate::server::{Server, ask, eventually};
@@ -7,11 +7,11 @@ use std::path::Path;
 use tempfile::TempDir;
 
 const ALL: &str = "/api/organizations/@current/batch_exports/";
-/// What events say; every seventh names a further id.
+/// Number of person updates; every seventh adds a distinct id.
 const UPDATES: u64 = 2_000;
 const PERSONS: u64 = 500;
 const IDS: u64 = PERSONS + UPDATES.div_ceil(7);
-/// A row for each id, as the views have it.
+/// Query for a row of each id, as the views have it.
 const EXPECTED: &str = "SELECT d.team_id AS team_id, d.distinct_id AS distinct_id, \
      toString(d.person_id) AS person_id, p.properties AS properties, \
      p.is_identified AS is_identified, p.created_at AS created_at, \
@@ -19,8 +19,8 @@ const EXPECTED: &str = "SELECT d.team_id AS team_id, d.distinct_id AS distinct_i
      FROM (SELECT * FROM millrace.person_distinct_ids FINAL) AS d \
      INNER JOIN millrace.persons_current AS p ON p.team_id = d.team_id AND p.id = d.person_id";
 
-/// What events said yesterday, as if it had come then; waits until it is applied.
-fn tell_past(server: &Server) {
+/// Stores person updates as if they had arrived yesterday, and waits until they are applied.
+fn store_past_updates(server: &Server) {
     server.wait_for("EXISTS TABLE millrace.person_updates", "1");
     let team_id = server.credential("team_id");
     server.query(&format!(
@@ -45,7 +45,7 @@ fn tell_past(server: &Server) {
     );
 }
 
-/// Exports all there is of persons, below a folder.
+/// Exports all persons to files.
 fn export(server: &Server, format: &str) {
     let new = json!({
         "name": format, "interval": "hour", "model": "persons",
@@ -62,7 +62,7 @@ fn export(server: &Server, format: &str) {
     });
 }
 
-/// Puts the rows of all files of a kind into a table of their own.
+/// Loads the rows of all files of a format into a table.
 fn read_back(server: &Server, folder: &Path, (format, extension): (&str, &str)) {
     server.query(&format!(
         "CREATE OR REPLACE TABLE millrace.back ENGINE = Memory AS {EXPECTED} LIMIT 0"
@@ -87,7 +87,7 @@ fn read_back(server: &Server, folder: &Path, (format, extension): (&str, &str)) 
 }
 
 #[test]
-fn files_of_persons_have_what_the_views_have() {
+fn exported_persons_equal_the_views() {
     let (dir, root) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let args = [
         "--export-root",
@@ -98,7 +98,7 @@ fn files_of_persons_have_what_the_views_have() {
         "0",
     ];
     let server = Server::start_with(dir.path(), &args);
-    tell_past(&server);
+    store_past_updates(&server);
     for (format, reader) in [
         ("JSONLines", ("JSONEachRow", "jsonl")),
         ("Parquet", ("Parquet", "parquet")),

@@ -1,6 +1,6 @@
-//! Batch exports that run, in the real binary: from rows in ClickHouse to files, by whoever leads.
+//! Runs of batch exports by the real binary: from rows in ClickHouse to files, by the leader.
 
-use crate::admins::{Admins, Shared, Work};
+use crate::admin_failover::{Admins, LeaderTask, SharedCatalog};
 use crate::server::{Server, ask, eventually};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 const ALL: &str = "/api/organizations/@current/batch_exports/";
-/// Windows that have rows.
+/// Number of windows with rows.
 const WINDOWS: u64 = 30;
-/// Rows of each.
+/// Rows of each window.
 const ROWS: u64 = 2_000;
-/// For processes that share a catalog.
+/// Key of processes that share a catalog.
 const SECRET_KEY: &str = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
 
-/// Rows of the last hours, as if they had come then.
+/// Stores rows as if they had arrived in the last hours.
 pub fn store_past(server: &Server) {
     let team_id = server.credential("team_id");
     server.wait_for("EXISTS TABLE millrace.events", "1");
@@ -51,7 +51,7 @@ fn has_rows(run: &Value) -> bool {
     run["records_completed"].as_u64() > Some(0)
 }
 
-/// How many rows the runs that are done have delivered.
+/// Number of rows that completed runs have delivered.
 fn rows(runs: &[Value]) -> u64 {
     let done = runs.iter().filter(|run| run["status"] == "Completed");
     done.map(|run| run["records_completed"].as_u64().unwrap())
@@ -64,7 +64,7 @@ fn completed(runs: &[Value]) -> usize {
         .count()
 }
 
-/// The folder of the only organization that exports to files.
+/// Folder of the only organization that exports to files.
 pub fn organization_folder(root: &Path) -> PathBuf {
     let mut folders = std::fs::read_dir(root).unwrap();
     let folder = folders.next().unwrap().unwrap().path();
@@ -72,7 +72,7 @@ pub fn organization_folder(root: &Path) -> PathBuf {
     folder
 }
 
-/// The numbers of the rows in all files, each with how often it is there.
+/// Numbers of the rows in all files, with their counts.
 fn exported(folder: &Path) -> BTreeMap<u64, usize> {
     let mut numbers = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -96,7 +96,7 @@ fn each_once() -> BTreeMap<u64, usize> {
 }
 
 #[test]
-fn the_past_is_exported_to_a_folder() {
+fn past_events_are_exported_to_a_folder() {
     let (dir, root) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let root_arg = root.path().to_str().unwrap();
     let unthrottled = [
@@ -124,7 +124,7 @@ fn the_past_is_exported_to_a_folder() {
         let done = answer["results"][0]["status"] == "Completed";
         done.then(|| runs(&server, &id))
     });
-    // A window by the clock may end meanwhile, and has no rows.
+    // A window may end meanwhile, which has no rows.
     let done: Vec<_> = done.into_iter().filter(has_rows).collect();
     assert_eq!(completed(&done), WINDOWS as usize, "{done:?}");
     assert_eq!(rows(&done), WINDOWS * ROWS);
@@ -132,16 +132,16 @@ fn the_past_is_exported_to_a_folder() {
         exported(&organization_folder(root.path()).join("out")),
         each_once()
     );
-    told(&server);
+    assert_run_metrics(&server);
     let (_, logs) = ask(&server, "GET", &format!("{ALL}{id}/logs/"), &Value::Null);
     let lines = logs["results"].to_string();
     assert!(lines.contains("Delivered 2,000 rows ("), "{lines}");
 }
 
-/// How that went is told to Prometheus.
-fn told(server: &Server) {
+/// Asserts the metrics of the runs.
+fn assert_run_metrics(server: &Server) {
     let metric = |name: &str| server.metric(name).unwrap();
-    // A run is counted when it is recorded, which may be seen before.
+    // A run is counted after it is recorded, so it may be visible before.
     eventually("the count of runs", || {
         let completed = metric(r#"millrace_export_runs_total{status="Completed"}"#);
         (completed >= WINDOWS as f64).then_some(())
@@ -149,12 +149,12 @@ fn told(server: &Server) {
     assert!(metric("millrace_export_rows_total") >= (WINDOWS * ROWS) as f64);
     assert!(metric("millrace_export_bytes_total") > 0.0);
     assert!(metric("millrace_export_leader") > 0.0);
-    // Far below what the alert is about: nothing waits but a window that may have ended just now.
+    // Far below the alert's threshold: nothing waits but a window that may have ended just now.
     assert!(metric("millrace_export_lag_seconds") < 3_600.0);
 }
 
-/// How long after this time the first run of the next leader was done, in seconds.
-fn first_end(catalog: &Shared, died_at: i64) -> Option<f64> {
+/// Seconds from this time to the end of the first run of the next leader.
+fn first_end(catalog: &SharedCatalog, died_at: i64) -> Option<f64> {
     let ends = catalog.ask(&format!(
         "SELECT coalesce(min(finished_at), 0)::text FROM batch_export_runs \
          WHERE finished_at > {died_at}"
@@ -164,8 +164,8 @@ fn first_end(catalog: &Shared, died_at: i64) -> Option<f64> {
 }
 
 #[test]
-fn another_process_goes_on_when_the_one_that_leads_is_killed() {
-    let catalog = Shared::new();
+fn another_process_takes_over_when_the_leader_is_killed() {
+    let catalog = SharedCatalog::new();
     let root = TempDir::new().unwrap();
     let shared = [
         "--database-url",
@@ -192,13 +192,13 @@ fn another_process_goes_on_when_the_one_that_leads_is_killed() {
     let clickhouse = clickhouse.iter().map(String::as_str);
     let args: Vec<&str> = shared.into_iter().chain(clickhouse).collect();
     let mut admins = Admins::start(&catalog, 3, &args);
-    admins.all_tell("millrace_export_lag_seconds");
+    admins.wait_for_metric("millrace_export_lag_seconds");
     while admins.count() > 1 {
         let so_far = completed(&runs(&server, &id));
         eventually("more runs", || {
             (completed(&runs(&server, &id)) > so_far + 2).then_some(())
         });
-        let takeover = admins.kill_leader(Work::Exports);
+        let takeover = admins.kill_leader(LeaderTask::Exports);
         let first = eventually("a run of the next leader", || {
             first_end(&catalog, takeover.died_at)
         });

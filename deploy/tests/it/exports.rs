@@ -1,4 +1,4 @@
-//! The options of batch exports, and the key of their secrets, in the real binary.
+//! Options of batch exports, and the key of their secrets, in the real binary.
 
 use crate::server::{Server, ask, millrace};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn to(destination: &Value) -> Value {
 }
 
 #[test]
-fn exports_go_where_the_operator_lets_them() {
+fn exports_connect_only_to_allowed_destinations() {
     let private = to(&json!({
         "type": "HTTP", "config": { "url": "http://127.0.0.1:9/", "token": "canary" },
     }));
@@ -45,7 +45,7 @@ fn exports_go_where_the_operator_lets_them() {
 }
 
 #[test]
-fn a_key_that_is_configured_is_not_kept() {
+fn a_configured_secret_key_is_not_stored() {
     let dir = TempDir::new().unwrap();
     let key = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
     let server = Server::start_mode("admin", dir.path(), &["--secret-key", key]);
@@ -56,7 +56,7 @@ fn a_key_that_is_configured_is_not_kept() {
 }
 
 #[test]
-fn secrets_get_another_key() {
+fn secrets_are_resealed_with_a_new_key() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("secret.key");
     let server = Server::start_mode("admin", dir.path(), &[]);
@@ -83,14 +83,15 @@ fn secrets_get_another_key() {
     let after = std::fs::read_to_string(&path).unwrap();
     assert_ne!(after, before);
     let server = Server::start_mode("admin", dir.path(), &[]);
-    // What is not given is as it was kept: it opens with the new key.
+    // A field that is not given keeps its secret, which opens with the new key.
     let renamed = json!({ "name": "Renamed", "destination": { "type": "HTTP" } });
     let one = format!("{ALL}{}/", made["id"].as_str().unwrap());
     assert_eq!(ask(&server, "PATCH", &one, &renamed).0, 200);
     let test = json!({ "batch_export": made["id"] });
     let (status, tested) = ask(&server, "POST", &format!("{ALL}test/"), &test);
     assert_eq!(status, 200, "{tested}");
-    // The key before opens what a server sealed with it meanwhile, until the next rotation.
+    // The replaced key opens secrets that a server sealed with it meanwhile, until the next
+    // rotation.
     let kept: Vec<&str> = after.lines().collect();
     assert_eq!(kept.get(1..), Some(&[before.trim()][..]));
     assert!(rotate().0);

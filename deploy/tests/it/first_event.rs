@@ -1,6 +1,6 @@
-//! What a new user sees: start, paste, query, stop, start again.
+//! First steps of a new user: start, paste, query, stop, start again.
 
-use crate::nodes::until_going;
+use crate::nodes::until_exports_advance;
 use crate::server::{Server, get, millrace, on_own_ports, warnings};
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
@@ -29,7 +29,7 @@ fn the_printed_curl_line_works_when_pasted() {
 }
 
 #[test]
-fn the_banner_says_where_everything_is() {
+fn the_banner_has_addresses_and_keys() {
     let dir = TempDir::new().unwrap();
     let server = Server::start(dir.path());
     for name in [
@@ -46,7 +46,7 @@ fn the_banner_says_where_everything_is() {
             server.banner()
         );
     }
-    // Nobody reads this but a pipe, and what that may keep is not for the owner's eyes only.
+    // Standard output is a pipe here, whose reader may store it where others can read it.
     let key = server.credential("personal_api_key");
     assert!(key.starts_with("phx_"), "{key}");
     assert!(!server.banner().contains(&key), "{}", server.banner());
@@ -60,7 +60,7 @@ fn the_banner_says_where_everything_is() {
 }
 
 #[test]
-fn a_restart_keeps_keys_and_events_and_ships_what_was_left() {
+fn a_restart_keeps_keys_and_ships_pending_events() {
     let dir = TempDir::new().unwrap();
     let server = Server::start(dir.path());
     let (project_key, personal_key) = (
@@ -83,11 +83,11 @@ fn a_restart_keeps_keys_and_events_and_ships_what_was_left() {
 }
 
 #[test]
-fn with_acknowledgements_from_clickhouse_live_events_of_older_months_are_answered_soon() {
+fn live_events_of_older_months_are_answered_soon_with_ack_clickhouse() {
     let dir = TempDir::new().unwrap();
     let server = Server::start_with(dir.path(), &["--ack", "clickhouse"]);
     server.wait_for_tables();
-    // So many months as pay for inserts of their own before they wait for company.
+    // As many months as get an insert of their own before rows wait to be batched.
     let old = |month: u32| {
         let time = format!("2021-{month:02}-05T10:00:00Z");
         json!({"event": "old", "distinct_id": "a", "timestamp": time})
@@ -101,7 +101,7 @@ fn with_acknowledgements_from_clickhouse_live_events_of_older_months_are_answere
         let seconds = started.elapsed().as_secs_f64();
         let stored = server.query("SELECT count() FROM millrace.events WHERE event = 'old'");
         assert_eq!(stored, count, "what is answered can be queried");
-        // A second to gather, then inserts; such rows used to wait for 15 s.
+        // A second to gather, then inserts; such rows waited for 15 s once.
         assert!(seconds < 10.0, "{seconds} s");
     }
 }
@@ -164,14 +164,14 @@ fn printed_credentials_are_those_of_the_file() {
 }
 
 #[test]
-fn a_first_start_warns_of_nothing() {
+fn a_first_start_logs_no_warning() {
     let dir = TempDir::new().unwrap();
     let log = dir.path().join("stderr");
     let mut command = on_own_ports("serve", dir.path());
     command.stderr(std::fs::File::create(&log).unwrap());
     let server = Server::start_command(&mut command, dir.path());
-    // Whatever begins by itself has begun, and persons were read as far as events came.
-    until_going(dir.path());
+    // All background parts have started, and persons are up to date.
+    until_exports_advance(dir.path());
     server.capture(&json!([
         {"event": "seen", "distinct_id": "ann", "properties": {"$set": {"plan": "small"}}},
     ]));

@@ -1,8 +1,9 @@
-//! Texts of others on the operator's terminal: names from before control characters were refused, events as
-//! they were sent, files as they are called. None forges a line, moves a cursor or turns the direction of text.
+//! Untrusted texts on the operator's terminal: names from before control characters were rejected,
+//! events as sent, file names. None forges a line, moves the cursor or changes the direction of
+//! text.
 
+use crate::read_only_commands::COMMANDS;
 use crate::server::{Server, millrace, on_own_ports};
-use crate::untouched::COMMANDS;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Catalog, NewUser};
 use millrace_rows::is_control;
@@ -12,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use tempfile::TempDir;
 
-/// What is in every text, in lower case as addresses are; its second line would be a row that is none.
+/// Hostile text, in lower case as email addresses are; its second line imitates a row of a table.
 const HOSTILE: &str = "evil\u{1b}]0;pwned\u{7}\u{1b}[2j\r\n9999-99-99 forged\u{7f}\u{9b}31mred\u{202e}\u{2066}\u{2028}z";
-/// The same as it may be shown.
+/// Escaped form of [`HOSTILE`], as it may be printed.
 const SHOWN: &str = r"evil\u{1b}]0;pwned\u{7}\u{1b}[2j\u{d}\u{a}9999-99-99 forged\u{7f}\u{9b}31mred\u{202e}\u{2066}\u{2028}z";
-/// Columns of the catalog that a command shows, or that an error of one could.
+/// Columns of the catalog that a command, or an error of one, could print.
 const COLUMNS: [(&str, &str); 13] = [
     ("organizations", "name"),
     ("projects", "name"),
@@ -32,7 +33,7 @@ const COLUMNS: [(&str, &str); 13] = [
     ("ingest_nodes", "name"),
     ("ingest_nodes", "host"),
 ];
-/// Commands that show such a text, in what must be one line of theirs.
+/// Commands that print such a text, in one line.
 const SHOWING: [&str; 13] = [
     "keys list",
     "keys revoke KEY",
@@ -43,20 +44,20 @@ const SHOWING: [&str; 13] = [
     "invites create --email a@example.com",
     "migrations list",
     "nodes list",
-    "nodes forget EMAIL --yes",
+    "nodes deregister EMAIL --yes",
     "rejected show",
     "import check FILE",
     "import load FILE",
 ];
 
-struct Stand {
+struct TestEnv {
     dir: TempDir,
     database: TestDatabase,
     server: Server,
     runtime: tokio::runtime::Runtime,
 }
 
-impl Stand {
+impl TestEnv {
     fn new() -> Self {
         let dir = TempDir::new().unwrap();
         let database = TestDatabase::sqlite();
@@ -79,7 +80,7 @@ impl Stand {
         self.runtime.block_on(executed).unwrap();
     }
 
-    /// A member, an invite and a migration.
+    /// Creates a member, an invite and a migration.
     fn fill(&self) {
         self.runtime.block_on(async {
             let catalog = Catalog::open(self.database.url()).await.unwrap();
@@ -105,14 +106,14 @@ impl Stand {
         }
     }
 
-    /// Has the hostile text in every column.
-    fn poison(&self) {
+    /// Writes the hostile text to every column.
+    fn inject(&self) {
         let hex: String = HOSTILE.bytes().map(|byte| format!("{byte:02x}")).collect();
-        // The server has made its node anew since the last time.
+        // The server has registered its node again since the last time.
         let had = format!("DELETE FROM ingest_nodes WHERE name = CAST(x'{hex}' AS TEXT)");
         self.execute(&had);
         for (table, column) in COLUMNS {
-            // The owner's address stays, so that commands which need one go on.
+            // The owner's address stays, for commands that need an owner.
             let which = match (table, column) {
                 ("users", "email") => "WHERE email = 'member@example.com'",
                 _ => "",
@@ -139,7 +140,7 @@ impl Stand {
         run.output().unwrap()
     }
 
-    /// A file that is called so, with a good and a bad record.
+    /// Creates a file with a hostile name, a valid and an invalid record.
     fn file(&self) -> PathBuf {
         let path = self.dir.path().join(format!("{HOSTILE}.json"));
         let records = [
@@ -152,8 +153,8 @@ impl Stand {
     }
 }
 
-/// Fails if what was printed has a control character but line feeds, or a line that somebody forged.
-fn must_be_plain(output: &Output, case: &str) -> String {
+/// Asserts that the output has no control character but line feeds, and no forged line.
+fn assert_plain(output: &Output, case: &str) -> String {
     let mut all = String::new();
     for printed in [&output.stdout, &output.stderr] {
         let text = String::from_utf8(printed.clone()).unwrap();
@@ -167,30 +168,30 @@ fn must_be_plain(output: &Output, case: &str) -> String {
 }
 
 #[test]
-fn no_command_shows_a_text_of_others_raw() {
-    let stand = Stand::new();
-    stand.fill();
+fn no_command_prints_an_untrusted_text_unescaped() {
+    let env = TestEnv::new();
+    env.fill();
     let event = json!({ "event": HOSTILE, "properties": { HOSTILE: HOSTILE } });
-    let key = stand.server.credential("project_api_key");
+    let key = env.server.credential("project_api_key");
     let body = json!({ "api_key": key, "batch": [event] });
-    assert_eq!(stand.server.post("/batch/", &body).0, 400);
+    assert_eq!(env.server.post("/batch/", &body).0, 400);
     let sql = "SELECT count() FROM millrace.rejected_events";
-    stand.server.wait_for(sql, "1");
-    let file = stand.file();
-    stand.poison();
-    let id = stand.runtime.block_on(async {
-        let catalog = Catalog::open(stand.database.url()).await.unwrap();
+    env.server.wait_for(sql, "1");
+    let file = env.file();
+    env.inject();
+    let id = env.runtime.block_on(async {
+        let catalog = Catalog::open(env.database.url()).await.unwrap();
         let keys = catalog.list_personal_keys(None).await.unwrap();
         keys[0].id.to_string()
     });
     for command in SHOWING {
-        // The node's name comes back with its next word to the catalog.
+        // The node restores its name with its next report to the catalog.
         if command.starts_with("nodes") {
-            stand.poison();
+            env.inject();
         }
         let named = command.replace("KEY", &id);
-        let output = stand.run(&named, &file);
-        let text = must_be_plain(&output, command);
+        let output = env.run(&named, &file);
+        let text = assert_plain(&output, command);
         if command == "rejected show" {
             let line = text.lines().find(|line| line.starts_with('{')).unwrap();
             let shown: Value = serde_json::from_str(line).unwrap();
@@ -201,19 +202,19 @@ fn no_command_shows_a_text_of_others_raw() {
         assert!(is_silent || text.contains(SHOWN), "{command}: {text}");
     }
     for command in COMMANDS {
-        stand.poison();
-        must_be_plain(&stand.run(command, &file), command);
+        env.inject();
+        assert_plain(&env.run(command, &file), command);
     }
-    let path = stand.dir.path().join("log");
-    assert!(stand.server.stop().success());
+    let path = env.dir.path().join("log");
+    assert!(env.server.stop().success());
     let log = std::fs::read_to_string(path).unwrap();
     assert!(!log.contains(|c| c != '\n' && is_control(c)), "{log:?}");
     assert!(!log.contains("closed="), "{log}");
 }
 
 #[test]
-fn what_is_refused_is_said_in_one_line() {
-    let stand = Stand::new();
+fn rejected_texts_are_reported_in_one_line() {
+    let env = TestEnv::new();
     for command in [
         "keys create --project EMAIL",
         "keys create --user owner@localhost --label EMAIL",
@@ -225,8 +226,8 @@ fn what_is_refused_is_said_in_one_line() {
         "migrations approve --team-id 1 --total-events 1 --events-per-minute 1 --note EMAIL",
         "members remove --user EMAIL",
     ] {
-        let output = stand.run(command, Path::new(""));
-        must_be_plain(&output, command);
+        let output = env.run(command, Path::new(""));
+        assert_plain(&output, command);
         assert_eq!(output.status.code(), Some(1), "{command}: {output:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Imports of past events: no more than may come, on several nodes, whoever is killed when.
+//! Import quota: no more events than approved, on several nodes, whichever of them is killed.
 
 use crate::server::{Server, eventually, get, run};
 use millrace_catalog::testing::TestDatabase;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// An engine that nobody needs: what is imported counts when it is in the log.
+/// Arguments of an absent ClickHouse: events count as imported once they are in the log.
 const NO_ENGINE: [&str; 6] = [
     "--clickhouse-url",
     "http://127.0.0.1:1",
@@ -35,19 +35,19 @@ impl Node {
         }
     }
 
-    /// Kills it as a crash does.
+    /// Kills the node.
     fn kill(&mut self) {
         // It fails only when all of them have ended.
         let _ = kill_process_group(self.server.pid(), Signal::KILL);
         self.server.wait();
     }
 
-    /// Starts it again, which was killed.
+    /// Starts the killed node again.
     fn restart(self) -> Self {
         Self::start(&self.dir, &self.url)
     }
 
-    /// Ends it as it should, and starts it again.
+    /// Stops the node cleanly, and starts it again.
     fn stop_and_restart(self) -> Self {
         let Self { dir, url, server } = self;
         let status = server.stop();
@@ -55,20 +55,20 @@ impl Node {
         Self::start(&dir, &url)
     }
 
-    fn import(&self, key: &str, events: u64) -> Answer {
+    fn import(&self, key: &str, events: u64) -> ImportResponse {
         import(&self.server, key, events)
     }
 }
 
 #[derive(Debug)]
-struct Answer {
+struct ImportResponse {
     status: u16,
     code: String,
     retry_after: Option<u64>,
 }
 
 /// Sends an import of so many events.
-fn import(server: &Server, key: &str, events: u64) -> Answer {
+fn import(server: &Server, key: &str, events: u64) -> ImportResponse {
     let event = json!({"event": "old", "distinct_id": "d", "timestamp": "2020-01-01"});
     let events = vec![event; usize::try_from(events).unwrap()];
     let body = json!({"api_key": key, "historical_migration": true, "batch": events});
@@ -82,14 +82,15 @@ fn import(server: &Server, key: &str, events: u64) -> Answer {
     let retry_after = retry_after.map(|it| it.to_str().unwrap().parse().unwrap());
     let text = answer.body_mut().read_to_string().unwrap();
     let body: Value = serde_json::from_str(&text).unwrap_or_default();
-    Answer {
+    ImportResponse {
         status: answer.status().as_u16(),
         code: body["code"].as_str().unwrap_or_default().to_owned(),
         retry_after,
     }
 }
 
-/// Sends imports until the volume is used up, waiting when it is told to: events that were taken.
+/// Sends imports until the volume is used up, waiting as `Retry-After` says; returns the number of
+/// accepted events.
 fn import_all(node: &Node, key: &str, events_max: u64) -> u64 {
     let (mut taken, mut events) = (0, events_max);
     loop {
@@ -97,7 +98,7 @@ fn import_all(node: &Node, key: &str, events_max: u64) -> u64 {
         match (answer.status, &*answer.code) {
             (200, _) => taken += events,
             (429, "migration_volume_exceeded") if events == 1 => return taken,
-            // So little is left that only smaller ones fit.
+            // Only smaller batches fit the rest.
             (429, "migration_volume_exceeded") => events = events.div_ceil(2).min(events - 1),
             (429 | 503, _) => {
                 std::thread::sleep(Duration::from_secs(answer.retry_after.unwrap()));
@@ -108,7 +109,7 @@ fn import_all(node: &Node, key: &str, events_max: u64) -> u64 {
 }
 
 /// Runs a command on a catalog.
-fn operate(url: &str, words: &[&str]) -> String {
+fn run_command(url: &str, words: &[&str]) -> String {
     let dir = TempDir::new().unwrap();
     let data_dir = dir.path().to_str().unwrap();
     let output = run(&[words, &["--data-dir", data_dir, "--database-url", url]].concat());
@@ -130,12 +131,12 @@ fn approve(url: &str, total: u64, per_minute: u64) {
         "--note",
         "By phone",
     ];
-    operate(url, &words);
+    run_command(url, &words);
 }
 
 /// State and events imported of all migrations, oldest first.
 fn migrations(url: &str) -> Vec<(String, u64)> {
-    let listed = operate(url, &["migrations", "list"]);
+    let listed = run_command(url, &["migrations", "list"]);
     let rows = listed.lines().skip(1).map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         (words[2].to_owned(), words[4].parse().unwrap())
@@ -151,14 +152,14 @@ fn until_imported(url: &str, expected: &[(&str, u64)]) {
     });
 }
 
-fn nodes_take_exactly_what_is_approved(url: &str) {
+fn nodes_accept_exactly_the_approved_volume(url: &str) {
     const TOTAL: u64 = 5_003;
     let dir = TempDir::new().unwrap();
     let first = Node::start(&dir.path().join("one"), url);
     let second = Node::start(&dir.path().join("two"), url);
     let key = first.server.credential("project_api_key");
     approve(url, TOTAL, 1_000_000);
-    // Both at once, with batches of many sizes.
+    // Both nodes at once, with batches of many sizes.
     let taken: u64 = std::thread::scope(|scope| {
         let senders = [(&first, 7), (&second, 64), (&first, 1), (&second, 500)];
         let senders = senders.map(|(node, events)| {
@@ -181,7 +182,7 @@ fn nodes_take_exactly_what_is_approved(url: &str) {
         );
         assert_eq!(refused.retry_after, None);
     }
-    // What is approved then holds within seconds, everywhere.
+    // A new approval takes effect within seconds on all nodes.
     approve(url, 40, 1_000_000);
     for node in [&first, &second] {
         eventually("more", || {
@@ -192,20 +193,20 @@ fn nodes_take_exactly_what_is_approved(url: &str) {
 }
 
 #[test]
-fn two_nodes_take_exactly_what_is_approved_on_sqlite() {
+fn two_nodes_accept_exactly_the_approved_volume_on_sqlite() {
     let database = TestDatabase::sqlite();
-    nodes_take_exactly_what_is_approved(database.url());
+    nodes_accept_exactly_the_approved_volume(database.url());
 }
 
 #[test]
-fn two_nodes_take_exactly_what_is_approved_on_postgres() {
+fn two_nodes_accept_exactly_the_approved_volume_on_postgres() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let database = runtime.block_on(TestDatabase::postgres());
-    nodes_take_exactly_what_is_approved(database.url());
+    nodes_accept_exactly_the_approved_volume(database.url());
 }
 
 #[test]
-fn what_was_acknowledged_before_a_kill_is_counted_and_what_was_withheld_comes_back() {
+fn acknowledged_events_are_counted_after_a_kill_and_withheld_quota_returns() {
     let database = TestDatabase::sqlite();
     let (url, dir) = (database.url(), TempDir::new().unwrap());
     let mut node = Node::start(dir.path(), url);
@@ -215,7 +216,7 @@ fn what_was_acknowledged_before_a_kill_is_counted_and_what_was_withheld_comes_ba
     for events in [1, 20, 300] {
         assert_eq!(node.import(&key, events).status, 200);
         taken += events;
-        // Before the catalog can have heard of it.
+        // Before the catalog knows of the import.
         node.kill();
         node = node.restart();
         until_imported(url, &[("approved", taken)]);
@@ -231,7 +232,7 @@ fn what_was_acknowledged_before_a_kill_is_counted_and_what_was_withheld_comes_ba
 }
 
 #[test]
-fn whoever_waits_as_told_is_let_in() {
+fn a_client_that_waits_for_retry_after_is_accepted() {
     let database = TestDatabase::sqlite();
     let dir = TempDir::new().unwrap();
     let node = Node::start(dir.path(), database.url());
@@ -251,7 +252,7 @@ fn whoever_waits_as_told_is_let_in() {
     std::thread::sleep(Duration::from_secs(seconds));
     let told = node.import(&key, 400);
     assert_eq!(told.status, 200, "{told:?}");
-    // The volume is kept, the minute starts full again.
+    // The volume is kept; the rate limit starts full again.
     let node = {
         let mut node = node;
         node.kill();
@@ -263,20 +264,20 @@ fn whoever_waits_as_told_is_let_in() {
         &[],
     );
     assert!(
-        metrics.contains("millrace_historical_events_held"),
+        metrics.contains("millrace_quota_leased_events"),
         "{metrics}"
     );
 }
 
 #[test]
-fn without_the_feature_nothing_is_imported_and_live_events_come() {
+fn without_the_feature_imports_are_rejected_and_live_events_accepted() {
     let database = TestDatabase::sqlite();
     let (url, dir) = (database.url(), TempDir::new().unwrap());
     let node = Node::start(dir.path(), url);
     let key = node.server.credential("project_api_key");
     assert_eq!(node.import(&key, 3).status, 200);
     let features = ["organizations", "features"];
-    operate(
+    run_command(
         url,
         &[&features[..], &["--off", "historical_migrations"]].concat(),
     );
@@ -286,7 +287,7 @@ fn without_the_feature_nothing_is_imported_and_live_events_come() {
     assert_eq!((refused.status, &*refused.code), (403, "payment_required"));
     node.server
         .capture(&json!([{"event": "live", "distinct_id": "d"}]));
-    operate(
+    run_command(
         url,
         &[&features[..], &["--on", "historical_migrations"]].concat(),
     );

@@ -1,4 +1,4 @@
-//! The key of secrets replaced while a server runs exports and keeps secrets, in the real binary.
+//! Rotation of the secret key while a server runs exports and stores secrets, in the real binary.
 
 use crate::export_runs::store_past;
 use crate::server::{Server, ask, eventually, millrace};
@@ -19,7 +19,7 @@ const UNTHROTTLED: [&str; 5] = [
     "0",
 ];
 
-/// A server that takes whatever it is sent; its URL.
+/// Starts a server that accepts all requests; returns its URL.
 fn sink() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -89,7 +89,7 @@ fn one(server: &Server, path: &str) -> Value {
 }
 
 #[test]
-fn keys_are_replaced_while_a_server_exports_and_keeps_secrets() {
+fn secret_keys_are_rotated_while_a_server_exports_and_stores_secrets() {
     let dir = TempDir::new().unwrap();
     let url = sink();
     let server = Server::start_with(dir.path(), &UNTHROTTLED);
@@ -123,7 +123,7 @@ fn keys_are_replaced_while_a_server_exports_and_keeps_secrets() {
     let key = std::fs::read_to_string(dir.path().join("secret.key")).unwrap();
     assert_eq!(key.lines().count(), 2, "the key before stays");
     drop(server);
-    // As after a failure between two rotations, and for one who was not there at either.
+    // As after a failure between two rotations, and for a server that missed both.
     let server = Server::start_with(dir.path(), &UNTHROTTLED);
     for id in &kept {
         assert_opens(&server, id);
@@ -136,7 +136,7 @@ fn keys_are_replaced_while_a_server_exports_and_keeps_secrets() {
 }
 
 #[test]
-fn exports_wait_at_a_server_that_has_not_got_the_key_yet() {
+fn exports_wait_on_a_server_without_the_new_key() {
     let dir = TempDir::new().unwrap();
     let url = sink();
     let with = |key| [&UNTHROTTLED[..], &["--secret-key", key]].concat();
@@ -144,7 +144,7 @@ fn exports_wait_at_a_server_that_has_not_got_the_key_yet() {
     store_past(&server);
     let id = export_to(&server, "First", &url);
     let both = format!("{NEW_KEY},{OLD_KEY}");
-    // Too early: the server should have been given both first.
+    // Too early: the server does not have both keys yet.
     rotate(dir.path(), &["--secret-key", &both]);
     let (status, asked) = ask(&server, "POST", &format!("{ALL}{id}/backfill/"), &json!({}));
     assert_eq!(status, 200, "{asked}");
@@ -156,7 +156,7 @@ fn exports_wait_at_a_server_that_has_not_got_the_key_yet() {
             .filter(|run| run["latest_error"] != Value::Null);
         failed.collect::<Vec<_>>()
     };
-    // The first to find out speaks for all of the export: the others are not tried before it is tried again.
+    // The first failed run delays all runs of the export until it is retried.
     let runs = eventually("a run that waits", || {
         let runs = failing(&server);
         (!runs.is_empty()).then_some(runs)

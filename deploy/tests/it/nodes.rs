@@ -1,7 +1,7 @@
-//! How far exports may go: with ClickHouse away, with nodes that die, stop, come back and are
-//! forgotten.
+//! Watermark of exports: with ClickHouse away, with nodes that die, stop, return and are
+//! deregistered.
 
-use crate::away::stand::{Engine, PASSWORD, Stand};
+use crate::clickhouse_outage::test_env::{Engine, PASSWORD, TestEnv};
 use crate::server::{Server, eventually, run};
 use millrace_catalog::{Catalog, NodeState};
 use serde_json::json;
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Output;
 use tempfile::TempDir;
 
-/// Seconds by which a watermark is behind that stands still.
+/// Age of a watermark that stands still, in seconds.
 const STANDS_STILL_SECONDS: f64 = 4.0;
 
 fn url(data_dir: &Path) -> String {
@@ -30,31 +30,31 @@ fn on_catalog<T>(data_dir: &Path, ask: impl AsyncFnOnce(&Catalog) -> T) -> T {
     })
 }
 
-/// How far exports may go, in microseconds.
+/// Watermark up to which exports may go, in microseconds.
 pub fn exports_watermark(data_dir: &Path) -> Option<i64> {
     let far = on_catalog(data_dir, async |catalog| catalog.exports_watermark().await);
     far.unwrap().map(|far| far.0)
 }
 
-/// The states of all nodes.
+/// States of all nodes.
 pub fn states(data_dir: &Path) -> Vec<NodeState> {
     let nodes = on_catalog(data_dir, async |catalog| catalog.ingest_nodes().await);
     nodes.unwrap().iter().map(|node| node.state).collect()
 }
 
-fn until_past(data_dir: &Path, at: i64) {
+fn until_watermark_past(data_dir: &Path, at: i64) {
     eventually("exports that may go on", || {
         (exports_watermark(data_dir) > Some(at)).then_some(())
     });
 }
 
-/// Waits until exports go on by themselves.
-pub fn until_going(data_dir: &Path) {
+/// Waits until the watermark advances by itself.
+pub fn until_exports_advance(data_dir: &Path) {
     let far = eventually("a watermark", || exports_watermark(data_dir));
-    until_past(data_dir, far);
+    until_watermark_past(data_dir, far);
 }
 
-/// When the only event of this name came, in microseconds, once it is stored.
+/// `created_at` of the only event of this name, in microseconds, once it is stored.
 fn created_at(server: &Server, name: &str) -> i64 {
     let sql = format!(
         "SELECT toUnixTimestamp64Micro(created_at) FROM millrace.events WHERE event = '{name}'"
@@ -91,7 +91,7 @@ fn exports_may_pass_an_event_once_it_is_in_clickhouse() {
     let server = Server::start(dir.path());
     capture(&server, "first");
     let at = created_at(&server, "first");
-    until_past(dir.path(), at);
+    until_watermark_past(dir.path(), at);
     let listed = stdout(&nodes(dir.path(), &["list"]));
     for word in [
         name_of(dir.path()).as_str(),
@@ -104,52 +104,52 @@ fn exports_may_pass_an_event_once_it_is_in_clickhouse() {
     assert_eq!(states(dir.path()), [NodeState::Stopped]);
     let far = exports_watermark(dir.path()).unwrap();
     assert!(far > at);
-    // It goes on where it was.
+    // The watermark goes on where it was.
     let server = Server::start(dir.path());
-    until_past(dir.path(), far);
+    until_watermark_past(dir.path(), far);
     assert_eq!(states(dir.path()), [NodeState::Running]);
     drop(server);
 }
 
 #[test]
 fn while_clickhouse_is_away_exports_wait_also_across_a_crash_and_then_go_on() {
-    let mut stand = Stand::start(&[]);
-    let data_dir = stand.dir.path().join("ingest");
-    until_past(&data_dir, 0);
-    stand.proxy.set("down".parse().unwrap());
-    capture(&stand.server, "waits");
-    let stands_still = |stand: &Stand| {
+    let mut env = TestEnv::start(&[]);
+    let data_dir = env.dir.path().join("ingest");
+    until_watermark_past(&data_dir, 0);
+    env.proxy.set("down".parse().unwrap());
+    capture(&env.server, "waits");
+    let stands_still = |env: &TestEnv| {
         eventually("a watermark that stands still", || {
-            let age = stand.metric("millrace_watermark_age_seconds", "");
+            let age = env.metric("millrace_watermark_age_seconds", "");
             (age > STANDS_STILL_SECONDS).then_some(())
         });
         exports_watermark(&data_dir).unwrap()
     };
-    let mut seen = vec![stands_still(&stand)];
-    stand.restart_server();
-    seen.push(stands_still(&stand));
+    let mut seen = vec![stands_still(&env)];
+    env.restart_server();
+    seen.push(stands_still(&env));
     assert_eq!(
         states(&data_dir),
         [NodeState::Running],
         "it counts as before"
     );
-    stand.proxy.lift();
+    env.proxy.lift();
     let sql =
         "SELECT toUnixTimestamp64Micro(created_at) FROM millrace.events WHERE event = 'waits'";
-    let at: i64 = eventually("the event", || stand.engine.query(sql).parse().ok());
+    let at: i64 = eventually("the event", || env.engine.query(sql).parse().ok());
     assert!(seen.iter().all(|far| *far <= at), "{seen:?}, {at}");
-    until_past(&data_dir, at);
+    until_watermark_past(&data_dir, at);
 }
 
-/// Two nodes with one catalog, and the folders of both.
-struct Pair {
+/// Two nodes with one catalog, and their folders.
+struct NodePair {
     _engine: Engine,
     dirs: [TempDir; 2],
     servers: [Option<Server>; 2],
     args: Vec<String>,
 }
 
-impl Pair {
+impl NodePair {
     fn start() -> Self {
         let dirs = [TempDir::new().unwrap(), TempDir::new().unwrap()];
         let engine = Engine::start(&dirs[0].path().join("engine"), PASSWORD);
@@ -194,9 +194,9 @@ impl Pair {
 }
 
 #[test]
-fn a_node_that_died_holds_exports_up_until_it_is_back_or_forgotten() {
-    let mut pair = Pair::start();
-    until_going(pair.catalog());
+fn a_dead_node_holds_up_exports_until_it_returns_or_is_deregistered() {
+    let mut pair = NodePair::start();
+    until_exports_advance(pair.catalog());
     let name = name_of(pair.dirs[1].path());
     drop(pair.servers[1].take());
     let last = pair.watermark_of(1);
@@ -204,41 +204,42 @@ fn a_node_that_died_holds_exports_up_until_it_is_back_or_forgotten() {
         (pair.watermark_of(0) > last + 2_000_000).then_some(())
     });
     assert_eq!(exports_watermark(pair.catalog()), Some(last));
-    let refused = stderr(&nodes(pair.catalog(), &["forget", &name]));
+    let refused = stderr(&nodes(pair.catalog(), &["deregister", &name]));
     assert!(refused.contains("was heard of"), "{refused}");
     pair.start_node(1);
-    until_past(pair.catalog(), last);
-    until_going(pair.catalog());
+    until_watermark_past(pair.catalog(), last);
+    until_exports_advance(pair.catalog());
 
     drop(pair.servers[1].take());
     let last = pair.watermark_of(1);
-    stdout(&nodes(pair.catalog(), &["forget", &name, "--yes"]));
-    until_past(pair.catalog(), last + 2_000_000);
+    stdout(&nodes(pair.catalog(), &["deregister", &name, "--yes"]));
+    until_watermark_past(pair.catalog(), last + 2_000_000);
     pair.start_node(1);
-    until_going(pair.catalog());
+    until_exports_advance(pair.catalog());
     assert_eq!(states(pair.catalog()), [NodeState::Running; 2]);
 }
 
 #[test]
-fn a_node_that_ended_well_holds_nobody_up_and_may_be_forgotten() {
-    let mut pair = Pair::start();
-    until_going(pair.catalog());
+fn a_stopped_node_holds_up_nothing_and_may_be_deregistered() {
+    let mut pair = NodePair::start();
+    until_exports_advance(pair.catalog());
     assert!(pair.servers[1].take().unwrap().stop().success());
-    until_going(pair.catalog());
+    until_exports_advance(pair.catalog());
     let name = name_of(pair.dirs[1].path());
+    // The alias is the name that the command had before.
     stdout(&nodes(pair.catalog(), &["forget", &name]));
     assert_eq!(states(pair.catalog()), [NodeState::Running]);
-    let unknown = stderr(&nodes(pair.catalog(), &["forget", &name]));
+    let unknown = stderr(&nodes(pair.catalog(), &["deregister", &name]));
     assert!(unknown.contains("nodes list"), "{unknown}");
 }
 
 #[test]
-fn a_node_that_is_forgotten_while_it_lives_counts_again() {
+fn a_node_deregistered_while_running_registers_again() {
     let dir = TempDir::new().unwrap();
     let server = Server::start(dir.path());
-    until_past(dir.path(), 0);
+    until_watermark_past(dir.path(), 0);
     let name = name_of(dir.path());
-    stdout(&nodes(dir.path(), &["forget", &name, "--yes"]));
+    stdout(&nodes(dir.path(), &["deregister", &name, "--yes"]));
     eventually("the node", || {
         (states(dir.path()) == [NodeState::Running]).then_some(())
     });

@@ -1,12 +1,12 @@
-//! Persons and groups in the real binary: from requests to views, by whoever leads.
+//! Persons and groups in the real binary: from requests to views, by the leader.
 
-use crate::admins::{Admins, Shared, Work};
+use crate::admin_failover::{Admins, LeaderTask, SharedCatalog};
 use crate::server::{Server, eventually};
 use serde_json::json;
 use tempfile::TempDir;
 
 #[test]
-fn what_events_say_of_persons_is_in_views() {
+fn person_updates_of_events_reach_the_views() {
     let dir = TempDir::new().unwrap();
     let server = Server::start(dir.path());
     server.capture(&json!([
@@ -38,12 +38,12 @@ fn what_events_say_of_persons_is_in_views() {
     );
 }
 
-/// For processes that share a catalog.
+/// Key of processes that share a catalog.
 const SECRET_KEY: &str = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
 const ROUNDS: usize = 3;
 const PERSONS: usize = 500;
 
-fn tell(server: &Server, round: usize) {
+fn send_updates(server: &Server, round: usize) {
     for chunk in 0..PERSONS / 50 {
         let events: Vec<_> = (chunk * 50..chunk * 50 + 50)
             .map(|person| {
@@ -58,8 +58,8 @@ fn tell(server: &Server, round: usize) {
 }
 
 #[test]
-fn another_process_goes_on_when_the_one_that_leads_is_killed() {
-    let catalog = Shared::new();
+fn another_process_takes_over_when_the_leader_is_killed() {
+    let catalog = SharedCatalog::new();
     let shared = ["--database-url", catalog.url(), "--secret-key", SECRET_KEY];
     let home = TempDir::new().unwrap();
     let server = Server::start_mode("ingest", home.path(), &shared);
@@ -68,15 +68,15 @@ fn another_process_goes_on_when_the_one_that_leads_is_killed() {
     let args: Vec<&str> = shared.into_iter().chain(clickhouse).collect();
     let mut admins = Admins::start(&catalog, ROUNDS + 1, &args);
     for round in 0..ROUNDS {
-        tell(&server, round);
-        // In the middle of it, whatever that is.
+        send_updates(&server, round);
+        // In the middle of a round.
         eventually("some of the round", || {
             let sql = format!(
                 "SELECT count() FROM millrace.persons WHERE position(properties, 'round{round}') > 0"
             );
             (server.query(&sql).trim() != "0").then_some(())
         });
-        admins.kill_leader(Work::Persons);
+        admins.kill_leader(LeaderTask::Persons);
     }
     server.wait_for(
         "SELECT count(), countIf(properties = concat('{\"last\":2,\"round0\":', n, ',\"round1\":', n, \

@@ -1,4 +1,4 @@
-//! Sources of plugins that would end the process of whoever reads them.
+//! Plugin sources that would crash the process that parses them.
 
 use crate::server::{Server, ask, get};
 use serde_json::{Value, json};
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// What a body may have, with room for what is around the source.
+/// Size of a source that fits a request body.
 const SOURCE_BYTES: usize = 1_000_000;
-/// How long one of them may keep its sender waiting: 2 s of a core that others use, too.
+/// Longest response time: 2 s of CPU time on a shared core.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// How often it is sent again where the machine has no time for it.
+/// Attempts on a machine without time for the source.
 const TRIES_MAX: usize = 5;
 
-/// Where sources of a new plugin go.
+/// Creates a plugin; returns the path of its sources.
 fn plugin(server: &Server) -> String {
     let (_, organizations) = ask(server, "GET", "/api/organizations/", &Value::Null);
     let organization = organizations["results"][0]["id"].as_str().unwrap();
@@ -29,7 +29,7 @@ fn is_ready(server: &Server) -> bool {
     get(&url, &[]).0 == 200
 }
 
-/// Sends a source until there is time to read it.
+/// Sends a source until there is time to parse it.
 fn sent(server: &Server, path: &str, source: &Value) -> (u16, Value) {
     for _ in 1..TRIES_MAX {
         let started = Instant::now();
@@ -42,17 +42,18 @@ fn sent(server: &Server, path: &str, source: &Value) -> (u16, Value) {
     ask(server, "PATCH", path, source)
 }
 
-/// A process that reads a source, as the kernel shows it.
+/// Limits of a parser process, as the kernel reports them.
 #[derive(Debug)]
-struct Seen {
+struct ChildLimits {
     limits: String,
     environment: Vec<u8>,
     nice: i32,
     folder: PathBuf,
 }
 
-impl Seen {
-    /// Looks at the one child of this process; `None` if there is none, or it has ended meanwhile.
+impl ChildLimits {
+    /// Reads the limits of this process's only child; `None` if there is none, or it has ended
+    /// meanwhile.
     fn of_child(pid: i32) -> Option<Self> {
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
         let of_each = tasks
@@ -70,17 +71,17 @@ impl Seen {
         })
     }
 
-    /// The most of something that it may have, for ever; `None` for any.
+    /// Hard limit of a resource; `None` for unlimited.
     fn hard(&self, name: &str) -> Option<u64> {
         let line = self.limits.lines().find(|line| line.starts_with(name))?;
         line[name.len()..].split_whitespace().nth(1)?.parse().ok()
     }
 }
 
-/// Nobody would see it of an answer: without its limits a source takes the server's machine, without an empty
-/// environment a parser that is taken over has its secrets.
+/// Responses cannot show this: without limits a source could exhaust the machine, and with an
+/// environment an exploited parser would have its secrets.
 #[test]
-fn the_process_that_reads_sources_has_next_to_nothing() {
+fn the_parser_process_has_minimal_rights() {
     const ADDRESSES_MAX: u64 = 8 << 30;
     let dir = TempDir::new().unwrap();
     let server = Server::start_mode("admin", dir.path(), &["--export-runs-max", "0"]);
@@ -88,10 +89,11 @@ fn the_process_that_reads_sources_has_next_to_nothing() {
     let source = "a<b<c>>(".repeat(SOURCE_BYTES / "a<b<c>>(".len());
     let seen = std::thread::scope(|scope| {
         let sender = scope.spawn(|| sent(&server, &path, &json!({"index.ts": source})));
-        // The last that is seen of it: it takes things away from itself one after the other, and then time.
+        // The last observation: the process lowers its limits one after the other, before it
+        // parses.
         let mut seen = None;
         while !sender.is_finished() {
-            seen = Seen::of_child(pid).or(seen);
+            seen = ChildLimits::of_child(pid).or(seen);
             std::thread::sleep(Duration::from_millis(1));
         }
         sender.join().unwrap();
@@ -106,7 +108,7 @@ fn the_process_that_reads_sources_has_next_to_nothing() {
     for (name, most) in bounds {
         assert_eq!(seen.hard(name), most, "{name}: {}", seen.limits);
     }
-    // What the program maps at its start, which is little of what it may, and 640 MiB.
+    // The mappings at its start, which are small, and 640 MiB.
     let mapped_max = seen.hard("Max address space");
     let is_bounded = mapped_max.is_some_and(|it| (640 << 20..ADDRESSES_MAX).contains(&it));
     assert!(is_bounded, "{}", seen.limits);
@@ -146,7 +148,7 @@ fn no_source_ends_the_server() {
         let told = (&answer["code"], &answer["attr"]);
         let is_refused = status == 400 && told == (&json!("invalid_input"), &json!("index.ts"));
         assert!(status == 200 || is_refused, "{piece}: {status} {answer}");
-        // The one that ended servers.
+        // This source crashed servers once.
         assert!(is_refused || piece != "x?(y):z=>", "{answer}");
         assert!(is_ready(&server), "{piece}");
     }

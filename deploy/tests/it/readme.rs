@@ -1,4 +1,4 @@
-//! The README's commands, run as they stand there.
+//! Commands of the README and of the guide, run as they are written there.
 //!
 //! A block behind `<!-- run: NAME -->` is taken from the file, with the default addresses
 //! replaced by those of the test's own server, and run in the folder whose `millrace-data` it
@@ -19,6 +19,10 @@ pub fn root() -> PathBuf {
 
 fn block(name: &str, server: &Server) -> String {
     block_of("README.md", name, server)
+}
+
+fn guide_block(page: &str, name: &str, server: &Server) -> String {
+    block_of(&format!("deploy/guide/{page}.md"), name, server)
 }
 
 /// The code block of a file with this name, for this server.
@@ -86,11 +90,15 @@ fn the_first_events_of_the_readme_arrive() {
 }
 
 #[test]
-fn the_readme_knows_whose_events_are() {
+fn the_guide_joins_the_events_of_a_person() {
     let home = TempDir::new().unwrap();
     let server = Server::start(&home.path().join("millrace-data"));
     server.wait_for("EXISTS TABLE millrace.events_with_persons", "1");
-    let shell = [block("key", &server), block("persons", &server)].join("\n");
+    let shell = [
+        block("key", &server),
+        guide_block("querying", "persons", &server),
+    ]
+    .join("\n");
     crate::server::eventually("both events of one person", || {
         // Events come again and again until then, of the same person.
         let printed = output(
@@ -103,11 +111,15 @@ fn the_readme_knows_whose_events_are() {
 }
 
 #[test]
-fn the_readme_manages_an_organization() {
+fn the_guide_manages_an_organization() {
     let home = TempDir::new().unwrap();
     let server = Server::start(&home.path().join("millrace-data"));
     let run = |name: &str| -> serde_json::Value {
-        let shell = [block("admin key", &server), block(name, &server)].join("\n");
+        let shell = [
+            guide_block("organizations", "admin key", &server),
+            guide_block("organizations", name, &server),
+        ]
+        .join("\n");
         let shell = shell.replace("curl ", "curl --fail-with-body --silent --show-error ");
         let printed = output(
             Command::new("bash")
@@ -133,7 +145,7 @@ fn the_readme_manages_an_organization() {
     }
 }
 
-/// What commands printed, JSON after JSON.
+/// Runs commands; returns the JSON values that they printed.
 fn printed(shell: &str, home: &TempDir) -> Vec<serde_json::Value> {
     let shell = shell.replace("curl ", "curl --fail-with-body --silent --show-error ");
     let printed = output(Command::new("bash").args(["-ec", &shell]).current_dir(home));
@@ -150,9 +162,9 @@ fn all_passed(tested: &serde_json::Value, count: usize) {
 }
 
 /// A process that ends with the test.
-struct Ended(std::process::Child);
+struct ChildGuard(std::process::Child);
 
-impl Drop for Ended {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
@@ -160,7 +172,7 @@ impl Drop for Ended {
 }
 
 #[test]
-fn the_readme_exports_to_a_folder_and_to_s3() {
+fn the_guide_exports_to_a_folder_and_to_s3() {
     let (home, store) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     std::fs::create_dir(store.path().join("my-bucket")).unwrap();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -172,50 +184,29 @@ fn the_readme_exports_to_a_folder_and_to_s3() {
         .arg(store.path())
         .spawn()
         .unwrap();
-    let _s3 = Ended(s3);
+    let _s3 = ChildGuard(s3);
     let exports = home.path().join("exports");
     let args = ["--export-root", exports.to_str().unwrap()];
     let args = [&args[..], &["--allow-private-destinations=true"]].concat();
     let server = Server::start_with(&home.path().join("millrace-data"), &args);
-    let shell = [block("admin key", &server), block("export folder", &server)].join("\n");
+    let shell = [
+        guide_block("exports", "admin key", &server),
+        guide_block("exports", "export folder", &server),
+    ]
+    .join("\n");
     let [tested, runs] = printed(&shell, &home).try_into().unwrap();
     all_passed(&tested, 3);
     assert_eq!(runs["count"], 0, "{runs}");
 
     let key = format!(r#""AKIA", "endpoint_url": "http://127.0.0.1:{port}", "#);
-    let to_s3 = block("export s3", &server)
+    let to_s3 = guide_block("exports", "export s3", &server)
         .replace(r#""AKIA…", "#, &key)
         .replace(r#""…""#, r#""s3cret""#);
     crate::server::eventually("the S3 server", || {
         std::net::TcpStream::connect(("127.0.0.1", port)).ok()
     });
-    let shell = [block("admin key", &server), to_s3].join("\n");
+    let shell = [guide_block("exports", "admin key", &server), to_s3].join("\n");
     let [tested, backfilled] = printed(&shell, &home).try_into().unwrap();
     all_passed(&tested, 5);
     assert!(backfilled["backfill_id"].is_string(), "{backfilled}");
-}
-
-#[test]
-fn the_readme_names_every_default_as_it_is() {
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let home = TempDir::new().unwrap();
-    let shown = output(crate::server::millrace().arg("config").current_dir(&home));
-    for name in [
-        "data_dir",
-        "ingest_addr",
-        "admin_addr",
-        "health_addr",
-        "clickhouse_memory",
-        "ack",
-    ] {
-        let line = shown
-            .lines()
-            .find(|line| line.starts_with(&format!("{name} = ")))
-            .unwrap();
-        let value = line.split('"').nth(1).unwrap();
-        assert!(
-            readme.contains(&format!("| `{name}` | `{value}`")),
-            "{name} is {value}"
-        );
-    }
 }

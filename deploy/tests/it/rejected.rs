@@ -1,4 +1,4 @@
-//! Refused events: looked at, mended, and sent again, whatever stands in the way of one of them.
+//! Rejected events: listed, corrected and resent, whatever prevents one of them.
 
 use crate::commands::{command, stdout};
 use crate::server::{Server, eventually, millrace};
@@ -8,12 +8,12 @@ use std::net::SocketAddr;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// Events of a request of a resend.
+/// Events per request of a resend.
 const REQUEST_EVENTS: u64 = 100;
-/// Events that are noted as sent.
+/// Query for the number of events that are recorded as sent.
 const NOTED: &str = "SELECT uniqExact(`index`) FROM millrace.rejected_events_resent";
 
-/// Sends events to a project and waits until so many in all are refused.
+/// Sends events to a project and waits until `count` events in all are rejected.
 fn refuse(server: &Server, key: &str, batch: &Value, count: u64) {
     let body = json!({"api_key": key, "batch": batch});
     eventually("the key", || {
@@ -31,14 +31,14 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The commands that a text says to go on with.
+/// Follow-up commands in a text.
 fn commands(text: &str) -> Vec<Vec<String>> {
     let lines = text.lines().map(str::trim_start);
     let commands = lines.filter_map(|line| line.strip_prefix("millrace "));
     commands.map(|line| shlex::split(line).unwrap()).collect()
 }
 
-/// Fails unless the event with index 1 is among those that were not sent again, or is not.
+/// Asserts that the event with index 1 is unsent, or is not.
 fn must_be_unsent(dir: &TempDir, is_unsent: bool) {
     let args = ["rejected", "list", "--unsent", "--index", "1"];
     let listed = stdout(&command(dir, &args));
@@ -47,7 +47,7 @@ fn must_be_unsent(dir: &TempDir, is_unsent: bool) {
 }
 
 #[test]
-fn refused_events_are_listed_shown_and_sent_again() {
+fn rejected_events_are_listed_shown_and_resent() {
     let dir = TempDir::new().unwrap();
     let server = Server::start(dir.path());
     let key = server.credential("project_api_key");
@@ -73,7 +73,7 @@ fn refused_events_are_listed_shown_and_sent_again() {
         "it is as wrong as before"
     );
     must_be_unsent(&dir, true);
-    // With --all it is sent twice: the second time stores the same row again, which is folded.
+    // With --all it is sent twice: the second time stores the same row again, which is merged.
     let args = ["rejected", "resend", "--index", "1"];
     let args = [&args[..], &["--set", "distinct_id=ada"]].concat();
     for (all, words) in [
@@ -104,7 +104,7 @@ fn refused_events_are_listed_shown_and_sent_again() {
         shown.contains(&format!("Sent again {}", sent_at.unwrap())),
         "{shown}"
     );
-    // It was refused again, and that is no other one.
+    // It was rejected again, which makes no second rejected event.
     assert_eq!(
         server.query("SELECT count() FROM millrace.rejected_events"),
         "1"
@@ -112,7 +112,7 @@ fn refused_events_are_listed_shown_and_sent_again() {
 }
 
 #[test]
-fn every_refused_event_is_reached_and_named_and_the_next_step_can_be_pasted() {
+fn every_rejected_event_is_tried_and_the_printed_next_commands_work() {
     let dir = TempDir::new().unwrap();
     let server = Server::start(dir.path());
     let other = ["keys", "create", "--project", "Other"];
@@ -148,7 +148,7 @@ fn every_refused_event_is_reached_and_named_and_the_next_step_can_be_pasted() {
     let refused = "SELECT count() FROM millrace.rejected_events";
     assert_eq!(server.query(refused), "251", "each is there once");
 
-    // What is printed to go on with does.
+    // The printed command works.
     let next = commands(&stderr(&resent));
     let [mend, list] = next.as_slice() else {
         panic!("{next:?}");
@@ -164,7 +164,7 @@ fn every_refused_event_is_reached_and_named_and_the_next_step_can_be_pasted() {
 }
 
 #[test]
-fn a_resend_that_ends_early_tells_what_was_sent_and_goes_on() {
+fn an_interrupted_resend_reports_its_progress_and_resumes() {
     let dir = TempDir::new().unwrap();
     let server = Server::start(dir.path());
     let key = server.credential("project_api_key");
@@ -187,8 +187,8 @@ fn a_resend_that_ends_early_tells_what_was_sent_and_goes_on() {
     assert!(stdout(&again).contains("2 events sent"), "{again:?}");
 }
 
-/// Kills a resend of 450 events, set to be ada's, between the storing of a request and its answer. Gives how many of the
-/// events are not noted as sent.
+/// Kills a resend of 450 events, with `distinct_id` ada, between the storing of a request and its
+/// response. Returns the number of events that are not recorded as sent.
 fn kill_a_resend(dir: &TempDir, server: &Server) -> u64 {
     let key = server.credential("project_api_key");
     let events: Vec<_> = (0..450)
@@ -206,7 +206,7 @@ fn kill_a_resend(dir: &TempDir, server: &Server) -> u64 {
     proxy.set("slow=500ms".parse().unwrap());
     let mut child = resend(dir, "ada").stdout(Stdio::null()).spawn().unwrap();
     server.wait_for(NOTED, &REQUEST_EVENTS.to_string());
-    // The next request, or the one after that, is stored and never answered.
+    // The next request, or the one after that, is stored without a response.
     proxy.set("silent".parse().unwrap());
     let requests = proxy.counts().requests;
     let until = (requests + 1) * REQUEST_EVENTS;
@@ -220,7 +220,7 @@ fn kill_a_resend(dir: &TempDir, server: &Server) -> u64 {
     450 - requests * REQUEST_EVENTS
 }
 
-/// The resend of all, as the events of somebody.
+/// Command that resends all events with this `distinct_id`.
 fn resend(dir: &TempDir, distinct_id: &str) -> Command {
     let mut command = millrace();
     command.args(["rejected", "resend", "--limit", "1000", "--data-dir"]);
@@ -230,8 +230,7 @@ fn resend(dir: &TempDir, distinct_id: &str) -> Command {
 }
 
 #[test]
-fn a_resend_that_is_killed_leaves_one_request_at_most_that_is_not_noted_and_nothing_is_stored_twice()
- {
+fn a_killed_resend_leaves_at_most_one_unrecorded_request_and_stores_nothing_twice() {
     for next in ["ada", "bob"] {
         let dir = TempDir::new().unwrap();
         let server = Server::start(dir.path());
@@ -250,7 +249,7 @@ fn a_resend_that_is_killed_leaves_one_request_at_most_that_is_not_noted_and_noth
         ] {
             assert!(sent.contains(&totals), "{next}: {sent}");
         }
-        // Without FINAL: the request that was not noted is known by its fingerprint.
+        // Without FINAL: the unrecorded request is recognised by its fingerprint.
         let counts = "SELECT count(), uniqExact(uuid), countIf(distinct_id = 'ada') FROM millrace.events WHERE event = 'lost'";
         let of_ada = if next == "ada" { 450 } else { 450 - rest };
         server.wait_for(counts, &format!("450\t450\t{of_ada}"));
@@ -260,7 +259,7 @@ fn a_resend_that_is_killed_leaves_one_request_at_most_that_is_not_noted_and_noth
 }
 
 #[test]
-fn a_question_that_nothing_matches_is_told_how_many_there_are() {
+fn an_empty_selection_reports_how_many_events_there_are() {
     let dir = TempDir::new().unwrap();
     let server = Server::start(dir.path());
     server.wait_for_tables();

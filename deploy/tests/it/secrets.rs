@@ -1,5 +1,5 @@
-//! Secrets: in no log line at the most talkative level, in no file but those that are for them,
-//! and no file is for other eyes.
+//! Secrets: in no log line at the most verbose level, in no file but their own, and no file is
+//! readable by others.
 
 use crate::server::{Server, ask, get, on_own_ports, run};
 use serde_json::json;
@@ -15,7 +15,7 @@ const SECRET_KEY: &str = "Y2FuYXJ5LWNhbmFyeS1jYW5hcnktY2FuYXJ5LTEyMyE=";
 const EXPORT_TOKEN: &str = "canary-export-07f3";
 const WRONG_KEY: &str = "phx_canaryWrongKey000000000000000000000000000";
 
-/// A configuration with a secret wherever one may be.
+/// Writes a configuration with a secret in every setting that may have one.
 fn configuration(dir: &Path) -> PathBuf {
     let path = dir.join("millrace.toml");
     let text = format!(
@@ -32,7 +32,7 @@ log_level = "trace"
     path
 }
 
-/// Everything below a folder, in no order.
+/// All files below a folder, in no order.
 fn below(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -45,7 +45,7 @@ fn below(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Has the server meet every secret, and gives those that were made on the way.
+/// Lets the server handle every secret; returns those that it generated.
 fn meet_secrets(server: &Server, data_dir: &Path) -> Vec<(&'static str, String)> {
     let key = json!({"label": "Reports", "scopes": ["organization:read"]});
     let (status, made) = ask(server, "POST", "/api/personal_api_keys/", &key);
@@ -56,7 +56,7 @@ fn meet_secrets(server: &Server, data_dir: &Path) -> Vec<(&'static str, String)>
     let (status, answer) = ask(server, "POST", exports, &export);
     assert_eq!(status, 201, "{answer}");
     assert!(!answer.to_string().contains(EXPORT_TOKEN), "{answer}");
-    // The mail cannot be sent, and that is said in the log.
+    // The mail cannot be sent, which is logged.
     let invite = json!({"target_email": "grace@example.com", "level": 1});
     let invites = "/api/organizations/@current/invites/";
     assert_eq!(ask(server, "POST", invites, &invite).0, 201);
@@ -97,7 +97,7 @@ fn no_secret_is_in_the_log_or_where_it_does_not_belong() {
     command.stderr(Stdio::from(fs::File::create(&log).unwrap()));
     let server = Server::start_command(&mut command, &data_dir);
     let mut secrets = meet_secrets(&server, &data_dir);
-    // A service's output goes to the journal, as its log does.
+    // Output of a service goes to the journal, as its log does.
     let printed = server.banner().to_owned();
     assert!(server.stop().success());
     secrets.extend(
@@ -121,7 +121,7 @@ fn no_secret_is_in_the_log_or_where_it_does_not_belong() {
         .filter(|path| path.is_file())
         .collect();
     assert!(files.len() > 10, "{files:?}");
-    // As text, as that is searched fast.
+    // As text, which is searched fast.
     let files: Vec<_> = files
         .into_iter()
         .filter(|file| *file != credentials)
@@ -142,7 +142,7 @@ fn no_secret_is_in_the_log_or_where_it_does_not_belong() {
 }
 
 #[test]
-fn every_file_is_for_its_owner_only_even_in_a_folder_that_is_not() {
+fn every_file_is_readable_by_its_owner_only_even_in_an_open_folder() {
     let home = TempDir::new().unwrap();
     let data_dir = home.path().join("data");
     fs::create_dir(&data_dir).unwrap();

@@ -1,4 +1,4 @@
-//! A running `millrace` of a test's own.
+//! Fixture: a running `millrace` of a test's own.
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
@@ -9,20 +9,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long anything may take before a test fails.
+/// Timeout of every wait.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The table that is made last; operators' commands read it, too.
+/// Table that is created last; operator's commands read it, too.
 pub const LAST_TABLE: &str = "rejected_events_resent";
 
-/// A number of a variable, for hours of what tests do for seconds.
+/// Number in an environment variable, which lengthens a test.
 #[allow(clippy::disallowed_methods, reason = "how long to torture")]
 pub fn number(variable: &str, default: u64) -> u64 {
     let text = std::env::var(variable).ok();
     text.map_or(default, |text| text.parse().unwrap())
 }
 
-/// The binary under test.
+/// Command for the binary under test.
 pub fn millrace() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("MILLRACE_")) {
@@ -31,13 +31,13 @@ pub fn millrace() -> Command {
     command
 }
 
-/// A mode that stays, on ports of its own.
+/// Command for a long-running mode on ports of its own.
 pub fn on_own_ports(mode: &str, data_dir: &Path) -> Command {
     let any = "127.0.0.1:0";
     on_addresses(mode, data_dir, any, any)
 }
 
-/// A mode that stays, with these listeners for events and health.
+/// Command for a long-running mode with these addresses for events and health.
 pub fn on_addresses(mode: &str, data_dir: &Path, ingest: &str, health: &str) -> Command {
     let mut command = millrace();
     command.arg(mode).arg("--data-dir").arg(data_dir);
@@ -48,7 +48,7 @@ pub fn on_addresses(mode: &str, data_dir: &Path, ingest: &str, health: &str) -> 
     command
 }
 
-/// An address that nobody listens on now.
+/// Address that nobody listens on now.
 pub fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap()
@@ -59,8 +59,8 @@ pub fn run(args: &[&str]) -> Output {
     millrace().args(args).output().unwrap()
 }
 
-/// `millrace serve`, or a part of it, on a data folder, on ports of its own; killed with all its children when
-/// dropped.
+/// `millrace serve`, or a part of it, on a data folder, on ports of its own; killed with all its
+/// children when dropped.
 pub struct Server {
     child: Child,
     data_dir: PathBuf,
@@ -68,22 +68,22 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts it and waits for its banner.
+    /// Starts a server and waits for its banner.
     pub fn start(data_dir: &Path) -> Self {
         Self::start_with(data_dir, &[])
     }
 
-    /// The same with more arguments.
+    /// Starts a server with more arguments.
     pub fn start_with(data_dir: &Path, args: &[&str]) -> Self {
         Self::start_mode("serve", data_dir, args)
     }
 
-    /// Another mode: `ingest` or `admin`.
+    /// Starts another mode: `ingest` or `admin`.
     pub fn start_mode(mode: &str, data_dir: &Path, args: &[&str]) -> Self {
         Self::start_command(on_own_ports(mode, data_dir).args(args), data_dir)
     }
 
-    /// Any command that is a server on this folder.
+    /// Starts any command that is a server on this folder.
     pub fn start_command(command: &mut Command, data_dir: &Path) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
@@ -110,12 +110,12 @@ impl Server {
         panic!("the server ended with {status} before it was up: {banner}");
     }
 
-    /// What it printed.
+    /// Banner that the server printed.
     pub fn banner(&self) -> &str {
         &self.banner
     }
 
-    /// A value of `credentials.json`.
+    /// Value of `credentials.json`.
     pub fn credential(&self, name: &str) -> String {
         let text = std::fs::read_to_string(self.credentials_path()).unwrap();
         let json: Value = serde_json::from_str(&text).unwrap();
@@ -124,7 +124,7 @@ impl Server {
             .map_or_else(|| json[name].to_string(), str::to_owned)
     }
 
-    /// What has another process use this one's ClickHouse.
+    /// Arguments with which another process uses this server's ClickHouse.
     pub fn clickhouse_args(&self) -> Vec<String> {
         let arg = |name: &str| {
             let setting = format!("--{}", name.replace('_', "-"));
@@ -138,7 +138,7 @@ impl Server {
         self.data_dir.join("credentials.json")
     }
 
-    /// The number of the main process.
+    /// Id of the main process.
     pub fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
@@ -159,7 +159,7 @@ impl Server {
         assert_eq!(status, 200, "{answer}");
     }
 
-    /// The value of a metric, named with its labels; `None`: it has not been told.
+    /// Value of a metric, named with its labels; `None` if it is not reported.
     pub fn metric(&self, name: &str) -> Option<f64> {
         let url = format!("{}/metrics", self.credential("health_url"));
         let (_, metrics) = get(&url, &[]);
@@ -189,7 +189,7 @@ impl Server {
         })
     }
 
-    /// Waits until a query answers this.
+    /// Waits until a query returns this text.
     pub fn wait_for(&self, sql: &str, expected: &str) {
         let mut last = String::new();
         let started = Instant::now();
@@ -203,19 +203,19 @@ impl Server {
         panic!("{sql} answers {last:?}, not {expected:?}, after {DEADLINE:?}");
     }
 
-    /// Waits until all tables are there. They are made one after the other, and events are stored as soon
-    /// as theirs is.
+    /// Waits until all tables exist. They are created one after the other, and events are stored as
+    /// soon as their table exists.
     pub fn wait_for_tables(&self) {
         self.wait_for(&format!("EXISTS millrace.{LAST_TABLE}"), "1");
     }
 
-    /// Asks it to stop and waits until it has.
+    /// Sends SIGTERM and waits for the end.
     pub fn stop(mut self) -> ExitStatus {
         kill_process(self.pid(), Signal::TERM).unwrap();
         self.wait()
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until the server ends by itself.
     pub fn wait(&mut self) -> ExitStatus {
         eventually("the server's end", || self.child.try_wait().unwrap())
     }
@@ -233,7 +233,7 @@ impl Drop for Server {
     }
 }
 
-/// Lets the first project of a catalog import whatever a load brings.
+/// Approves all imports of the first project of a catalog.
 pub fn allow_imports(place: &[&str]) {
     let approve = ["migrations", "approve", "--team-id", "1"];
     let total = ["--total-events", "1000000000000"];
@@ -242,7 +242,7 @@ pub fn allow_imports(place: &[&str]) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Asks the API with the key of the first start: status and body.
+/// Calls the API with the key of the first start; returns status and body.
 pub fn ask(server: &Server, method: &str, path: &str, body: &Value) -> (u16, Value) {
     let agent: ureq::Agent = ureq::Agent::config_builder()
         .http_status_as_error(false)
@@ -266,7 +266,7 @@ pub fn ask(server: &Server, method: &str, path: &str, body: &Value) -> (u16, Val
     )
 }
 
-/// Posts a JSON text: status and JSON answer.
+/// Posts a JSON text; returns status and JSON response.
 pub fn post(url: &str, body: &str) -> (u16, Value) {
     let agent: ureq::Agent = ureq::Agent::config_builder()
         .http_status_as_error(false)
@@ -284,7 +284,7 @@ pub fn post(url: &str, body: &str) -> (u16, Value) {
     )
 }
 
-/// The lines of a log that say that something is wrong.
+/// Warnings and errors of a log.
 pub fn warnings(log: &Path) -> String {
     let said = std::fs::read_to_string(log).unwrap();
     assert!(said.contains(" INFO "), "{said}");
@@ -292,7 +292,7 @@ pub fn warnings(log: &Path) -> String {
     said.lines().filter(is_wrong).collect()
 }
 
-/// Gets a URL: status and text.
+/// Gets a URL; returns status and text.
 pub fn get(url: &str, headers: &[(&str, &str)]) -> (u16, String) {
     let agent: ureq::Agent = ureq::Agent::config_builder()
         .http_status_as_error(false)
@@ -310,7 +310,7 @@ pub fn get(url: &str, headers: &[(&str, &str)]) -> (u16, String) {
     )
 }
 
-/// Tries until there is an answer; fails after [`DEADLINE`].
+/// Repeats an attempt until it returns a value; fails after [`DEADLINE`].
 pub fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {

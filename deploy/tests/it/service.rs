@@ -1,13 +1,13 @@
-//! How it runs in production: the systemd units, and what is fetched for it.
+//! Production setup: the systemd units, and checksums of downloads.
 
 use crate::tidy::{files, root};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// How exposed the service may be, in tenths of 10: what it needs is the network and to listen.
+/// Highest exposure of the service in `systemd-analyze security`, in tenths: it needs the network.
 const EXPOSURE_MAX: &str = "15";
 
-/// The server, and the engine by itself.
+/// Units of the server, and of the engine alone.
 const UNITS: [&str; 2] = ["millrace.service", "millrace-clickhouse.service"];
 
 fn path(unit: &str) -> PathBuf {
@@ -18,8 +18,8 @@ fn text(unit: &str) -> String {
     std::fs::read_to_string(path(unit)).unwrap()
 }
 
-/// Rights that a unit takes away: all behind the line that makes a user of its own.
-fn walls(unit: &str) -> Vec<String> {
+/// Restrictions of a unit: all directives after the one for its user.
+fn restrictions(unit: &str) -> Vec<String> {
     let text = text(unit);
     let lines = text.lines().skip_while(|line| *line != "DynamicUser=yes");
     let lines = lines.filter(|line| !line.starts_with('#') && !line.starts_with("StateDirectory="));
@@ -27,18 +27,19 @@ fn walls(unit: &str) -> Vec<String> {
 }
 
 #[test]
-fn services_run_as_users_of_their_own_who_can_do_little() {
+fn services_run_as_unprivileged_users_of_their_own() {
     for unit in UNITS {
-        is_walled(unit);
+        assert_confined(unit);
     }
 }
 
-/// Its statements are of whoever has the password: it has no right that the server has not.
+/// The engine runs statements of anybody with the password, so it has no right that the server
+/// lacks.
 #[test]
-fn the_engine_by_itself_has_the_walls_of_the_server() {
-    let walls = UNITS.map(walls);
-    assert!(walls[0].len() > 20, "{walls:?}");
-    assert_eq!(walls[0], walls[1]);
+fn the_engine_unit_is_as_confined_as_the_server_unit() {
+    let restrictions = UNITS.map(restrictions);
+    assert!(restrictions[0].len() > 20, "{restrictions:?}");
+    assert_eq!(restrictions[0], restrictions[1]);
     let own = text(UNITS[1]);
     for line in [
         "StateDirectory=millrace-clickhouse",
@@ -49,7 +50,7 @@ fn the_engine_by_itself_has_the_walls_of_the_server() {
     }
 }
 
-fn is_walled(unit: &str) {
+fn assert_confined(unit: &str) {
     for line in [
         "DynamicUser=yes",
         "StateDirectoryMode=0700",
@@ -78,18 +79,18 @@ fn is_walled(unit: &str) {
 }
 
 #[test]
-fn systemd_knows_every_word_of_the_units() {
+fn systemd_accepts_every_directive_of_the_units() {
     for unit in UNITS {
-        is_known(unit);
+        assert_valid(unit);
     }
 }
 
-fn is_known(unit: &str) {
+fn assert_valid(unit: &str) {
     let dir = tempfile::TempDir::new().unwrap();
     let path = dir.path().join(unit);
     let (text, program) = (text(unit), "ExecStart=/usr/local/bin/millrace");
     assert!(text.contains(program));
-    // A program that is there, as ours is not installed.
+    // An installed program in place of ours.
     std::fs::write(&path, text.replace(program, "ExecStart=/bin/sh")).unwrap();
     let checked = Command::new("systemd-analyze")
         .arg("verify")
@@ -106,7 +107,7 @@ fn is_known(unit: &str) {
 }
 
 #[test]
-fn whatever_is_fetched_has_a_checksum() {
+fn every_download_has_a_checksum() {
     let locks = files("package-lock.json");
     assert!(locks.len() >= 2, "the engine's and the clients'");
     for (name, text) in locks {
@@ -117,7 +118,7 @@ fn whatever_is_fetched_has_a_checksum() {
             assert!(integrity.starts_with("sha512-"), "{package} in {name}");
         }
     }
-    // Crates have theirs in Cargo.lock, which cargo holds them to.
+    // Checksums of crates are in Cargo.lock, which cargo enforces.
     let (_, lock) = files("Cargo.lock")
         .into_iter()
         .find(|(name, _)| name == "Cargo.lock")

@@ -1,10 +1,10 @@
-//! Flags over variables over the file over defaults; what does not exist is an error.
+//! Layers of settings: flags over variables over the file over defaults; unknown keys are errors.
 
 use crate::server::millrace;
 use std::process::Output;
 use tempfile::TempDir;
 
-/// `millrace config` in a folder with this `millrace.toml`.
+/// Runs `millrace config` in a folder with this `millrace.toml`.
 fn config(file: &str, variables: &[(&str, &str)], args: &[&str]) -> Output {
     let dir = TempDir::new().unwrap();
     std::fs::write(dir.path().join("millrace.toml"), file).unwrap();
@@ -75,7 +75,7 @@ fn all_bad_keys_are_reported_at_once() {
 }
 
 #[test]
-fn variables_that_kubernetes_sets_are_let_pass() {
+fn variables_of_kubernetes_are_ignored() {
     let output = config(
         "",
         &[
@@ -114,7 +114,7 @@ fn secrets_are_not_shown() {
 }
 
 #[test]
-fn values_that_make_no_sense_say_what_would() {
+fn invalid_values_are_rejected_with_advice() {
     let table = [
         (vec!["--workers", "0"], "at least 1"),
         (vec!["--workers", "99999999"], "at most 1024"),
@@ -179,7 +179,7 @@ fn values_that_make_no_sense_say_what_would() {
 }
 
 #[test]
-fn an_address_of_clickhouse_with_secrets_or_settings_in_it_is_refused_and_not_printed() {
+fn a_clickhouse_url_with_secrets_or_settings_is_rejected_and_not_printed() {
     let table = [
         (
             "http://me:canary@h:8123",
@@ -202,7 +202,7 @@ fn an_address_of_clickhouse_with_secrets_or_settings_in_it_is_refused_and_not_pr
 }
 
 #[test]
-fn an_authority_of_clickhouse_is_a_certificate_in_a_file_and_for_https() {
+fn a_clickhouse_ca_file_needs_a_certificate_and_https() {
     let table = [
         (Some("http://h"), "ca.pem", "begin it with https://"),
         (
@@ -228,7 +228,7 @@ fn an_authority_of_clickhouse_is_a_certificate_in_a_file_and_for_https() {
 }
 
 #[test]
-fn a_log_level_that_there_is_not_is_refused_wherever_it_is_written() {
+fn an_unknown_log_level_is_rejected_in_every_layer() {
     for wrong in ["chatty", "inf o", "", "info,millrace_pipelin=debug"] {
         let file = format!("log_level = {wrong:?}\n");
         let table = [

@@ -1,7 +1,7 @@
-//! SIGTERM ends it well, at any moment.
+//! SIGTERM stops a server cleanly, at any moment.
 
+use crate::failed_starts::another_library;
 use crate::nodes::states;
-use crate::refusals::another_library;
 use crate::server::{
     Server, eventually, free_address, get, on_addresses, on_own_ports, run, warnings,
 };
@@ -18,7 +18,7 @@ use std::process::Stdio;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// What a start makes, in this order, from its first moment on.
+/// Files that a start creates, in this order.
 const MADE: [&str; 7] = [
     "millrace.lock",
     "catalog.db",
@@ -28,7 +28,7 @@ const MADE: [&str; 7] = [
     "clickhouse",
     "credentials.json",
 ];
-/// Starts for each of them: a moment is a matter of microseconds.
+/// Starts for each file, as a moment lasts microseconds.
 const TRIES: usize = 5;
 
 #[test]
@@ -41,7 +41,7 @@ fn a_server_that_is_still_starting_stops_when_asked() {
             .spawn()
             .unwrap();
         let path = dir.path().join(made_first);
-        // The first key is gone again when the credentials are there.
+        // The file of the first key is removed once the credentials are written.
         let last = dir.path().join("credentials.json");
         eventually(made_first, || {
             (Path::exists(&path) || Path::exists(&last)).then_some(())
@@ -103,7 +103,7 @@ fn a_request_to_a_server_whose_engine_does_not_come_up_is_finished() {
     let server = Server::start(&data_dir);
     let key = server.credential("project_api_key");
     assert!(server.stop().success());
-    // Somebody else has the engine's folder: it is tried again and again.
+    // Another process has locked the engine's folder: the start is retried.
     let held = File::open(data_dir.join("clickhouse/millrace.lock")).unwrap();
     flock(&held, FlockOperation::NonBlockingLockExclusive).unwrap();
     let [ingest, health] = [free_address(), free_address()].map(|address| address.to_string());
@@ -138,7 +138,7 @@ fn a_request_to_a_server_whose_engine_does_not_come_up_is_finished() {
 }
 
 #[test]
-fn nobody_waits_for_a_node_whose_first_start_failed() {
+fn a_node_whose_first_start_failed_is_deregistered() {
     let dir = TempDir::new().unwrap();
     let status = on_own_ports("serve", dir.path())
         .arg("--libchdb")
@@ -152,9 +152,9 @@ fn nobody_waits_for_a_node_whose_first_start_failed() {
 }
 
 #[test]
-fn nobody_waits_for_a_node_whose_start_failed_after_shipping_began() {
+fn a_node_whose_start_failed_after_shipping_began_is_deregistered() {
     let dir = TempDir::new().unwrap();
-    // There, so that the first start does not write them; and where they are written anew is no file.
+    // The file exists, so that the first start does not write it; its temporary file is a folder.
     std::fs::write(dir.path().join("credentials.json"), "{}").unwrap();
     std::fs::create_dir(dir.path().join("credentials.json.tmp")).unwrap();
     let ended = on_own_ports("ingest", dir.path())
@@ -171,7 +171,7 @@ fn nobody_waits_for_a_node_whose_start_failed_after_shipping_began() {
 }
 
 #[test]
-fn a_node_that_the_catalog_cannot_note_stops_when_asked() {
+fn a_node_waiting_for_registration_stops_when_asked() {
     let dir = TempDir::new().unwrap();
     let database = TestDatabase::sqlite();
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -196,8 +196,8 @@ fn a_node_that_the_catalog_cannot_note_stops_when_asked() {
 }
 
 #[test]
-fn a_catalog_that_others_write_to_hears_of_the_end() {
-    /// Longer than a quick word takes, and less than the grace period and SQLite's patience.
+fn a_node_deregisters_in_a_busy_catalog() {
+    /// Longer than a deregistration takes, and less than the grace period and SQLite's timeout.
     const BUSY: Duration = Duration::from_secs(4);
     let dir = TempDir::new().unwrap();
     let database = TestDatabase::sqlite();
@@ -229,10 +229,10 @@ fn a_catalog_that_others_write_to_hears_of_the_end() {
 }
 
 #[test]
-fn credentials_are_written_once_and_whole() {
+fn credentials_are_written_once_and_atomically() {
     let dir = TempDir::new().unwrap();
     let data_dir = dir.path().join("data");
-    // A start that is cut off when the catalog has the first key, and the file has not.
+    // A start that is cut off when the catalog has the first key, and the file does not.
     let ended = on_own_ports("serve", &data_dir)
         .arg("--libchdb")
         .arg(another_library())
@@ -245,7 +245,7 @@ fn credentials_are_written_once_and_whole() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // As soon as it is there, and until the banner is.
+    // From its creation until the banner.
     let first = eventually("the file", || std::fs::read_to_string(&path).ok());
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().starts_with("Press Ctrl-C")));

@@ -34,7 +34,7 @@ pub fn files(suffix: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-fn assert_none(rule: &str, offenders: &[String]) {
+pub fn assert_none(rule: &str, offenders: &[String]) {
     assert!(
         offenders.is_empty(),
         "{rule}:\n  {}",

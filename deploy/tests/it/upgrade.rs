@@ -1,5 +1,5 @@
-//! Data folders that earlier programs left: today's opens them, ships what they had taken, and
-//! knows their keys. Those of later programs it refuses, and says so.
+//! Data folders of earlier versions: this version opens them, ships their events, and accepts their
+//! keys. It rejects data folders of later versions with a reason.
 //!
 //! Each archive was made by `fixtures/make.py` with the program of that time, stopped while
 //! ClickHouse was away; the number is its log's version. A change of a format adds one.
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 const VERSIONS: [&str; 2] = ["log-1", "log-2"];
 
-/// Unpacks an archive: its data folder, in a folder of the test's.
+/// Unpacks the data folder of an archive to a temporary folder.
 fn unpacked(name: &str) -> (TempDir, PathBuf) {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let home = TempDir::new().unwrap();
@@ -27,7 +27,7 @@ fn unpacked(name: &str) -> (TempDir, PathBuf) {
     (home, data_dir)
 }
 
-/// What `make.py` posted, as lines of uuid, event, distinct id, time, properties and lane.
+/// Events that `make.py` posted, as lines of uuid, event, distinct id, time, properties and lane.
 fn expected() -> String {
     let line = |n: usize, time: String, lane: &str| {
         let text = "é\u{2028}\"\\".repeat(n);
@@ -51,7 +51,7 @@ fn expected() -> String {
     live.chain(past).collect::<Vec<_>>().join("\n")
 }
 
-/// Those of the events that are stored; the server's own property taken out.
+/// Stored events in the same form, without the server's own property.
 fn stored(server: &Server) -> String {
     let rows = server.query(
         "SELECT toString(uuid), event, distinct_id, toString(timestamp), properties, \
@@ -72,13 +72,18 @@ fn stored(server: &Server) -> String {
 }
 
 #[test]
-fn what_earlier_programs_took_is_stored_and_their_keys_stay_valid() {
+fn events_of_earlier_versions_are_stored_and_their_keys_stay_valid() {
     for version in VERSIONS {
         let (_home, data_dir) = unpacked(version);
         let before: Value =
             serde_json::from_slice(&std::fs::read(data_dir.join("credentials.json")).unwrap())
                 .unwrap();
+        std::fs::create_dir_all(data_dir.join("poison/live")).unwrap();
+        std::fs::write(data_dir.join("poison/live/row.json"), "{}").unwrap();
         let server = Server::start(&data_dir);
+        let names = ["dead-letters/live/row.json", "poison"];
+        let exist = names.map(|name| data_dir.join(name).exists());
+        assert_eq!(exist, [true, false], "the folder has its new name");
         server.wait_for("SELECT count() FROM millrace.events", "10");
         server.wait_for("SELECT count() FROM millrace.rejected_events", "1");
         assert_eq!(stored(&server), expected(), "{version}");
@@ -97,7 +102,7 @@ fn what_earlier_programs_took_is_stored_and_their_keys_stay_valid() {
     }
 }
 
-/// Tries to start on a folder that a script has changed, and gives what is said.
+/// Starts on a folder that a script has changed; returns the error output.
 fn refused_after(script: &str) -> String {
     let (_home, data_dir) = unpacked(VERSIONS[1]);
     let changed = Command::new("python3")
@@ -111,7 +116,7 @@ fn refused_after(script: &str) -> String {
 }
 
 #[test]
-fn what_a_later_program_wrote_is_refused_by_name() {
+fn data_of_later_versions_is_rejected_by_name() {
     let segment = r#"
 import glob, zlib
 name, = glob.glob("log/live/*.log")

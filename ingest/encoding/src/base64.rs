@@ -1,5 +1,5 @@
-//! Base64, as clients send it: either alphabet, padded or not, broken into lines, and with the
-//! `+` that a form decoder turned into a space.
+//! Base64 as clients send it: either alphabet, padded or not, broken into lines, and with the `+`
+//! that a form decoder turned into a space.
 
 use crate::DecodeError;
 use base64::Engine;
@@ -13,7 +13,7 @@ const TOLERANT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Appends what `body` decodes to.
+/// Appends the decoded `body`.
 pub fn decode(body: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<(), DecodeError> {
     if body.len() / 4 * 3 > bytes_max.saturating_add(3) {
         return Err(DecodeError::TooLarge);
@@ -29,7 +29,7 @@ pub fn decode(body: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<(), De
     }
 }
 
-/// The text in the standard alphabet, without line ends.
+/// Text in the standard alphabet, without line ends.
 pub fn standard_alphabet(text: &[u8]) -> impl Iterator<Item = u8> + '_ {
     let text = text.trim_ascii();
     text.iter().filter_map(|byte| match byte {

@@ -1,31 +1,33 @@
-//! How many blocks a compressed body may be made of.
+//! Limit of the blocks that a compressed body may be made of.
 //!
-//! A block of deflate or zstd brings tables, which take up to two microseconds to be made and can be asked for in ten bytes.
-//! Compressors make one for some ten thousand bytes, or for whatever was there when somebody flushed. So whoever has
-//! a body inflated a block at a time counts them, and stops where they are not about what comes out of them.
+//! A block of deflate or zstd brings tables, which take up to two microseconds to be made and can
+//! be asked for in ten bytes. Compressors make one for some ten thousand bytes, or for each flush.
+//! So blocks are counted where a body is inflated a block at a time, and decoding stops when they
+//! are too many for their output.
 
 use crate::DecodeError;
 
-/// Bytes as sent up to which a body may be decoded in one call, however many blocks it has: what takes some ten
-/// milliseconds of nothing but tables.
+/// Bytes as sent up to which a body may be decoded in one call, however many blocks it has: nothing
+/// but tables takes some ten milliseconds.
 pub const UNCOUNTED_BYTES_MAX: usize = 64 << 10;
 /// Blocks that any body may have: a thousand events, with a flush behind each.
 const BLOCKS_MIN: usize = 2_048;
-/// Decoded bytes for each further one: less than an event has, so that no client that flushes comes near.
+/// Decoded bytes for each further block: less than an event has, so that no client that flushes
+/// comes near.
 const BYTES_PER_BLOCK: usize = 256;
 
-/// The blocks of a body so far, in whatever parts it is.
+/// Count of the blocks of a body so far, in all of its parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocks {
     is_counted: bool,
     is_one_try: bool,
     count: usize,
-    /// Bytes that came out of parts before this one.
+    /// Decoded bytes of the parts before this one.
     decoded_bytes: usize,
 }
 
 impl Blocks {
-    /// Those of a body that was sent as so many bytes: of a short one they need not be counted.
+    /// Starts a count for a body of `sent_bytes`: blocks of a short one need not be counted.
     pub const fn of(sent_bytes: usize) -> Self {
         Self {
             is_counted: sent_bytes > UNCOUNTED_BYTES_MAX,
@@ -35,7 +37,7 @@ impl Blocks {
         }
     }
 
-    /// The same of one that is decoded once, whatever its end says of what comes out.
+    /// Starts a count for a body that is decoded once, whatever size its trailer gives.
     pub const fn of_one_try(sent_bytes: usize) -> Self {
         Self {
             is_one_try: true,
@@ -47,12 +49,16 @@ impl Blocks {
         self.is_counted
     }
 
-    /// The room to try first, where so much is said to come out.
+    /// Room to try first, where the output is said to be so large.
     pub const fn room(&self, said: usize) -> usize {
         if self.is_one_try { usize::MAX } else { said }
     }
 
-    /// Counts one more, when so many bytes have come out of this part.
+    /// Counts a block, when this part has decoded to so many bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError::TooManyBlocks`].
     pub fn count(&mut self, decoded_bytes: usize) -> Result<(), DecodeError> {
         self.count += 1;
         let decoded_bytes = self.decoded_bytes + decoded_bytes;
@@ -62,7 +68,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// The next part begins, as so many bytes came out of this one.
+    /// Begins the next part, when this one decoded to so many bytes.
     pub fn next_part(&mut self, decoded_bytes: usize) {
         self.decoded_bytes += decoded_bytes;
     }
@@ -73,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_may_have_some_blocks_of_nothing_and_more_the_more_it_says() {
+    fn a_body_may_have_some_blocks_of_nothing_and_more_for_more_output() {
         for (decoded_bytes, blocks_max) in [(0, 2_048), (255, 2_048), (1 << 20, 2_048 + 4_096)] {
             let mut blocks = Blocks::of(0);
             blocks.next_part(decoded_bytes / 2);

@@ -1,7 +1,7 @@
 //! gzip and deflate a block at a time, by zlib-rs.
 //!
-//! It takes a quarter more time than libdeflate, but can be stopped: by the room for what comes out, without a second try,
-//! and by the number of [`Blocks`].
+//! It takes a quarter more time than libdeflate, but can be stopped: by the limit of the output,
+//! without a second try, and by the number of [`Blocks`].
 
 use crate::blocks::Blocks;
 use crate::decoder::{DecodeError, grown, lengthen};
@@ -21,12 +21,12 @@ const FLAGS_RESERVED: u8 = 0xe0;
 /// Bits of the window that deflate has.
 const WINDOW_BITS: u8 = 15;
 
-/// An inflater, reused.
+/// Inflater, reused.
 pub struct Blockwise(Inflate);
 
-/// What comes out of one body, which may have several members.
+/// Output of one body, which may have several members.
 pub struct Output<'a> {
-    /// Grown as needed, and never cut; what is behind [`filled`](Self::filled) means nothing.
+    /// Buffer, grown as needed and never cut; bytes behind [`filled`](Self::filled) are undefined.
     pub out: &'a mut Vec<u8>,
     pub filled: usize,
     pub bytes_max: usize,
@@ -40,7 +40,7 @@ impl Default for Blockwise {
 }
 
 impl Blockwise {
-    /// A gzip member; what follows it.
+    /// Inflates a gzip member; returns the bytes behind it.
     pub fn gzip<'a>(
         &mut self,
         member: &'a [u8],
@@ -58,7 +58,7 @@ impl Blockwise {
         Ok(rest)
     }
 
-    /// Deflate between zlib's head and checksum. What follows means nothing.
+    /// Inflates deflate between zlib's head and checksum; ignores the bytes behind.
     pub fn zlib(&mut self, body: &[u8], output: &mut Output<'_>) -> Result<(), DecodeError> {
         let inner = body.get(ZLIB_HEAD_BYTES..).ok_or_else(broken)?;
         let rest = self.bare(inner, output)?;
@@ -69,7 +69,7 @@ impl Blockwise {
         Ok(())
     }
 
-    /// Deflate by itself; what follows it.
+    /// Inflates bare deflate; returns the bytes behind it.
     pub fn bare<'a>(
         &mut self,
         body: &'a [u8],
@@ -107,7 +107,7 @@ impl Blockwise {
     }
 }
 
-/// The trailer of a member that inflates to this: its checksum and its size.
+/// Trailer of a member that inflates to `decoded`: checksum and size.
 pub fn gzip_trailer(decoded: &[u8]) -> [u8; GZIP_TRAILER_BYTES] {
     let size = u32::try_from(decoded.len() & 0xffff_ffff).unwrap_or(u32::MAX);
     let mut trailer = [0; GZIP_TRAILER_BYTES];
@@ -116,7 +116,7 @@ pub fn gzip_trailer(decoded: &[u8]) -> [u8; GZIP_TRAILER_BYTES] {
     trailer
 }
 
-/// What is behind the head of the gzip member that begins here.
+/// Bytes behind the head of the gzip member that begins here; `None` if it is not valid.
 fn behind_gzip_head(member: &[u8]) -> Option<&[u8]> {
     let (head, mut rest) = member.split_first_chunk::<GZIP_HEAD_BYTES>()?;
     let [0x1f, 0x8b, 0x08, flags, ..] = *head else {
@@ -140,7 +140,7 @@ fn behind_gzip_head(member: &[u8]) -> Option<&[u8]> {
     Some(rest)
 }
 
-/// As many bytes as a slice may have.
+/// Converts a count of bytes of a slice.
 fn bytes(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }

@@ -1,23 +1,23 @@
-//! One core's spare buffers, and bodies in one piece.
+//! Spare buffers of one core, and bodies in one piece.
 
 use bytes::Bytes;
 use std::cell::RefCell;
 use std::ops::Deref;
 
-/// Buffers kept at most.
+/// Spare buffers that are kept, at most.
 const KEPT_MAX: usize = 64;
 /// Capacity past which a buffer is given back to the allocator: one large import must not leave
 /// every core holding its size for ever.
 const KEPT_BYTES_MAX: usize = 4 << 20;
 
-/// Buffers that were used before and are empty again.
+/// Spare buffers, empty again after use.
 #[derive(Debug, Default)]
 pub struct Buffers {
     spare: RefCell<Vec<Vec<u8>>>,
 }
 
 impl Buffers {
-    /// An empty buffer, of any capacity.
+    /// Takes an empty buffer of any capacity.
     #[must_use]
     pub fn take(&self) -> Vec<u8> {
         self.spare.borrow_mut().pop().unwrap_or_default()
@@ -33,16 +33,16 @@ impl Buffers {
     }
 }
 
-/// A whole body in one piece, wherever that is.
+/// Body in one piece, in a frame or a buffer.
 #[derive(Debug)]
-pub enum Whole {
-    /// Where hyper read it to: it came in one frame, as most do, and was never copied.
+pub enum BodyBuf {
+    /// Frame that hyper read: the body came in one, as most do, and was never copied.
     Frame(Bytes),
-    /// Gathered from several frames, or decoded.
+    /// Buffer of a body that was gathered from several frames, or decoded.
     Buffer(Vec<u8>),
 }
 
-impl Deref for Whole {
+impl Deref for BodyBuf {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -53,8 +53,8 @@ impl Deref for Whole {
     }
 }
 
-impl Whole {
-    /// Lets go of it, for the next one.
+impl BodyBuf {
+    /// Gives the buffer back for the next body.
     pub fn recycle(self, buffers: &Buffers) {
         match self {
             Self::Frame(bytes) => drop(bytes),

@@ -1,4 +1,4 @@
-//! The encodings there are, and taking one off.
+//! Encodings of a body, and the decoder that takes one off.
 
 use crate::blocks::Blocks;
 use crate::{base64, brotli, deflate, lz64, zstd};
@@ -7,10 +7,10 @@ use std::borrow::Cow;
 
 use http::StatusCode;
 
-/// An encoding of a whole body, or of a form's field `data`.
+/// Encoding of a whole body, or of a form's field `data`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
-    /// As it is.
+    /// Not encoded.
     #[default]
     Identity,
     /// RFC 1952, one or several members.
@@ -28,8 +28,8 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// The encoding of a `Content-Encoding` or `compression` value; `None` for one we do not
-    /// know, which includes lists of several.
+    /// Encoding of a `Content-Encoding` or `compression` value; `None` for an unknown one, which
+    /// includes lists of several.
     #[must_use]
     pub fn of_name(name: &[u8]) -> Option<Self> {
         let table: [(&[u8], Self); 14] = [
@@ -55,13 +55,13 @@ impl Encoding {
         found.map(|(_, encoding)| *encoding)
     }
 
-    /// Whether a byte that comes out of it costs several times as much as of others.
+    /// Returns true if a decoded byte costs several times as much as with others.
     #[must_use]
     pub const fn is_slow(self) -> bool {
         matches!(self, Self::Brotli | Self::Lz64)
     }
 
-    /// The encoding that a body's first bytes give away; none of them can begin a JSON text.
+    /// Encoding that a body's first bytes give away; none of them can begin a JSON text.
     #[must_use]
     pub fn of_magic(body: &[u8]) -> Self {
         match body {
@@ -75,7 +75,7 @@ impl Encoding {
 }
 
 impl Encoding {
-    /// The encoding that a request names; none when it names none.
+    /// Encoding that a request names; [`Encoding::Identity`] when it names none.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl Encoding {
         Self::of_name(name).ok_or_else(|| Self::unsupported(&String::from_utf8_lossy(name)))
     }
 
-    /// The 415 for an encoding that we do not take.
+    /// Builds a 415 for an encoding that is not supported.
     #[must_use]
     pub fn unsupported(name: &str) -> ApiError {
         let name: Cow<'_, str> = name.chars().take(64).collect();
@@ -102,14 +102,14 @@ impl Encoding {
     }
 }
 
-/// Why a body could not be decoded.
+/// Reason why a body could not be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DecodeError {
-    /// The bytes are not what the encoding's name says.
+    /// The bytes are not of the encoding that was named.
     Broken(Cow<'static, str>),
-    /// More would come out than is allowed.
+    /// The output would be larger than allowed.
     TooLarge,
-    /// It is made of many blocks that little comes out of.
+    /// The body is made of many blocks with little output.
     TooManyBlocks,
 }
 
@@ -119,7 +119,7 @@ impl DecodeError {
     }
 }
 
-/// 413 for a body that is made of blocks of which little comes out.
+/// Builds a 413 for a body that is made of many blocks with little output.
 pub(crate) fn too_many_blocks() -> ApiError {
     ApiError::new(
         StatusCode::PAYLOAD_TOO_LARGE,
@@ -129,7 +129,7 @@ pub(crate) fn too_many_blocks() -> ApiError {
     )
 }
 
-/// 400 for a body that is not what it says.
+/// Builds a 400 for a body that is not in the encoding it names.
 pub(crate) fn invalid_encoding(detail: Cow<'static, str>) -> ApiError {
     ApiError::new(
         StatusCode::BAD_REQUEST,
@@ -139,7 +139,7 @@ pub(crate) fn invalid_encoding(detail: Cow<'static, str>) -> ApiError {
     )
 }
 
-/// One core's decoders; their tables are reused.
+/// Decoders of one core; their tables are reused.
 #[derive(Default)]
 pub struct Decoder {
     deflate: deflate::Inflater,
@@ -159,7 +159,7 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// See [`DecodeError`]; what `out` then holds means nothing.
+    /// See [`DecodeError`]; the content of `out` is then undefined.
     pub fn decode(
         &mut self,
         encoding: Encoding,
@@ -171,7 +171,8 @@ impl Decoder {
         self.decode_part(encoding, body, out, bytes_max, &mut blocks)
     }
 
-    /// The same for one of several parts, or for what is not to be decoded in one call.
+    /// Decodes one of several parts, or a body that is not to be decoded in one call, as
+    /// [`decode`](Self::decode) does.
     pub(crate) fn decode_part(
         &mut self,
         encoding: Encoding,
@@ -200,11 +201,11 @@ impl Decoder {
     }
 }
 
-/// Past this size a buffer is made as large as it may become: growing copies, and while it does, both
-/// buffers are there.
+/// Size past which a buffer is made as large as it may become: growing copies, and while it does,
+/// both buffers are there.
 pub(crate) const LARGE_BYTES: usize = 4 << 20;
 
-/// The next size to try when `len` bytes were not enough; `None` at the limit.
+/// Next size to try when `len` bytes were not enough; `None` at the limit.
 pub(crate) fn grown(len: usize, bytes_max: usize) -> Option<usize> {
     let next = match len {
         LARGE_BYTES.. => bytes_max,
@@ -213,9 +214,9 @@ pub(crate) fn grown(len: usize, bytes_max: usize) -> Option<usize> {
     (len < bytes_max).then_some(next)
 }
 
-/// Makes `out` so long, with its first bytes as they are and zeros, or anything, behind them. A large
-/// one is made anew, with room for all that is allowed: its zeros come from the system and take no memory
-/// until they are written.
+/// Lengthens `out` to `len` bytes: the first `kept` stay as they are, and zeros, or anything,
+/// follow. A large one is allocated anew with the capacity that is allowed: its zeros come from the
+/// system and take no memory until they are written.
 pub(crate) fn lengthen(out: &mut Vec<u8>, kept: usize, len: usize, bytes_max: usize) {
     if len <= LARGE_BYTES || out.capacity() >= len {
         out.resize(len, 0);

@@ -1,9 +1,10 @@
 //! gzip and deflate, by libdeflate where that is safe.
 //!
-//! libdeflate inflates a whole member in one call into a buffer that must be large enough, faster than anything that
-//! can stop on the way. So it costs whatever the input makes it cost, each time it is tried: a stream of blocks of
-//! which nothing comes out takes 0.4 µs for each byte. It gets one try, at what is short, with as much room as the
-//! trailer says, or as JSON mostly takes. Everything else is inflated [a block at a time](Blockwise).
+//! libdeflate inflates a whole member in one call into a buffer that must be large enough, faster
+//! than any decoder that can stop on the way. So it costs whatever the input makes it cost, each
+//! time it is tried: a stream of blocks without output takes 0.4 µs for each byte. It gets one try,
+//! at short bodies, with a buffer of the size that the trailer gives, or that JSON mostly takes.
+//! Everything else is inflated [a block at a time](Blockwise).
 
 use crate::blocks::Blocks;
 use crate::blockwise::{Blockwise, Output, gzip_trailer};
@@ -14,20 +15,20 @@ use memchr::memmem;
 
 /// Bytes of the smallest gzip member: header, an empty block, trailer.
 const MEMBER_BYTES_MIN: usize = 18;
-/// What a gzip member begins with: its mark, and deflate, the only method there is.
+/// First bytes of a gzip member: its magic, and deflate, the only method there is.
 const MEMBER_START: &[u8] = &[0x1f, 0x8b, 0x08];
-/// First guess of how many times larger JSON gets: typical batches are 12 to 14 to 1.
+/// First guess of the ratio of decoded to compressed bytes: typical batches have 12 to 14.
 const RATIO_GUESS: usize = 20;
-/// The least room for a try.
+/// Smallest room for a try.
 const ROOM_BYTES_MIN: usize = 256;
 
-/// A decompressor, reused.
+/// Decompressors, reused.
 pub struct Inflater {
     fast: Decompressor,
     blockwise: Option<Blockwise>,
 }
 
-/// Which call of libdeflate to make.
+/// Wrapper of the data, which decides on the call of libdeflate.
 #[derive(Clone, Copy)]
 enum Wrapper {
     Gzip,
@@ -45,7 +46,7 @@ impl Default for Inflater {
 }
 
 impl Inflater {
-    /// One or several gzip members, one after the other.
+    /// Inflates one or several gzip members, one after the other.
     pub fn gzip(
         &mut self,
         body: &[u8],
@@ -78,7 +79,7 @@ impl Inflater {
         Ok(())
     }
 
-    /// zlib when the first two bytes say so, else bare deflate.
+    /// Inflates zlib when the first two bytes say so, else bare deflate.
     pub fn deflate(
         &mut self,
         body: &[u8],
@@ -98,7 +99,7 @@ impl Inflater {
             Ok(true) => {}
             Ok(false) if is_zlib => self.blockwise().zlib(body, &mut output)?,
             Err(DecodeError::Broken(_)) if is_zlib => {
-                // It was none, and only looked so.
+                // It was not zlib, and only looked so.
                 self.blockwise().bare(body, &mut output)?;
             }
             is_inflated => {
@@ -116,7 +117,8 @@ impl Inflater {
         self.blockwise.get_or_insert_default()
     }
 
-    /// Writes what `input` inflates to behind what is there, if libdeflate may and so much room is enough.
+    /// Inflates `input` behind the output so far; returns false if libdeflate may not, or `room` is
+    /// too small.
     fn is_inflated(
         &mut self,
         wrapper: Wrapper,
@@ -131,8 +133,8 @@ impl Inflater {
         let room_max = output.bytes_max.saturating_sub(*filled);
         let room = output.blocks.room(room).max(ROOM_BYTES_MIN).min(room_max);
         let end = *filled + room;
-        // Never cut: what was filled with zeros once need not be again, of which a body of a million empty
-        // members would make a bomb.
+        // Never cut: bytes that were filled with zeros once need not be again, of which a body of a
+        // million empty members would make a bomb.
         if out.len() < end {
             lengthen(out, *filled, end, output.bytes_max);
         }
@@ -167,7 +169,7 @@ fn output<'a>(out: &'a mut Vec<u8>, bytes_max: usize, blocks: &'a mut Blocks) ->
     }
 }
 
-/// What follows the gzip member that `rest` begins with and that inflated to `member`.
+/// Bytes behind the gzip member that `rest` begins with and that inflated to `member`.
 ///
 /// libdeflate's binding does not say how much it read, so the member's end is found by its
 /// trailer: checksum and size. Bodies of one member, which is nearly all, are known by the size
@@ -184,7 +186,7 @@ fn after_member<'a>(rest: &'a [u8], member: &[u8]) -> &'a [u8] {
         .unwrap_or_default()
 }
 
-/// Where the member that `rest` begins with ends: behind its trailer. The trailer's bytes may occur
+/// End of the member that `rest` begins with: behind its trailer. The trailer's bytes may occur
 /// before it, too, as the zeros of an empty member do; behind it is another member, or nothing.
 #[cold]
 fn end_of_member(rest: &[u8], trailer: &[u8]) -> usize {

@@ -1,32 +1,34 @@
-//! How much a body may decode to: little until a known key was seen, and never many times what was sent.
+//! Limits of how much a body may decode to: little until a known key was seen, and never many times
+//! what was sent.
 //!
-//! Some hundred bytes can stand for 100 MiB, of which nothing is worth a core's time or memory before it
-//! is known that somebody here wants it. Real batches decode to 5 to 40 times what was sent, and keys,
-//! which are random, make even equal events cost some 20 bytes each.
+//! Some hundred bytes can stand for 100 MiB, none of which is worth a core's time or memory before
+//! a known project turns out to have sent it. Real batches decode to 5 to 40 times what was sent,
+//! and keys, which are random, make even equal events cost some 20 bytes each.
 //!
-//! Slow encodings have bounds of their own, as a byte of theirs costs three times as much: a stream of Brotli can be
-//! made of copies of two bytes that take no bit, each of which costs as much as a hundred bytes elsewhere, and LZString's
-//! text is written a character at a time, as UTF-16 and then as UTF-8.
+//! Slow encodings have limits of their own, as a byte of theirs costs three times as much: a stream
+//! of Brotli can be made of copies of two bytes that take no bit, each of which costs as much as a
+//! hundred bytes elsewhere, and LZString's text is written a character at a time, as UTF-16 and
+//! then as UTF-8.
 
 use crate::Encoding;
 use http::StatusCode;
 use millrace_parse::{ApiError, ErrorType};
 
-/// Decoded bytes for each byte sent of a body whose key is not known yet: what takes less than 1 ms of a
-/// core and 1 MiB for each kB sent.
+/// Decoded bytes for each byte sent of a body whose key is not known yet: these take less than 1 ms
+/// of a core and 1 MiB for each kB sent.
 const UNKNOWN_RATIO_MAX: usize = 40;
-/// The same for slow encodings.
+/// Decoded bytes for each byte sent of a body in a slow encoding whose key is not known yet.
 const UNKNOWN_SLOW_RATIO_MAX: usize = 16;
-/// What a body counts for at least before its key is known, in bytes sent.
+/// Bytes that a body counts for at least before its key is known.
 const UNKNOWN_SENT_BYTES_MIN: usize = 1 << 10;
 /// Bytes that a body without a known key may decode to, however much was sent.
 const UNKNOWN_BYTES_MAX: usize = 16 << 20;
 /// Decoded bytes for each byte sent of a body with a known key, above [`KNOWN_BYTES_MIN`].
 const KNOWN_RATIO_MAX: usize = 200;
-/// Bytes that a body with a known key may decode to, however short it was sent: heartbeats and metrics that
-/// are all alike are sent, too.
+/// Bytes that a body with a known key may decode to, however short it was sent: heartbeats and
+/// metrics that are all alike are sent, too.
 const KNOWN_BYTES_MIN: usize = 4 << 20;
-/// The same two for slow encodings.
+/// Ratio and minimum of a body with a known key in a slow encoding.
 const KNOWN_SLOW_RATIO_MAX: usize = 64;
 const KNOWN_SLOW_BYTES_MIN: usize = 1 << 20;
 /// Bytes in which a key is looked for, however short a body was sent, and however long.
@@ -35,30 +37,32 @@ const SEARCHED_BYTES_MAX: usize = 16 << 20;
 
 /// Decoded bytes that a core deals with itself: some ten milliseconds at worst.
 pub const ON_CORE_BYTES_MAX: usize = 4 << 20;
-/// The same of slow encodings; a window of Brotli may be twice as large.
+/// Decoded bytes of a slow encoding that a core deals with itself; a window of Brotli may be twice
+/// as large.
 const ON_CORE_SLOW_BYTES_MAX: usize = 256 << 10;
-/// Bytes of a slow encoding as sent that nobody's key lets decode to more than that: none is decoded twice for it.
+/// Bytes of a slow encoding as sent that may decode to more than that only for a known key: none is
+/// decoded twice for it.
 pub(crate) const ON_CORE_SLOW_SENT_BYTES_MAX: usize =
     ON_CORE_SLOW_BYTES_MAX / UNKNOWN_SLOW_RATIO_MAX;
 
-/// The bounds of one body's expansion.
+/// Limits of one body's expansion.
 #[derive(Clone, Copy, Debug)]
 pub struct Expansion {
     sent_bytes: usize,
     decoded_bytes_max: usize,
 }
 
-/// Bytes that may come out of an encoding.
+/// Limits of decoded bytes, by encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
-    /// Room for any that is not slow.
+pub struct DecodeLimits {
+    /// Decoded bytes of encodings that are not slow.
     pub bytes_max: usize,
-    /// Room for Brotli and LZString.
+    /// Decoded bytes of Brotli and LZString.
     pub slow_bytes_max: usize,
 }
 
-impl Room {
-    /// So many bytes of whatever encoding.
+impl DecodeLimits {
+    /// Returns the same limit for every encoding.
     #[must_use]
     pub const fn of_all(bytes_max: usize) -> Self {
         Self {
@@ -67,7 +71,7 @@ impl Room {
         }
     }
 
-    /// Bytes that may come out of one.
+    /// Decoded bytes of one encoding.
     #[must_use]
     pub const fn of(self, encoding: Encoding) -> usize {
         if encoding.is_slow() {
@@ -77,7 +81,7 @@ impl Room {
         }
     }
 
-    /// No more than this, and than what a core deals with itself of a body that was sent as so many bytes.
+    /// Limits this by what a core deals with itself of a body of `sent_bytes`.
     #[must_use]
     pub fn on_core(self, sent_bytes: usize) -> Self {
         let slow_bytes_max = match sent_bytes {
@@ -90,7 +94,7 @@ impl Room {
         }
     }
 
-    /// What is left of it when so many bytes came out of one, beside others.
+    /// Limits that are left for other parts when one in `encoding` decoded to so many bytes.
     #[must_use]
     pub fn less(self, bytes: usize, encoding: Encoding) -> Self {
         let slow_bytes = if encoding.is_slow() { bytes } else { 0 };
@@ -101,7 +105,7 @@ impl Room {
         .at_most(self.bytes_max.saturating_sub(bytes))
     }
 
-    /// No more than this and so many bytes.
+    /// Limits this by so many bytes.
     #[must_use]
     pub fn at_most(self, bytes_max: usize) -> Self {
         Self {
@@ -112,7 +116,7 @@ impl Room {
 }
 
 impl Expansion {
-    /// That of a body of so many bytes, where none may decode to more than `decoded_bytes_max`.
+    /// Limits of a body of `sent_bytes`, where none may decode to more than `decoded_bytes_max`.
     #[must_use]
     pub const fn of(sent_bytes: usize, decoded_bytes_max: usize) -> Self {
         Self {
@@ -121,9 +125,9 @@ impl Expansion {
         }
     }
 
-    /// Bytes that it may decode to.
+    /// Bytes that the body may decode to.
     #[must_use]
-    pub fn room(self, is_key_known: bool) -> Room {
+    pub fn limits(self, is_key_known: bool) -> DecodeLimits {
         let bytes_max = |unknown_ratio: usize, known_ratio: usize, known_bytes: usize| {
             let bytes_max = if is_key_known {
                 let sent = self.sent_bytes.saturating_mul(known_ratio);
@@ -134,7 +138,7 @@ impl Expansion {
             };
             bytes_max.min(self.decoded_bytes_max)
         };
-        Room {
+        DecodeLimits {
             bytes_max: bytes_max(UNKNOWN_RATIO_MAX, KNOWN_RATIO_MAX, KNOWN_BYTES_MIN),
             slow_bytes_max: bytes_max(
                 UNKNOWN_SLOW_RATIO_MAX,
@@ -144,8 +148,8 @@ impl Expansion {
         }
     }
 
-    /// Bytes in which a key is looked for, as nothing of them is kept; nothing where it costs too much to decode more
-    /// than somebody may who is not known.
+    /// Bytes in which a key is looked for, as nothing of them is kept; `None` for encodings that
+    /// cost too much to decode further than unknown keys may.
     #[must_use]
     pub fn searched_bytes_max(self, encoding: Encoding) -> Option<usize> {
         if !matches!(encoding, Encoding::Gzip | Encoding::Deflate) {
@@ -156,10 +160,10 @@ impl Expansion {
         Some(searched.min(self.decoded_bytes_max))
     }
 
-    /// The refusal of a body that decodes to more than [`room`](Self::room).
+    /// Builds the refusal of a body that decodes to more than its [`limits`](Self::limits).
     #[must_use]
     pub fn refusal(self, encoding: Encoding, is_key_known: bool) -> ApiError {
-        let bytes_max = self.room(is_key_known).of(encoding);
+        let bytes_max = self.limits(is_key_known).of(encoding);
         let (ratio_max, known_bytes) = if encoding.is_slow() {
             (KNOWN_SLOW_RATIO_MAX, KNOWN_SLOW_BYTES_MIN)
         } else {
@@ -203,10 +207,10 @@ mod tests {
     const LIMIT_BYTES: usize = 100 << 20;
 
     #[test]
-    fn a_body_may_decode_to_little_before_its_key_is_known_and_never_to_all_that_it_likes() {
+    fn a_body_may_decode_to_little_before_its_key_is_known_and_to_a_bounded_ratio_after() {
         const KIB: usize = 1 << 10;
         const MIB: usize = 1 << 20;
-        // Sent; without a known key; with one; the same in a slow encoding.
+        // Sent; without a known key; with one; both in a slow encoding.
         let table = [
             (0, 40 * KIB, 4 * MIB, 16 * KIB, MIB),
             (89, 40 * KIB, 4 * MIB, 16 * KIB, MIB),
@@ -216,13 +220,13 @@ mod tests {
         ];
         for (sent, unknown, known, unknown_slow, known_slow) in table {
             let expansion = Expansion::of(sent, LIMIT_BYTES);
-            let rooms = [(false, unknown, unknown_slow), (true, known, known_slow)];
-            for (is_key_known, bytes_max, slow_bytes_max) in rooms {
-                let room = Room {
+            let expected = [(false, unknown, unknown_slow), (true, known, known_slow)];
+            for (is_key_known, bytes_max, slow_bytes_max) in expected {
+                let limits = DecodeLimits {
                     bytes_max,
                     slow_bytes_max,
                 };
-                assert_eq!(expansion.room(is_key_known), room, "{sent}");
+                assert_eq!(expansion.limits(is_key_known), limits, "{sent}");
                 for (encoding, bytes_max) in [
                     (Encoding::Gzip, bytes_max),
                     (Encoding::Deflate, bytes_max),
@@ -231,8 +235,8 @@ mod tests {
                     (Encoding::Brotli, slow_bytes_max),
                     (Encoding::Lz64, slow_bytes_max),
                 ] {
-                    assert_eq!(room.of(encoding), bytes_max, "{encoding:?}");
-                    let on_core = room.on_core(sent).of(encoding);
+                    assert_eq!(limits.of(encoding), bytes_max, "{encoding:?}");
+                    let on_core = limits.on_core(sent).of(encoding);
                     let on_core_max = match encoding.is_slow() {
                         true if sent > 16 * KIB => 0,
                         true => 256 * KIB,
@@ -245,8 +249,8 @@ mod tests {
     }
 
     #[test]
-    fn what_came_out_of_one_part_is_not_there_for_the_next() {
-        let room = Room {
+    fn the_output_of_one_part_is_taken_from_the_limits_of_the_next() {
+        let limits = DecodeLimits {
             bytes_max: 100,
             slow_bytes_max: 40,
         };
@@ -258,11 +262,11 @@ mod tests {
             (Encoding::Gzip, 101, (0, 0)),
         ];
         for (encoding, bytes, (bytes_max, slow_bytes_max)) in table {
-            let left = Room {
+            let left = DecodeLimits {
                 bytes_max,
                 slow_bytes_max,
             };
-            assert_eq!(room.less(bytes, encoding), left, "{encoding:?} {bytes}");
+            assert_eq!(limits.less(bytes, encoding), left, "{encoding:?} {bytes}");
         }
     }
 

@@ -4,16 +4,16 @@ use crate::Encoding;
 use percent_encoding::percent_decode;
 use std::borrow::Cow;
 
-/// The fields of a form that mean something.
+/// Fields of a form that are used.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Form<'a> {
-    /// The payload.
+    /// Payload of the form.
     pub data: Cow<'a, [u8]>,
-    /// How it is encoded.
+    /// Encoding of the payload.
     pub compression: Option<Cow<'a, [u8]>>,
 }
 
-/// A form value's bytes: `+` is a space, `%xx` a byte.
+/// Unescapes a form's value: `+` is a space, `%xx` a byte.
 #[must_use]
 pub fn unescaped(value: &str) -> Cow<'_, [u8]> {
     if !value.contains('+') {
@@ -23,7 +23,8 @@ pub fn unescaped(value: &str) -> Cow<'_, [u8]> {
     Cow::Owned(percent_decode(spaced.as_bytes()).collect())
 }
 
-/// Whether a body of a form's content type is one: `curl -d '{…}'` says form and sends JSON.
+/// Returns true if a body with a form's content type is one: `curl -d '{…}'` says form and sends
+/// JSON.
 pub fn is_form(body: &[u8]) -> bool {
     !matches!(body.trim_ascii_start(), [b'{' | b'[', ..])
 }
@@ -46,9 +47,9 @@ pub fn read(body: &[u8]) -> Option<Form<'_>> {
     })
 }
 
-/// How a form's or a query's `data` is encoded. It is JSON when it looks like JSON; LZString when
-/// it says so; else base64, whose content may be compressed once more (and then shows it by its
-/// first bytes).
+/// Encoding of a form's or a query's `data`. It is JSON when it looks like JSON; LZString when it
+/// says so; else base64, whose content may be compressed once more (and then shows it by its first
+/// bytes).
 pub fn encoding_of_data(data: &[u8], hint: Encoding) -> Encoding {
     match hint {
         _ if !is_form(data) => Encoding::Identity,

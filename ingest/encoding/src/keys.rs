@@ -1,36 +1,37 @@
-//! Project keys in a body that is too large to be decoded for somebody who is not known.
+//! Search for project keys in a body that is too large to be decoded for an unknown project.
 
 use crate::blocks::Blocks;
 use crate::{Decoder, Encoding};
 
-/// Bytes of a key that is looked for.
+/// Bytes of a key that is looked for, at most.
 const KEY_BYTES_MAX: usize = 128;
-/// Different keys of each name that are given back: properties of events may be called so, too.
+/// Different keys of each name that are returned: properties of events may have such names, too.
 const KEYS_MAX: usize = 8;
 /// Members of each name that are looked at: each costs more than the bytes that it has.
 const MEMBERS_MAX: usize = 1_000;
-/// Bytes as sent of a long body, and decoded ones, that are its beginning. A block of zstd comes out as a whole: one that
-/// decodes to four times as much is in this.
+/// Bytes of the beginning of a long body, as sent and decoded. A block of zstd is decoded as a
+/// whole: one that decodes to four times as much fits.
 const BEGINNING_SENT_BYTES: usize = 32 << 10;
 const BEGINNING_BYTES: usize = 64 << 10;
 const NAMES: [&[u8]; 3] = [b"\"api_key\"", b"\"$token\"", b"\"token\""];
 
-/// What looks like a project's key in the first `bytes_max` that a body decodes to, wherever it is. It only
-/// says whose the body may be; whose it is, the parser finds out.
+/// Finds strings that look like a project's key in the first `bytes_max` that a body decodes to,
+/// wherever they are. They are only candidates: the parser decides which project the body is for.
 #[must_use]
 pub fn keys_in(encoding: Encoding, body: &[u8], bytes_max: usize) -> Vec<String> {
     if encoding == Encoding::Identity {
         return keys_of(body.get(..bytes_max).unwrap_or(body));
     }
-    // What is nobody's is not decoded more often than it must be.
+    // The body of an unknown project is not decoded more often than it must be.
     keys_decoded(encoding, body, bytes_max, Blocks::of_one_try(body.len()))
 }
 
-/// The same of what the beginning of a long body decodes to: at most some ten milliseconds' work, and mostly one.
+/// Finds such strings in the decoded beginning of a long body: at most some ten milliseconds' work,
+/// and mostly one.
 #[must_use]
 pub fn keys_at_beginning(encoding: Encoding, body: &[u8]) -> Vec<String> {
     let beginning = body.get(..BEGINNING_SENT_BYTES).unwrap_or(body);
-    // A block at a time, which gives what there is of one that is cut.
+    // A block at a time, which gives all output of one that is cut.
     let blocks = Blocks::of(body.len());
     keys_decoded(encoding, beginning, BEGINNING_BYTES, blocks)
 }
@@ -42,12 +43,12 @@ fn keys_decoded(
     mut blocks: Blocks,
 ) -> Vec<String> {
     let mut text = Vec::new();
-    // What is broken, or too large, is somebody else's to say.
+    // Errors, and bodies that are too large, are reported elsewhere.
     let _ = Decoder::default().decode_part(encoding, body, &mut text, bytes_max, &mut blocks);
     keys_of(&text)
 }
 
-/// The same of a text.
+/// Finds strings that look like a project's key in a text.
 pub(crate) fn keys_of(text: &[u8]) -> Vec<String> {
     let mut keys = Vec::new();
     for name in NAMES {
@@ -68,13 +69,13 @@ pub(crate) fn keys_of(text: &[u8]) -> Vec<String> {
     keys
 }
 
-/// Whether a deflated body begins like zlib's; a bare stream may by chance.
+/// Returns true if a deflated body begins like zlib's; a bare stream may by chance.
 pub(crate) fn has_zlib_header(body: &[u8]) -> bool {
     matches!(body, [first, second, ..]
         if first & 0x0f == 8 && u16::from_be_bytes([*first, *second]).is_multiple_of(31))
 }
 
-/// The text of a member behind its name.
+/// Text of a string member, given what follows its name.
 #[must_use]
 pub fn key_behind(rest: &[u8]) -> Option<&[u8]> {
     let rest = rest.trim_ascii_start().strip_prefix(b":")?;
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_key_is_found_wherever_it_is() {
+    fn keys_are_found_wherever_they_are() {
         let table: [(&[u8], &[&str]); 7] = [
             (br#"{"api_key":"phc_a","batch":["#, &["phc_a"]),
             (

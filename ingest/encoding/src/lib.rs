@@ -1,13 +1,13 @@
-//! Request bodies as they were sent into request bodies as JSON text; no I/O.
+//! Decoding of request bodies as they were sent to JSON text; no I/O.
 //!
 //! Everything here grows its output step by step and stops at the limit: 89 bytes of brotli can
-//! stand for 100 MiB, so no length that a client declares is ever allocated as it stands.
+//! stand for 100 MiB, so no length that a client declares is ever allocated as it is.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `unwrap` | [`Unwrapper`]: which encodings a body has, one inside the other |
-//! | `expansion` | [`Expansion`]: how much a body may decode to |
-//! | `keys` | project keys in what is too large to be decoded for nobody |
+//! | `body_decoder` | [`BodyDecoder`]: the encodings of a body, one inside the other |
+//! | `expansion` | [`Expansion`]: limits of how much a body may decode to |
+//! | `keys` | search for project keys in bodies that are too large for an unknown project |
 //! | `form` | the field of a form that is the payload |
 //! | `multipart` | [`Boundary`]: one event in parts |
 //! | `decoder` | [`Encoding`], and [`Decoder`], which takes one off |
@@ -20,6 +20,7 @@
 mod base64;
 mod blocks;
 mod blockwise;
+mod body_decoder;
 mod brotli;
 mod buffers;
 mod decoder;
@@ -31,16 +32,15 @@ mod lz64;
 mod multipart;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-mod unwrap;
 mod zstd;
 
-pub use buffers::{Buffers, Whole};
+pub use body_decoder::{BodyDecodeError, BodyDecoder, Encoded, Hints};
+pub use buffers::{BodyBuf, Buffers};
 pub use decoder::{DecodeError, Decoder, Encoding};
-pub use expansion::{Expansion, ON_CORE_BYTES_MAX, Room};
+pub use expansion::{DecodeLimits, Expansion, ON_CORE_BYTES_MAX};
 pub use form::unescaped;
 pub use keys::{key_behind, keys_at_beginning, keys_in};
 pub use multipart::Boundary;
-pub use unwrap::{Encoded, Hints, UnwrapError, Unwrapper};
 
 #[cfg(test)]
 mod tests;

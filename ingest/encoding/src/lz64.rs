@@ -18,7 +18,7 @@ const START_BITS: u32 = 2;
 /// output, and no client sends more than its batch of some megabytes.
 const UNITS_MAX: usize = 24 << 20;
 
-/// Appends what `body` decodes to, as UTF-8.
+/// Appends the decoded `body`, as UTF-8.
 pub fn decode(body: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<(), DecodeError> {
     let mut bits = Bits::new(standard_alphabet(body));
     let broken = || DecodeError::broken("The body is not valid LZString base64.");
@@ -27,7 +27,7 @@ pub fn decode(body: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<(), De
     if ended == Ok(false) {
         return Err(broken());
     }
-    // What is too large is written as far as it may be: keys are looked for in it.
+    // Output past the limit is written as far as it may be: keys are looked for in it.
     for unit in char::decode_utf16(units) {
         if out.len() > bytes_max {
             return Err(DecodeError::TooLarge);
@@ -35,7 +35,7 @@ pub fn decode(body: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<(), De
         let mut utf8 = [0; 4];
         match unit {
             Ok(character) => out.extend_from_slice(character.encode_utf8(&mut utf8).as_bytes()),
-            // Three bytes that are not UTF-8, so that the parser is the one to judge.
+            // Three bytes that are not UTF-8, so that the parser reports them.
             Err(lone) => {
                 let [high, low] = lone.unpaired_surrogate().to_be_bytes();
                 out.extend([
@@ -53,14 +53,14 @@ pub fn decode(body: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<(), De
     }
 }
 
-/// A dictionary entry: a range of the output.
+/// Dictionary entry: a range of the output.
 #[derive(Clone, Copy)]
 struct Word {
     start: u32,
     len: u32,
 }
 
-/// Appends the UTF-16 units; false when the input is broken.
+/// Appends the UTF-16 units; returns false when the input is broken.
 fn words(
     bits: &mut Bits<impl Iterator<Item = u8>>,
     out: &mut Vec<u16>,
@@ -126,7 +126,7 @@ fn words(
     }
 }
 
-/// One more code is in use; when all of this width are, codes get a bit longer.
+/// Counts a code into use; when all of this width are, codes get a bit longer.
 fn count_code(codes_left: &mut u64, code_bits: &mut u32) {
     *codes_left = codes_left.saturating_sub(1);
     if *codes_left == 0 {
@@ -145,7 +145,7 @@ fn repeat(out: &mut Vec<u16>, word: Word) {
     }
 }
 
-/// Bits of base64 characters.
+/// Reader of the bits of base64 characters.
 struct Bits<I> {
     text: I,
     value: u8,
@@ -161,8 +161,8 @@ impl<I: Iterator<Item = u8>> Bits<I> {
         }
     }
 
-    /// The next `count` bits, least significant first; `None` at the end or at a character that
-    /// is not base64.
+    /// Takes the next `count` bits, least significant first; `None` at the end or at a character
+    /// that is not base64.
     fn take(&mut self, count: u32) -> Option<u32> {
         if count > u32::BITS {
             return None;
@@ -180,7 +180,7 @@ impl<I: Iterator<Item = u8>> Bits<I> {
     }
 }
 
-/// The six bits of a base64 character. Padding counts as zeros, as in LZString.
+/// Six bits of a base64 character. Padding counts as zeros, as in LZString.
 const fn sextet(character: u8) -> Option<u8> {
     Some(match character {
         b'A'..=b'Z' => character - b'A',

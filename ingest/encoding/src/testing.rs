@@ -1,39 +1,40 @@
-//! The way of a body through a server, without its threads and its catalog: for what is fuzzed and counted. And streams
-//! that no compressor writes.
+//! Decoding of a body as a server does it, without its threads and its catalog: for fuzzing and
+//! counting. And streams that no compressor writes.
 
 use crate::blockwise::gzip_trailer;
-use crate::{Expansion, Hints, Room, UnwrapError, Whole, keys_in};
+use crate::{BodyBuf, BodyDecodeError, DecodeLimits, Expansion, Hints, keys_in};
 
-/// Blocks of deflate of which nothing comes out: twice one with a code of 128 literals of its own and one with the code
-/// that all know, so that both have their tables made again.
+/// Blocks of deflate without output: twice one with a code of 128 literals of its own and one with
+/// the fixed code, so that the tables of both are made again.
 const BLOCKS_OF_NOTHING: [u8; 33] = [
     0x04, 0x40, 0x82, 0x0d, 0xca, 0xb6, 0x6d, 0xdb, 0xb6, 0x6d, 0xdb, 0xb6, 0x7d, 0x7b, 0xfb, 0x0b,
     0x40, 0x00, 0x24, 0xd8, 0xa0, 0x6c, 0xdb, 0xb6, 0x6d, 0xdb, 0xb6, 0x6d, 0xdb, 0xb7, 0xb7, 0xbf,
     0x00,
 ];
-/// What a gzip member begins with that has neither a name nor anything else.
+/// Head of a gzip member that has neither a name nor any other field.
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 0x08, 0, 0, 0, 0, 0, 0, 0xff];
-/// The last block of deflate, with nothing in it.
+/// Last block of deflate, empty.
 const LAST_BLOCK: [u8; 2] = [0x03, 0x00];
-/// The beginning of a frame of zstd: its head, and a block of five spaces as they are.
+/// Beginning of a frame of zstd: its head, and a raw block of five spaces.
 const ZSTD_HEAD: [u8; 14] = [
     0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58, 0x28, 0x00, 0x00, b' ', b' ', b' ', b' ', b' ',
 ];
-/// A block of zstd that copies three of them, and brings the three largest tables to say so.
+/// Block of zstd that copies three of the spaces, and brings the three largest tables for that.
 const ZSTD_TABLES: [u8; 16] = [
     0x6c, 0x00, 0x00, 0x00, 0x01, 0xa8, 0xf4, 0x3f, 0xf3, 0x1f, 0xf4, 0x3f, 0x00, 0x00, 0x00, 0x04,
 ];
-/// The last block of zstd, with nothing in it.
+/// Last block of zstd, empty.
 const ZSTD_LAST_BLOCK: [u8; 3] = [0x01, 0x00, 0x00];
 
-/// At most so many bytes of deflate's blocks that have no end and say nothing.
+/// Builds at most so many bytes of deflate blocks without output and without an end.
 #[must_use]
 pub fn blocks_of_nothing(bytes: usize) -> Vec<u8> {
     BLOCKS_OF_NOTHING.repeat(bytes / BLOCKS_OF_NOTHING.len())
 }
 
-/// Gzip of a text that is there deflated, with so many bytes of [blocks of nothing](blocks_of_nothing) before it; and a
-/// member without a text behind it, so that nothing at its end says how much comes out.
+/// Builds gzip of a text that is already deflated, with so many bytes of
+/// [blocks of nothing](blocks_of_nothing) before it; and an empty member behind it, so that nothing
+/// at its end gives the size of the output.
 #[must_use]
 pub fn gzip_behind_blocks(blocks_bytes: usize, deflated: &[u8], text: &[u8]) -> Vec<u8> {
     let blocks = blocks_of_nothing(blocks_bytes);
@@ -50,42 +51,42 @@ pub fn gzip_behind_blocks(blocks_bytes: usize, deflated: &[u8], text: &[u8]) -> 
     parts.concat()
 }
 
-/// At most so many bytes of zstd, as a frame, of which three spaces come out for each sixteen.
+/// Builds a frame of at most so many bytes of zstd, with three spaces as output for each sixteen.
 #[must_use]
 pub fn zstd_of_tables(bytes: usize) -> Vec<u8> {
     let blocks = ZSTD_TABLES.repeat(bytes / ZSTD_TABLES.len());
     [&ZSTD_HEAD[..], &blocks, &ZSTD_LAST_BLOCK].concat()
 }
 
-/// A body as a server decodes it.
+/// Body as a server decodes it.
 #[derive(Debug)]
 pub struct Decoded {
-    /// The JSON, unless what was sent is just that.
-    pub json: Result<Option<Whole>, UnwrapError>,
-    /// Whether a key that is known was found on the way.
+    /// Decoded JSON; `None` if it was sent as it is.
+    pub json: Result<Option<BodyBuf>, BodyDecodeError>,
+    /// True if a known key was found on the way.
     pub is_key_known: bool,
 }
 
-/// Decodes what was sent, as often and as far as a server does. `key` is the one that the head names; `decode` is
-/// given the room there is.
+/// Decodes a body as often and as far as a server does. `key` is the one that the head names;
+/// `decode` is given the limits.
 #[must_use]
 pub fn decode(
     sent: &[u8],
     hints: Hints,
     key: Option<&str>,
     expansion: Expansion,
-    decode: impl Fn(Room) -> Result<Option<Whole>, UnwrapError>,
+    decode: impl Fn(DecodeLimits) -> Result<Option<BodyBuf>, BodyDecodeError>,
     is_known: impl Fn(&str) -> bool,
 ) -> Decoded {
     let mut is_key_known = key.is_some_and(&is_known);
-    let room = expansion.room(is_key_known);
+    let limits = expansion.limits(is_key_known);
     let tried = if hints.may_take_long(sent.len()) {
-        room
+        limits
     } else {
-        room.on_core(sent.len())
+        limits.on_core(sent.len())
     };
     let mut json = decode(tried);
-    if let Err(UnwrapError::TooLarge(encoded)) = &json {
+    if let Err(BodyDecodeError::TooLarge(encoded)) = &json {
         let encoding = encoded.encoding;
         is_key_known |= encoded.keys.iter().any(|key| is_known(key));
         if let Some(bytes_max) = expansion.searched_bytes_max(encoding)
@@ -97,9 +98,9 @@ pub fn decode(
             let keys = keys_in(encoding, bytes, bytes_max);
             is_key_known = keys.iter().any(|key| is_known(key));
         }
-        let room = expansion.room(is_key_known);
-        if room.of(encoding) > tried.of(encoding) {
-            json = decode(room);
+        let limits = expansion.limits(is_key_known);
+        if limits.of(encoding) > tried.of(encoding) {
+            json = decode(limits);
         }
     }
     Decoded { json, is_key_known }

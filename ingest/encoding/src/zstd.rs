@@ -1,18 +1,19 @@
-//! Zstandard.
+//! Zstandard, with windows of 8 MiB at most.
 //!
-//! A block may bring three tables in 16 bytes, which takes 4 µs. So of what is long the decoder is given a block at a
-//! time, as it asks for them, and they are counted.
+//! A block may bring three tables in 16 bytes, which takes 4 µs. So a long body is given to the
+//! decoder a block at a time, as it asks for them, and they are counted.
 
 use crate::blocks::Blocks;
 use crate::decoder::{DecodeError, grown, lengthen};
 use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 
-/// RFC 9659: over HTTP a window is at most 8 MiB, so a header cannot make us allocate more.
+/// Largest window, by its logarithm. RFC 9659: over HTTP a window is at most 8 MiB, so a header
+/// cannot make us allocate more.
 const WINDOW_LOG_MAX: u32 = 23;
-/// Bytes of a frame that say how many more its head has.
+/// Bytes of a frame that give the length of the rest of its head.
 const FRAME_HEAD_BYTES: usize = 5;
 
-/// A decompression context, reused; `None` when zstd could not make one.
+/// Decompression context, reused; `None` when zstd could not make one.
 pub struct Context(Option<Decoder<'static>>);
 
 impl Context {

@@ -75,9 +75,9 @@ fn main() {
             write("frame", format!("seed-{number}-{choice}"), &bytes);
         }
     }
-    for (place, format) in Format::ALL.iter().enumerate() {
+    for (nth, format) in Format::ALL.iter().enumerate() {
         for (options, raw) in [0, 0xd0].into_iter().zip(records(*format)) {
-            let bytes = [&[options | place as u8], raw.as_slice()].concat();
+            let bytes = [&[options | nth as u8], raw.as_slice()].concat();
             write(
                 "record",
                 format!("seed-{}-{options}", format.name()),
@@ -95,7 +95,7 @@ fn main() {
     }
 }
 
-/// Two records of a format, as its framing tells them apart.
+/// Generates a file of two records and splits it by the format's framing.
 fn records(format: Format) -> Vec<Vec<u8>> {
     let mut file = Vec::new();
     millrace_sources::testing::generate(format, 2, 1, &mut file).unwrap();
@@ -110,7 +110,7 @@ fn records(format: Format) -> Vec<Vec<u8>> {
     records
 }
 
-/// Each encoding of a short body, to be decoded alone and the whole way.
+/// A short body in each encoding, to be decoded alone and as a whole request.
 fn bodies() -> Vec<Vec<u8>> {
     use base64::Engine;
     use std::io::Write;
@@ -233,7 +233,7 @@ fn segments() -> (Vec<u8>, Vec<u8>) {
         }
         drop(log);
     }
-    // Opened once more, so that the last segment has no preallocated room behind it.
+    // Cut the preallocated zeros off each segment's end.
     let read = |number: u64| {
         let bytes = fs.read(&dir.join(format!("{number:020}.log"))).unwrap();
         let end = bytes

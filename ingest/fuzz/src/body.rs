@@ -1,9 +1,9 @@
-//! Bodies as sent, against a fresh decoder and against other libraries.
+//! Target `body`: decodes bodies as sent, and compares with a fresh decoder and other libraries.
 
 use base64::Engine;
 use bytes::Bytes;
 use millrace_encoding::{
-    Boundary, Buffers, DecodeError, Decoder, Encoding, Hints, Room, Unwrapper, Whole,
+    BodyBuf, BodyDecoder, Boundary, Buffers, DecodeError, DecodeLimits, Decoder, Encoding, Hints,
 };
 use std::cell::RefCell;
 use std::io::{Read, Write};
@@ -19,39 +19,39 @@ const ENCODINGS: [Encoding; 7] = [
     Encoding::Lz64,
 ];
 
-/// One core's decoding state: the same for all inputs, as on a core.
+/// Decoding state of one core, which is shared by all inputs, as in a server.
 #[derive(Default)]
-struct Core {
+struct DecodeState {
     buffers: Buffers,
     decoder: RefCell<Decoder>,
 }
 
 thread_local! {
-    static CORE: Core = Core::default();
+    static STATE: DecodeState = DecodeState::default();
 }
 
-/// Two bytes choose: decode the rest as sent by some client, or encode and decode it.
+/// Decodes the input as sent by some client, or encodes and decodes it, by its first two bytes.
 ///
 /// # Panics
 ///
-/// If more comes out than is allowed, a decoder that was used before decodes otherwise than a
-/// fresh one or than another library, or something encoded does not come back.
+/// If more comes out than is allowed, if a decoder that was used before differs from a fresh one
+/// or from another library, or if an encoded text is not decoded to itself.
 pub fn body(data: &[u8]) {
     let [choice, encodings, data @ ..] = data else {
         return;
     };
     let (choice, encodings) = (usize::from(*choice), usize::from(*encodings));
     let encoding = ENCODINGS[encodings % ENCODINGS.len()];
-    // What takes other libraries their time is done less often.
-    CORE.with(|core| match choice % 16 {
-        0..=7 => as_sent(core, data, choice / 16, encodings),
-        8..=14 => decoded(core, encoding, data),
-        _ => encoded(core, encoding, data),
+    // Cases in which other libraries are slow run less often.
+    STATE.with(|state| match choice % 16 {
+        0..=7 => check_request(state, data, choice / 16, encodings),
+        8..=14 => check_decoding(state, encoding, data),
+        _ => check_round_trip(state, encoding, data),
     });
 }
 
-/// The whole way of a body: form, parts, `data`, encodings one inside the other.
-fn as_sent(core: &Core, data: &[u8], choice: usize, encodings: usize) {
+/// Decodes a whole body: form, parts, `data`, nested encodings.
+fn check_request(state: &DecodeState, data: &[u8], choice: usize, encodings: usize) {
     let hints = Hints {
         content_encoding: ENCODINGS[encodings % 7],
         compression: ENCODINGS[encodings / 7 % 7],
@@ -60,23 +60,23 @@ fn as_sent(core: &Core, data: &[u8], choice: usize, encodings: usize) {
     let in_query = choice & 2 == 2;
     let in_parts = choice & 8 == 8;
     let run = |buffers: &Buffers, decoder: &RefCell<Decoder>| {
-        let unwrapper = Unwrapper {
+        let body_decoder = BodyDecoder {
             buffers,
             decoder,
-            room: Room::of_all(BYTES_MAX),
+            limits: DecodeLimits::of_all(BYTES_MAX),
         };
         let json = if in_parts {
             let boundary = Boundary::of(Some(b"multipart/form-data; boundary=b"));
-            let json = unwrapper.parts(data, hints, boundary.unwrap(), Some("key"));
+            let json = body_decoder.parts(data, hints, boundary.unwrap(), Some("key"));
             json.map(Some)
         } else if in_query {
-            unwrapper.data(data, hints.compression)
+            body_decoder.data(data, hints.compression)
         } else {
-            unwrapper.body(data, hints)
+            body_decoder.body(data, hints)
         };
-        json.map(|json| json.unwrap_or_else(|| Whole::Frame(Bytes::copy_from_slice(data))))
+        json.map(|json| json.unwrap_or_else(|| BodyBuf::Frame(Bytes::copy_from_slice(data))))
     };
-    let used = run(&core.buffers, &core.decoder);
+    let used = run(&state.buffers, &state.decoder);
     if let Ok(used) = &used {
         assert!(used.len() <= BYTES_MAX.max(data.len()));
         if in_parts {
@@ -92,13 +92,13 @@ fn as_sent(core: &Core, data: &[u8], choice: usize, encodings: usize) {
         }
     }
     if let Ok(used) = used {
-        used.recycle(&core.buffers);
+        used.recycle(&state.buffers);
     }
 }
 
-/// One encoding, against a library that we do not use for it where there is one.
-fn decoded(core: &Core, encoding: Encoding, data: &[u8]) {
-    let (result, ours) = decode(core, encoding, data);
+/// Decodes one encoding, and compares with a library that we do not use for it, if there is one.
+fn check_decoding(state: &DecodeState, encoding: Encoding, data: &[u8]) {
+    let (result, ours) = decode(state, encoding, data);
     if result.is_err() {
         return;
     }
@@ -109,12 +109,16 @@ fn decoded(core: &Core, encoding: Encoding, data: &[u8]) {
             "{encoding:?}: another library reads otherwise"
         );
     }
-    core.buffers.put(ours);
+    state.buffers.put(ours);
 }
 
-fn decode(core: &Core, encoding: Encoding, data: &[u8]) -> (Result<(), DecodeError>, Vec<u8>) {
-    let mut out = core.buffers.take();
-    let mut decoder = core.decoder.borrow_mut();
+fn decode(
+    state: &DecodeState,
+    encoding: Encoding,
+    data: &[u8],
+) -> (Result<(), DecodeError>, Vec<u8>) {
+    let mut out = state.buffers.take();
+    let mut decoder = state.decoder.borrow_mut();
     let result = decoder.decode(encoding, data, &mut out, BYTES_MAX);
     // Buffers grow by four, up to what is allowed.
     assert!(
@@ -125,7 +129,7 @@ fn decode(core: &Core, encoding: Encoding, data: &[u8]) -> (Result<(), DecodeErr
     (result, out)
 }
 
-/// What another library makes of it; `None` if it does not take it, or there is none.
+/// Decodes by another library; `None` if it refuses the text, or there is none.
 fn reference(encoding: Encoding, data: &[u8]) -> Option<Vec<u8>> {
     match encoding {
         Encoding::Identity => Some(data.to_vec()),
@@ -133,7 +137,7 @@ fn reference(encoding: Encoding, data: &[u8]) -> Option<Vec<u8>> {
         Encoding::Deflate => all(flate2::read::ZlibDecoder::new(data))
             .or_else(|| all(flate2::read::DeflateDecoder::new(data))),
         Encoding::Lz64 => lz64(data),
-        // Ours is the library there is; a fresh one is asked by `as_sent`.
+        // We use the only library there is; `check_request` compares with a fresh decoder.
         Encoding::Brotli | Encoding::Zstd | Encoding::Base64 => None,
     }
 }
@@ -151,22 +155,22 @@ fn lz64(data: &[u8]) -> Option<Vec<u8>> {
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte));
     if !is_plain {
-        // The other alphabet and line ends are a courtesy of ours.
+        // Only our decoder accepts the other alphabet and line ends.
         return None;
     }
     let units = lz_str::decompress_from_base64(text)?;
     Some(String::from_utf16(&units).ok()?.into_bytes())
 }
 
-/// What goes in comes out.
-fn encoded(core: &Core, encoding: Encoding, data: &[u8]) {
+/// Encodes the input, decodes it, and compares.
+fn check_round_trip(state: &DecodeState, encoding: Encoding, data: &[u8]) {
     let Some(sent) = encode(encoding, data) else {
         return;
     };
-    let (result, out) = decode(core, encoding, &sent);
+    let (result, out) = decode(state, encoding, &sent);
     assert_eq!(result, Ok(()), "{encoding:?}");
     assert!(out == data, "{encoding:?} comes back");
-    core.buffers.put(out);
+    state.buffers.put(out);
 }
 
 pub(crate) fn encode(encoding: Encoding, data: &[u8]) -> Option<Vec<u8>> {

@@ -1,10 +1,11 @@
-//! Bodies that are made to cost much: how much memory, and how much time of a core, one takes for what was sent.
+//! Target `cost`: bodies that are made to be expensive, and the memory and core time that each
+//! takes for the bytes sent.
 
 use crate::body::encode;
-use crate::parse::facts;
+use crate::parse::context;
 use base64::Engine;
 use millrace_encoding::{
-    Boundary, Buffers, Decoder, Encoding, Expansion, Hints, Unwrapper, testing,
+    BodyDecoder, Boundary, Buffers, Decoder, Encoding, Expansion, Hints, testing,
 };
 use millrace_parse::{Footprint, KeyLookup, Parser, Project};
 use millrace_rows::TeamId;
@@ -13,17 +14,17 @@ use std::cell::RefCell;
 use std::io::Write;
 use std::time::Duration;
 
-/// Bytes that a body may decode to here; a server allows fifty times as much.
+/// Bytes that a body may decode to in this test; a server allows fifty times as much.
 const DECODED_BYTES_MAX: usize = 2 << 20;
-/// The same in LZString, whose compressor takes the square of its time.
+/// Bytes that a body in LZString may decode to: its compressor takes quadratic time.
 const LZ64_BYTES_MAX: usize = 160 << 10;
-/// Bytes beside what is allowed: the tables and windows of decoders, and the smallest lists.
+/// Bytes allowed to every body: tables and windows of decoders, and the smallest lists.
 const FIXED_BYTES: u64 = 1 << 20;
-/// Bytes of memory for each byte that a body with a known key decodes to.
+/// Bytes of memory allowed for each byte that a body with a known key decodes to.
 const KNOWN_BYTES_PER_BYTE: u64 = 40;
-/// Bytes of memory for each byte sent of any other body: 1 MiB for a kB.
+/// Bytes of memory allowed for each byte sent of any other body: 1 MiB for a kB.
 const UNKNOWN_BYTES_PER_BYTE: u64 = 1 << 10;
-/// Bytes that simd-json reserves for each mark, for a tape that it never gets to.
+/// Bytes that simd-json reserves for each structural character, for a tape that it never writes.
 const TAPE_BYTES: u64 = 24;
 /// The one project key that is known.
 const KEY: &str = "phc_known";
@@ -34,26 +35,28 @@ const ENCODINGS: [Encoding; 5] = [
     Encoding::Deflate,
     Encoding::Identity,
 ];
-/// Time of a core for each byte that a body with a known key decodes to, and of a slow encoding; and for each kB sent of
-/// any other body: what `make bench-check` holds in instructions.
+/// Core time allowed for each byte that a body with a known key decodes to. `make bench-check`
+/// holds this and the next two bounds in instructions.
 const KNOWN_NANOSECONDS_PER_BYTE: u64 = 20;
+/// Core time allowed for each decoded byte of a slow encoding with a known key.
 const KNOWN_SLOW_NANOSECONDS_PER_BYTE: u64 = 60;
+/// Core time allowed for each kB sent of any other body.
 const UNKNOWN_NANOSECONDS_PER_KB: u64 = 1_000_000;
-/// Time beside what is allowed: tables of decoders, and a clock that tells no less.
+/// Core time allowed to every body: tables of decoders, and the clock's resolution.
 const FIXED_NANOSECONDS: u64 = 1_000_000;
-/// How often a body is timed; the least counts, as others use the machine, too.
+/// Number of times that a body is timed; the least counts, as the machine has other load.
 const TIMES: usize = 3;
 
-/// What a body cost.
+/// Cost of a body.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cost {
     /// Bytes as sent.
     pub sent_bytes: u64,
-    /// Bytes that came out, or may have before it was refused.
+    /// Bytes that it decoded to, or may have before it was refused.
     pub decoded_bytes: u64,
-    /// Bytes of memory that were taken at the same time.
+    /// Peak of allocated bytes.
     pub allocated_bytes: u64,
-    /// Nanoseconds of a core, the least of some times; nothing unless it was [timed](time_of).
+    /// Nanoseconds of a core, the least of several runs; 0 unless it was [timed](time_of).
     pub nanoseconds: u64,
     /// Bytes that are reserved and never written, which cost nothing.
     reserved_bytes: u64,
@@ -62,7 +65,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Bytes of memory that it may take.
+    /// Most bytes of memory that the body may take.
     #[must_use]
     pub fn allowed_bytes(&self) -> u64 {
         let sent_bytes = self.sent_bytes.max(1 << 10);
@@ -72,7 +75,7 @@ impl Cost {
         FIXED_BYTES + self.reserved_bytes + allowed
     }
 
-    /// Nanoseconds of a core that it may take.
+    /// Most nanoseconds of a core that the body may take.
     #[must_use]
     pub fn allowed_nanoseconds(&self) -> u64 {
         let sent_bytes = self.sent_bytes.max(1 << 10);
@@ -86,13 +89,13 @@ impl Cost {
         FIXED_NANOSECONDS + if self.is_key_known { known } else { unknown }
     }
 
-    /// Thousandths of the time that it may take: those who make bombs want many of them.
+    /// Time taken in thousandths of the allowed time: a maker of bombs maximises it.
     #[must_use]
     pub fn thousandths_of_time(&self) -> u64 {
         self.nanoseconds * 1_000 / self.allowed_nanoseconds()
     }
 
-    /// Bytes of memory for each byte sent: what who makes bombs wants much of.
+    /// Bytes of memory for each byte sent: a maker of bombs maximises it.
     #[must_use]
     pub fn per_byte_sent(&self) -> u64 {
         self.allocated_bytes / self.sent_bytes.max(1)
@@ -104,24 +107,24 @@ const BLOCKS_BYTES: usize = 12 << 10;
 /// Parts of an event that all have the same text.
 const PARTS: usize = 16;
 
-/// How what is encoded gets here.
+/// Part of the request that carries the encoded text.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Carrier {
     Body,
-    /// Behind blocks of which little or nothing comes out.
+    /// The body, behind blocks with little or no output.
     Blocks,
-    /// As each of many parts of an event.
+    /// Each of many parts of a multipart event.
     ManyParts,
-    /// In base64, as a form's field.
+    /// A form's field, in base64.
     Form,
-    /// As the part of an event that its properties are.
+    /// The part of a multipart event that holds its properties.
     Parts,
-    /// In base64, as the field `data` of a picture's address.
+    /// The query parameter `data` of an image tag, in base64.
     Query,
 }
 
-impl Way {
-    /// The way that a description's first byte chooses, and the encoding.
+impl Carrier {
+    /// Reads the carrier and the encoding from a description's first byte.
     fn of(choice: u8) -> (Self, Encoding) {
         let choice = usize::from(choice >> 3);
         let encoding = ENCODINGS[choice % ENCODINGS.len()];
@@ -141,12 +144,12 @@ impl Way {
     }
 }
 
-/// A body by its description: two bytes choose its encoding, how it is sent, how it begins and its length, the others
-/// are what it repeats.
+/// Parses a body made by its description: the first two bytes choose its encoding, carrier,
+/// beginning and length, the others are repeated.
 ///
 /// # Panics
 ///
-/// If it takes more memory than it may.
+/// If it takes more memory than its bound.
 pub fn cost(data: &[u8]) {
     if let Some(cost) = cost_of(data) {
         assert!(
@@ -157,20 +160,20 @@ pub fn cost(data: &[u8]) {
     }
 }
 
-/// What the body of a description costs.
+/// Measures the memory that the body of a description takes.
 #[must_use]
 pub fn cost_of(data: &[u8]) -> Option<Cost> {
-    let body = Described::of(data)?;
+    let body = GeneratedBody::of(data)?;
     let mut cost = body.cost();
     let allocated = allocation_counter::measure(|| body.request(&mut cost));
     cost.allocated_bytes = allocated.bytes_max;
     Some(cost)
 }
 
-/// The same in time of the thread's that asks.
+/// Measures the calling thread's core time for the body of a description.
 #[must_use]
 pub fn time_of(data: &[u8]) -> Option<Cost> {
-    let body = Described::of(data)?;
+    let body = GeneratedBody::of(data)?;
     let timed = |_| {
         let mut cost = body.cost();
         let began = thread_time();
@@ -182,47 +185,47 @@ pub fn time_of(data: &[u8]) -> Option<Cost> {
     (0..TIMES).map(timed).min_by_key(|cost| cost.nanoseconds)
 }
 
-/// Time of a core that this thread has taken.
+/// Core time that this thread has taken.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
-/// A body as it is sent.
-struct Described {
+/// A body made by its description, as sent.
+struct GeneratedBody {
     sent: Vec<u8>,
     encoding: Encoding,
-    way: Way,
+    carrier: Carrier,
 }
 
-impl Described {
+impl GeneratedBody {
     fn of(data: &[u8]) -> Option<Self> {
         let [choice, length, piece @ ..] = data else {
             return None;
         };
-        let (way, encoding) = Way::of(*choice);
+        let (carrier, encoding) = Carrier::of(*choice);
         let plain = plain(*choice, *length, piece, encoding);
         let encoded = encode(encoding, &plain)?;
-        let sent = match way {
-            Way::Body => encoded,
-            Way::Blocks => behind_blocks(encoding, &plain, &encoded),
-            Way::ManyParts => many_parts(encoding, &encoded),
-            Way::Form if encoding == Encoding::Lz64 => {
+        let sent = match carrier {
+            Carrier::Body => encoded,
+            Carrier::Blocks => behind_blocks(encoding, &plain, &encoded),
+            Carrier::ManyParts => many_parts(encoding, &encoded),
+            Carrier::Form if encoding == Encoding::Lz64 => {
                 let text = String::from_utf8(encoded).ok()?;
                 format!("compression=lz64&data={}", text.replace('+', "%2B")).into_bytes()
             }
-            Way::Form => form(&encoded),
-            Way::Parts => parts(encoding, &encoded),
-            Way::Query if encoding == Encoding::Lz64 => encoded,
-            Way::Query => base64::engine::general_purpose::URL_SAFE
+            Carrier::Form => form(&encoded),
+            Carrier::Parts => parts(encoding, &encoded),
+            Carrier::Query if encoding == Encoding::Lz64 => encoded,
+            Carrier::Query => base64::engine::general_purpose::URL_SAFE
                 .encode(encoded)
                 .into_bytes(),
         };
         Some(Self {
             sent,
             encoding,
-            way,
+            carrier,
         })
     }
 
@@ -235,7 +238,7 @@ impl Described {
     }
 }
 
-/// The text: bare, in an event's list or in its string, with a key that is known or without.
+/// Text of the body: bare, in an event's list or in its string, with a known key or without.
 fn plain(choice: u8, length: u8, piece: &[u8], encoding: Encoding) -> Vec<u8> {
     let key = match choice & 1 {
         1 => format!("\"api_key\":\"{KEY}\","),
@@ -258,13 +261,13 @@ fn plain(choice: u8, length: u8, piece: &[u8], encoding: Encoding) -> Vec<u8> {
     [before.as_bytes(), &piece.repeat(times), after.as_bytes()].concat()
 }
 
-/// A form whose field `data` this is.
+/// A form with the encoded text in its field `data`.
 fn form(encoded: &[u8]) -> Vec<u8> {
     let text = base64::engine::general_purpose::STANDARD.encode(encoded);
     format!("data={}", text.replace('+', "%2B")).into_bytes()
 }
 
-/// The same behind as many blocks as one core takes in one call.
+/// The encoded text behind as many blocks as one core decodes in one call.
 fn behind_blocks(encoding: Encoding, plain: &[u8], encoded: &[u8]) -> Vec<u8> {
     if encoding == Encoding::Zstd {
         return [&testing::zstd_of_tables(BLOCKS_BYTES)[..], encoded].concat();
@@ -275,7 +278,7 @@ fn behind_blocks(encoding: Encoding, plain: &[u8], encoded: &[u8]) -> Vec<u8> {
     testing::gzip_behind_blocks(BLOCKS_BYTES, &deflated.finish().unwrap(), plain)
 }
 
-/// An event in parts, many of which this is.
+/// A multipart event with the encoded text as many of its parts.
 fn many_parts(encoding: Encoding, encoded: &[u8]) -> Vec<u8> {
     let name = name_of(encoding);
     let mut sent = b"--b\r\nContent-Disposition: form-data; name=\"event\"\r\n\r\n".to_vec();
@@ -296,7 +299,7 @@ fn many_parts(encoding: Encoding, encoded: &[u8]) -> Vec<u8> {
     sent
 }
 
-/// What a part says of how it is encoded.
+/// Name of the encoding in a part's head.
 const fn name_of(encoding: Encoding) -> &'static str {
     match encoding {
         Encoding::Gzip => "gzip",
@@ -307,7 +310,7 @@ const fn name_of(encoding: Encoding) -> &'static str {
     }
 }
 
-/// An event in parts, one of which this is: its properties, if it is an object.
+/// A multipart event with the encoded text as its part `event.properties`.
 fn parts(encoding: Encoding, encoded: &[u8]) -> Vec<u8> {
     let name = name_of(encoding);
     let named = |name: &str| format!("--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n");
@@ -320,50 +323,50 @@ fn parts(encoding: Encoding, encoded: &[u8]) -> Vec<u8> {
     [before.as_bytes(), encoded, b"\r\n--b--\r\n"].concat()
 }
 
-impl Described {
-    /// The way of a request's body, as a server takes it.
+impl GeneratedBody {
+    /// Decodes and parses the request as a server does.
     fn request(&self, cost: &mut Cost) {
-        let (sent, encoding, way) = (self.sent.as_slice(), self.encoding, self.way);
+        let (sent, encoding, carrier) = (self.sent.as_slice(), self.encoding, self.carrier);
         let expansion = Expansion::of(sent.len(), DECODED_BYTES_MAX);
         let boundary = Boundary::of(Some(b"multipart/form-data; boundary=b")).unwrap();
         let (buffers, decoder) = (Buffers::default(), RefCell::<Decoder>::default());
         let hints = Hints {
-            content_encoding: match way {
-                Way::Body | Way::Blocks => encoding,
+            content_encoding: match carrier {
+                Carrier::Body | Carrier::Blocks => encoding,
                 _ => Encoding::Identity,
             },
-            compression: match way {
-                Way::Query => encoding,
+            compression: match carrier {
+                Carrier::Query => encoding,
                 _ => Encoding::Identity,
             },
-            form: way == Way::Form,
+            form: carrier == Carrier::Form,
         };
-        let decode = |room| {
-            let unwrapper = Unwrapper {
+        let decode = |limits| {
+            let body_decoder = BodyDecoder {
                 buffers: &buffers,
                 decoder: &decoder,
-                room,
+                limits,
             };
-            match way {
-                Way::Parts | Way::ManyParts => unwrapper
+            match carrier {
+                Carrier::Parts | Carrier::ManyParts => body_decoder
                     .parts(sent, hints, boundary.clone(), None)
                     .map(Some),
-                Way::Query => unwrapper.data(sent, hints.compression),
-                Way::Body | Way::Blocks | Way::Form => unwrapper.body(sent, hints),
+                Carrier::Query => body_decoder.data(sent, hints.compression),
+                Carrier::Body | Carrier::Blocks | Carrier::Form => body_decoder.body(sent, hints),
             }
         };
         let decoded = testing::decode(sent, hints, None, expansion, decode, |key| key == KEY);
         cost.is_key_known = decoded.is_key_known;
-        cost.decoded_bytes = expansion.room(cost.is_key_known).of(encoding) as u64;
+        cost.decoded_bytes = expansion.limits(cost.is_key_known).of(encoding) as u64;
         let Ok(json) = decoded.json else { return };
         let text = json.as_deref().unwrap_or(sent);
-        if way != Way::Blocks {
+        if carrier != Carrier::Blocks {
             cost.decoded_bytes = text.len() as u64;
         }
         let structure = text.iter().filter(|byte| b"{}[]:,\"".contains(byte));
         cost.reserved_bytes = structure.count() as u64 * TAPE_BYTES;
-        let mut parser = Parser::with_room_for(&Footprint::of(text));
-        let parsed = parser.parse(text, &facts(0), &mut |key| {
+        let mut parser = Parser::with_capacity_for(&Footprint::of(text));
+        let parsed = parser.parse(text, &context(0), &mut |key| {
             if key != KEY {
                 return KeyLookup::Unknown;
             }

@@ -1,37 +1,38 @@
-//! Frames of the log: whatever is taken for one is byte for byte what we would write.
+//! Target `frame`: bytes that are read as a frame of the log are byte for byte what we would
+//! write.
 
 use millrace_log::block::{self, Compressor};
-use millrace_log::testing::Dice;
+use millrace_log::testing::SeededRng;
 use millrace_log::testing::bytes::{decode_frame, encode_frame, reseal_blocks, reseal_frame};
 use millrace_log::{Section, SectionHeader};
 use std::cell::RefCell;
 
-/// What blocks may hold here.
+/// Most bytes of rows that blocks may decompress to in this test.
 const ROWS_BYTES_MAX: usize = 1 << 20;
-/// Beyond this the rows of a section make several compressed blocks.
+/// Bytes above which the rows of a section make several compressed blocks.
 const LONG_BYTES: usize = 130_000;
-/// Bytes of a frame's header that say nothing, and are zero when we write it.
+/// Unused bytes of a frame's header, which we write as zeros.
 const UNUSED: std::ops::Range<usize> = 28..32;
 
 thread_local! {
     static COMPRESSOR: RefCell<Compressor> = RefCell::new(Compressor::new());
 }
 
-/// Reads the bytes as a frame: as they are, and with its checksums put right; then makes a frame
-/// of them and damages it.
+/// Reads the bytes as a frame, as they are and with corrected checksums; or makes a frame of them
+/// and damages it.
 ///
 /// # Panics
 ///
-/// If a frame is read that we would not have written so, or damage is not seen.
+/// If a frame is read that we would have written otherwise, or damage is not detected.
 pub fn frame(data: &[u8]) {
     frame_blocks(data);
 }
 
-/// The same, and says how many blocks the longest section had of a frame that was read.
+/// Runs [`frame`] and returns the number of blocks of the longest section of the frame.
 ///
 /// # Panics
 ///
-/// As [`frame`].
+/// As [`frame`] does.
 pub fn frame_blocks(data: &[u8]) -> usize {
     let Some((&choice, data)) = data.split_first() else {
         return 0;
@@ -54,7 +55,7 @@ pub fn frame_blocks(data: &[u8]) -> usize {
     }
 }
 
-/// Writes again what could be read.
+/// Reads a frame, writes it again, and compares; returns the blocks of its longest section.
 fn read(bytes: &[u8]) -> usize {
     let Ok((frame, runs)) = decode_frame(bytes) else {
         return 0;
@@ -79,11 +80,12 @@ fn read(bytes: &[u8]) -> usize {
     longest(&runs)
 }
 
-/// Blocks of the section that has most; of runs that were read, which hold whole blocks.
+/// Number of blocks of the longest section.
 fn longest(runs: &[&[u8]]) -> usize {
     let count = |mut run: &[u8]| {
         let mut blocks = 0;
-        // Before the size, which counts what stands behind the checksum, is the checksum and the method.
+        // A block starts with its checksum (16 bytes) and method (1 byte). The size counts the
+        // bytes after the checksum.
         while let Some(size) = run.get(17..21) {
             let size = u32::from_le_bytes(size.try_into().unwrap()) as usize;
             run = &run[16 + size..];
@@ -94,10 +96,10 @@ fn longest(runs: &[&[u8]]) -> usize {
     runs.iter().copied().map(count).max().unwrap_or_default()
 }
 
-/// Makes a frame of one to three sections, reads it, and damages it.
+/// Writes a frame of one to three sections, reads it, and damages it.
 fn write(data: &[u8], seed: u64) -> usize {
-    let mut dice = Dice::new(seed ^ (data.len() as u64) << 8);
-    let count = 1 + dice.below(3) as usize;
+    let mut rng = SeededRng::new(seed ^ (data.len() as u64) << 8);
+    let count = 1 + rng.below(3) as usize;
     let owned: Vec<_> = data
         .chunks(data.len().div_ceil(count).max(1))
         .zip(0_u32..)
@@ -105,19 +107,19 @@ fn write(data: &[u8], seed: u64) -> usize {
             let name = String::from_utf8_lossy(&part[..part.len().min(40)]).into_owned();
             let header = SectionHeader {
                 insert_target: name,
-                month: dice.throw() as u32,
+                month: rng.next_u64() as u32,
                 rows: index,
-                uncompressed_bytes: dice.throw(),
+                uncompressed_bytes: rng.next_u64(),
                 keys: part.as_chunks().0.iter().take(3).copied().collect(),
             };
-            // Long ones are too rare in what a fuzzer makes.
-            let times = match dice.below(8) {
+            // Long sections are too rare in a fuzzer's inputs.
+            let times = match rng.below(8) {
                 0 => LONG_BYTES / part.len() + 1,
                 _ => 1,
             };
             let part = part.repeat(times);
             let mut blocks = Vec::new();
-            if dice.below(2) == 0 {
+            if rng.below(2) == 0 {
                 block::store_into(&part, &mut blocks);
             } else {
                 COMPRESSOR.with_borrow_mut(|c| c.compress_into(&part, &mut blocks));
@@ -129,7 +131,7 @@ fn write(data: &[u8], seed: u64) -> usize {
         .iter()
         .map(|(header, blocks, _)| Section { header, blocks })
         .collect();
-    let Ok(mut bytes) = encode_frame(&sections, dice.throw(), 1) else {
+    let Ok(mut bytes) = encode_frame(&sections, rng.next_u64(), 1) else {
         assert!(sections.is_empty());
         return 0;
     };
@@ -143,8 +145,8 @@ fn write(data: &[u8], seed: u64) -> usize {
         block::decompress_into_vec(run, &mut rows, ROWS_BYTES_MAX).unwrap();
         assert_eq!(rows, *part);
     }
-    let at = dice.below(bytes.len() as u64) as usize;
-    bytes[at] ^= 1 + dice.below(255) as u8;
+    let at = rng.below(bytes.len() as u64) as usize;
+    bytes[at] ^= 1 + rng.below(255) as u8;
     assert!(decode_frame(&bytes).is_err(), "byte {at} is damaged");
     blocks
 }

@@ -1,18 +1,18 @@
-//! What a fuzzer calls, and what must hold of whatever it sends.
+//! Fuzz targets of ingestion and the log.
 //!
-//! Each target is a plain function of bytes that panics when it finds something. Two things call
-//! them: `tests`, on stable, with the corpus and some thousands of changes to it by a fixed seed;
-//! and `libfuzzer`, on nightly, guided by coverage, for hours (`make fuzz`).
+//! Each target is a plain function of bytes that panics when an invariant fails. They are called
+//! by `tests`, on stable, with the corpus and some thousands of changes to it by a fixed seed; and
+//! by `libfuzzer`, on nightly, guided by coverage, for hours (`make fuzz`).
 //!
-//! | Target | Takes | What must hold |
+//! | Target | Input | Invariant |
 //! |---|---|---|
-//! | [`parse`] | a choice of facts, JSON | both indexes agree; what is taken is JSON to serde_json, and names, ids, times and raw properties are what a model makes of it |
-//! | [`timestamp`] | a timestamp | the instant that the `time` crate makes of it |
-//! | [`body`] | a choice of encodings, a body | no more comes out than is allowed, the same as from a fresh decoder and from other libraries |
-//! | [`cost`] | a description of a body that repeats itself | it takes no more memory than 1 MiB for each kB sent, or with a known key 40 bytes for each decoded one; and no more time than `make bench-check` allows |
-//! | [`frame`] | a frame of the log | what is taken is byte for byte what we would write |
+//! | [`parse`] | a choice of parse contexts, JSON | both indexes agree; an accepted body is JSON to serde_json, and its names, ids, times and raw properties equal those of a model |
+//! | [`timestamp`] | a timestamp | the instant is the one that the `time` crate reads |
+//! | [`body`] | a choice of encodings, a body | the output is within its limit, and equals that of a fresh decoder and of other libraries |
+//! | [`cost`] | a description of a repetitive body | it takes at most 1 MiB of memory for each kB sent, or with a known key 40 bytes for each decoded byte; and no more time than `make bench-check` allows |
+//! | [`frame`] | a frame of the log | an accepted frame is byte for byte what we would write |
 //! | [`record`] | a choice of formats, a record of another tool | a mapping refuses it or makes events that the parser reads |
-//! | [`recovery`] | two segments | the log opens, twice the same, and goes on |
+//! | [`recovery`] | two segments | the log opens, twice with the same content, and accepts a further frame |
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -41,10 +41,10 @@ pub use record::record;
 pub use recovery::recovery;
 pub use timestamp::timestamp;
 
-/// A target: panics when it finds something.
+/// A fuzz target, which panics when an invariant fails.
 pub type Target = fn(&[u8]);
 
-/// Every target by its name, which is also its corpus's.
+/// Every target with its name, which is also the name of its corpus.
 pub const TARGETS: [(&str, Target); 7] = [
     ("body", body),
     ("cost", cost),

@@ -1,8 +1,8 @@
-//! Small changes to known inputs, by a seed.
+//! Small random changes to known inputs, by a seed.
 
-use millrace_log::testing::Dice;
+use millrace_log::testing::SeededRng;
 
-/// What means something to one target or the other.
+/// Words that have a meaning to one of the targets.
 const WORDS: [&[u8]; 26] = [
     b"\"event\":",
     b"\"distinct_id\":",
@@ -33,29 +33,29 @@ const WORDS: [&[u8]; 26] = [
 ];
 const BYTES_MAX: usize = 8 << 10;
 
-/// Makes inputs out of known ones; the same seed makes the same.
+/// Makes inputs out of known ones; the same seed makes the same inputs.
 #[derive(Debug)]
 pub struct Mutator {
     known: Vec<Vec<u8>>,
-    dice: Dice,
+    rng: SeededRng,
 }
 
 impl Mutator {
-    /// A mutator of these inputs.
+    /// Creates a mutator of these inputs.
     #[must_use]
     pub fn new(known: Vec<Vec<u8>>, seed: u64) -> Self {
         Self {
             known,
-            dice: Dice::new(seed),
+            rng: SeededRng::new(seed),
         }
     }
 
-    /// Takes an input among the known ones, because it is worth changing further.
+    /// Adds an input to the known ones, because it is worth changing further.
     pub fn keep(&mut self, input: Vec<u8>) {
         self.known.push(input);
     }
 
-    /// Another input: a known one with one to six changes.
+    /// Makes an input: a known one with one to six changes.
     pub fn input(&mut self) -> Vec<u8> {
         let mut input = self.some_known();
         for _ in 0..=self.below(6) {
@@ -75,8 +75,8 @@ impl Mutator {
             3 => drop(input.drain(at..to)),
             4 => {
                 let copy = input[at..to].to_vec();
-                let place = self.below(input.len() + 1);
-                input.splice(place..place, copy);
+                let target = self.below(input.len() + 1);
+                input.splice(target..target, copy);
             }
             5 | 6 => {
                 let word = WORDS[self.below(WORDS.len())];
@@ -98,6 +98,6 @@ impl Mutator {
     }
 
     fn below(&mut self, limit: usize) -> usize {
-        self.dice.below(limit as u64) as usize
+        self.rng.below(limit as u64) as usize
     }
 }

@@ -1,6 +1,6 @@
-//! Records of other tools, mapped to events, and these read by the server's parser.
+//! Target `record`: maps records of other tools to events, and parses those as the server does.
 
-use millrace_parse::{Facts, KeyLookup, Limits, ParseError, Parser, Project, Protocol};
+use millrace_parse::{KeyLookup, Limits, ParseContext, ParseError, Parser, Project, Protocol};
 use millrace_rows::{Micros, TeamId};
 use millrace_sources::{Events, Format, Options};
 use std::cell::RefCell;
@@ -8,9 +8,9 @@ use uuid::Uuid;
 
 /// 2026-11-20T15:38:18.100Z
 const NOW: Micros = Micros(1_795_189_098_100_000);
-/// What the server finds wrong with an event that may come of what stood in the record: a name that is too long, a
-/// time to come.
-const RECORDS_OWN: [&str; 6] = [
+/// Error codes for which the record itself may be the cause, as a name that is too long or a time
+/// in the future.
+const CAUSED_BY_RECORD: [&str; 6] = [
     "event_name_too_long",
     "invalid_event",
     "distinct_id_too_long",
@@ -23,11 +23,11 @@ thread_local! {
     static PARSER: RefCell<Parser> = RefCell::default();
 }
 
-/// The first byte chooses a format and options, the rest is a record.
+/// Maps a record by the format and options that the input's first byte chooses.
 ///
 /// # Panics
 ///
-/// If a record that is refused leaves events, or if the server cannot read what a mapping wrote.
+/// If a refused record leaves events, or if the server cannot read a mapped event.
 pub fn record(data: &[u8]) {
     let Some((&choice, raw)) = data.split_first() else {
         return;
@@ -48,7 +48,7 @@ pub fn record(data: &[u8]) {
         assert!(events.list().is_empty(), "{error} leaves events");
         return;
     }
-    // Our own shape is handed on as it stands, and judged by the server.
+    // The mapping of our own format copies events unchanged; the server validates them.
     if format != Format::Captured && !events.list().is_empty() {
         check(&events);
     }
@@ -56,14 +56,14 @@ pub fn record(data: &[u8]) {
 
 fn check(events: &Events) {
     let mut body = br#"{"token":"k","historical_migration":true,"batch":["#.to_vec();
-    for (place, event) in events.list().iter().enumerate() {
-        if place > 0 {
+    for (nth, event) in events.list().iter().enumerate() {
+        if nth > 0 {
             body.push(b',');
         }
         body.extend_from_slice(&events.json()[event.json.clone()]);
     }
     body.extend_from_slice(b"]}");
-    let facts = Facts {
+    let context = ParseContext {
         received_at: NOW,
         created_at: NOW,
         request_id: Uuid::nil(),
@@ -76,13 +76,13 @@ fn check(events: &Events) {
         protocol: Protocol::V0,
         limits: Limits::default(),
     };
-    let result = PARSER.with_borrow_mut(|parser| parser.parse(&body, &facts, &mut find));
+    let result = PARSER.with_borrow_mut(|parser| parser.parse(&body, &context, &mut find));
     let shown = body.escape_ascii();
     match result {
         Ok(parsed) => {
             for rejection in &parsed.report.rejected {
                 assert!(
-                    RECORDS_OWN.contains(&rejection.code),
+                    CAUSED_BY_RECORD.contains(&rejection.code),
                     "{} of {shown}",
                     rejection.code
                 );
@@ -90,7 +90,7 @@ fn check(events: &Events) {
         }
         Err(ParseError::Refused(error)) => {
             assert!(
-                RECORDS_OWN.contains(&error.code),
+                CAUSED_BY_RECORD.contains(&error.code),
                 "{} of {shown}",
                 error.code
             );

@@ -1,4 +1,4 @@
-//! Opening a log of any bytes at all.
+//! Target `recovery`: opens a log of arbitrary bytes.
 
 use millrace_log::block::store_into;
 use millrace_log::testing::MemoryFs;
@@ -11,19 +11,21 @@ use std::sync::Arc;
 
 const DIR: &str = "/log";
 
-/// Two segments: the first byte says whether their checksums are put right and, in steps of
-/// 1/127, how much of the rest is the first one.
+/// Opens a log of two segments.
+///
+/// The input's first byte chooses whether their checksums are corrected and, in steps of 1/127,
+/// how much of the rest is the first segment.
 ///
 /// # Panics
 ///
-/// If the log does not open, or opens otherwise the second time, or does not go on.
+/// If the log does not open, has other content the second time, or accepts no further frame.
 pub fn recovery(data: &[u8]) {
     let Some((&choice, data)) = data.split_first() else {
         return;
     };
     let (first, second) = data.split_at(data.len() * usize::from(choice >> 1) / 127);
     let fs = MemoryFs::new();
-    // Present, so that a start need not make it.
+    // The reserve file is present, so that a start need not create it.
     fs.put(&Path::new(DIR).join("reserve"), b"");
     for (number, bytes) in [(1, first), (2, second)] {
         let mut bytes = bytes.to_vec();
@@ -46,7 +48,7 @@ pub fn recovery(data: &[u8]) {
     assert_eq!(again.cut, None, "it is cut once");
     assert_eq!((again.frames, again.rows), (recovery.frames, recovery.rows));
     assert!(read(&log.handle()) == found, "the same the second time");
-    go_on(&mut log, &found);
+    append_and_read(&mut log, &found);
 }
 
 fn is_of_later_version(fs: &MemoryFs) -> bool {
@@ -66,10 +68,10 @@ fn open(fs: &MemoryFs) -> (Log, millrace_log::Recovery) {
     Log::open(options, Arc::new(fs.clone())).unwrap()
 }
 
-/// Where each frame lies, and its blocks.
-type Found = Vec<(Position, Vec<u8>)>;
+/// Position and blocks of each frame.
+type Frames = Vec<(Position, Vec<u8>)>;
 
-fn read(handle: &LogHandle) -> Found {
+fn read(handle: &LogHandle) -> Frames {
     let mut reader = handle.reader(Position::FIRST);
     let mut found = Vec::new();
     while let Some(frame) = reader.next().unwrap() {
@@ -82,8 +84,8 @@ fn read(handle: &LogHandle) -> Found {
     found
 }
 
-/// A further frame is behind all others, and there.
-fn go_on(log: &mut Log, found: &Found) {
+/// Appends a further frame and asserts that it is read after all others.
+fn append_and_read(log: &mut Log, found: &Frames) {
     let header = SectionHeader::default();
     let mut blocks = Vec::new();
     store_into(b"a further row", &mut blocks);
@@ -92,7 +94,7 @@ fn go_on(log: &mut Log, found: &Found) {
         blocks: &blocks,
     };
     let position = match log.append(&[section]) {
-        // Somebody wrote a header with the last of all sequences.
+        // A header of the input has the last possible sequence number.
         Err(AppendError::Invalid("the log has no sequence left")) => return,
         appended => appended.unwrap(),
     };

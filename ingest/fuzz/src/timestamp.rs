@@ -1,4 +1,4 @@
-//! Timestamps, against the calendar of the `time` crate.
+//! Target `timestamp`: reads timestamps and compares with the calendar of the `time` crate.
 
 use time::format_description::well_known::Rfc3339;
 use time::{Date, Month, OffsetDateTime, Time, UtcOffset};
@@ -14,17 +14,17 @@ pub fn timestamp(data: &[u8]) {
     assert_eq!(ours, reference(text), "{text:?}");
     if let Ok(at) = OffsetDateTime::parse(text, &Rfc3339) {
         let micros = (at.unix_timestamp_nanos().div_euclid(1_000)) as i64;
-        // A leap second has no place in the calendar; we name the instant before it, as they do.
+        // A leap second is not in the calendar; we take the instant before it, as `time` does.
         let expected = (micros >= 0).then_some(micros);
-        // Their separator may be any character.
+        // `time` accepts any separator.
         if matches!(data.get(10), Some(b'T' | b't' | b' ')) {
             assert_eq!(ours, expected, "{text:?} as RFC 3339");
         }
     }
 }
 
-/// The microseconds since 1970 that a text names, by the forms of the contract; `None` if it is
-/// none of them, not in the calendar, or before 1970.
+/// Microseconds since 1970 of a text in one of the contract's forms; `None` if it has none of
+/// them, is not in the calendar, or before 1970.
 pub(crate) fn reference(text: &str) -> Option<i64> {
     let (date, rest) = digits(text, "dddd-dd-dd")
         .map(|date| (date, &text[10..]))
@@ -67,14 +67,14 @@ pub(crate) fn reference(text: &str) -> Option<i64> {
 }
 
 fn instant(date: Date, time: Time, offset: UtcOffset) -> Option<i64> {
-    // The last hours of the year 9999 lie behind the calendar in zones west of us.
+    // In zones west of UTC the last hours of the year 9999 are beyond the calendar.
     let seconds = date.with_time(time).assume_utc().unix_timestamp();
     let micros =
         (seconds - i64::from(offset.whole_seconds())) * 1_000_000 + i64::from(time.microsecond());
     (micros >= 0).then_some(micros)
 }
 
-/// The digits at the start of a text that has this form.
+/// Digits at the start of a text, if the text has this form.
 fn digits(text: &str, form: &str) -> Option<String> {
     let start = text.as_bytes().get(..form.len())?;
     let fits = start
@@ -88,7 +88,7 @@ fn digits(text: &str, form: &str) -> Option<String> {
     fits.then(|| digits.map(|byte| char::from(*byte)).collect())
 }
 
-/// Microseconds behind a point or comma, and what follows.
+/// Splits off the fraction after a point or comma, as microseconds.
 fn fraction(text: &str, is_allowed: bool) -> Option<(u32, &str)> {
     let Some(rest) = text.strip_prefix(['.', ',']).filter(|_| is_allowed) else {
         return Some((0, text));

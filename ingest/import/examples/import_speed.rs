@@ -1,19 +1,20 @@
-//! How fast an import can be, without a server behind it: events out of a generator, requests into a drain.
+//! Measures the speed of an import without a server: events from a generator, requests into a
+//! drain.
 //!
 //! ```text
 //! import_speed drain                          answers every request, and prints its address
-//! import_speed generate EVENTS BYTES          writes events of so many bytes
-//! import_speed load URL FILE STAGING [N]      imports a file, - for standard input, by N requests at once
+//! import_speed generate EVENTS BYTES          writes EVENTS events of BYTES bytes each
+//! import_speed load URL FILE STAGING [N]      imports a file (- for stdin), N requests at once
 //! ```
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a tool for measuring")]
 
-use millrace_import::chunk::Cuts;
+use millrace_import::chunk::ChunkLimits;
 use millrace_import::load::{Load, run};
-use millrace_import::meter::Meter;
 use millrace_import::plan::Plan;
 use millrace_import::staging::Staging;
+use millrace_import::stats::StageStats;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -63,8 +64,8 @@ fn answer(stream: TcpStream) -> std::io::Result<()> {
             }
         }
         while left > 0 {
-            let room = sink.len().min(left);
-            let read = reader.read(sink.get_mut(..room).unwrap_or_default())?;
+            let wanted = sink.len().min(left);
+            let read = reader.read(sink.get_mut(..wanted).unwrap_or_default())?;
             if read == 0 {
                 return Ok(());
             }
@@ -110,18 +111,18 @@ fn load(url: &str, file: &str, staging: &str, requests: usize) -> anyhow::Result
         requests_parallel: requests,
         compression: None,
         patience: Duration::from_secs(10),
-        cuts: Cuts::default(),
+        limits: ChunkLimits::default(),
     };
-    let meter = Arc::new(Meter::default());
-    let outcome = run(&load, &meter)?;
-    let reading = meter.read();
+    let stats = Arc::new(StageStats::default());
+    let outcome = run(&load, &stats)?;
+    let snapshot = stats.snapshot();
     let status = std::fs::read_to_string("/proc/self/status")?;
     let peak = status.lines().find(|line| line.starts_with("VmHWM"));
     println!(
         "{} events in {:.2} s: {:.0} events/s, {}; stopped: {:?}",
-        reading.accepted,
-        reading.seconds,
-        reading.events_per_second,
+        snapshot.accepted,
+        snapshot.seconds,
+        snapshot.events_per_second,
         peak.unwrap_or_default(),
         outcome.stop
     );

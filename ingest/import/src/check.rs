@@ -1,14 +1,14 @@
-//! The dry run: all files through the mapping and the server's rules, and nothing sent.
+//! Dry run: takes all files through the mapping and the server's rules, and sends nothing.
 
 use crate::chunk::{Chunk, ChunkReader};
+use crate::event_counter::name_of;
+use crate::event_counts::EventCounts;
 use crate::files::SourceFile;
-use crate::meter::Meter;
 use crate::plan::Plan;
-use crate::reject::{By, Reason, Reject};
-use crate::request::{Head, Request};
-use crate::send::Judge;
-use crate::tallier::name_of;
-use crate::tally::Tally;
+use crate::reject::{Reject, RejectReason, RejectedBy};
+use crate::request::{BodyPrefix, Request};
+use crate::send::Validator;
+use crate::stats::StageStats;
 use millrace_rows::Micros;
 use millrace_sources::Position;
 use serde::{Deserialize, Serialize};
@@ -16,75 +16,75 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Rejects of a code that are shown.
+/// Number of rejects shown for each code.
 const SAMPLES_OF_CODE: usize = 3;
-/// How much of a record or an event is shown: what is found is kept in memory and in the report.
+/// Bytes of a record or an event that are shown: findings are kept in memory and in the report.
 const SHOWN_BYTES: usize = 16 << 10;
 
-/// A dry run.
+/// Settings of a dry run.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// What is done with the files.
+    /// Mapping of the files.
     pub plan: Plan,
     /// The files.
     pub files: Vec<SourceFile>,
-    /// Files that are read at once.
+    /// Number of files read at once.
     pub files_parallel: usize,
-    /// Records that are read of each file; all without.
+    /// Most records to read of each file; `None` reads all.
     pub records_max: Option<u64>,
-    /// Events that are shown.
+    /// Number of events shown.
     pub samples: usize,
 }
 
-/// What a dry run found.
+/// Result of a dry run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Findings {
-    /// Records that were read.
+    /// Number of records read.
     pub records: u64,
-    /// Records that were left out on purpose.
+    /// Number of records skipped on purpose.
     pub skipped: u64,
-    /// Bytes of the files as they are on the disk or came; none if one of them does not say and was not read to its end, as
-    /// standard input.
+    /// Bytes of the files, compressed as they are; `None` if one of unknown length, such as
+    /// standard input, was not read to its end.
     pub file_bytes: Option<u64>,
     /// Bytes of all requests, not compressed.
     pub request_bytes: u64,
     /// Requests that an import would send.
     pub requests: u64,
     /// Events that would be accepted, by day and name.
-    pub events: Tally,
-    /// Events that mappings made beside these.
-    pub generated: Tally,
-    /// The time of the first event, in microseconds since 1970.
+    pub events: EventCounts,
+    /// Events that mappings generated besides these.
+    pub generated: EventCounts,
+    /// Time of the first event, in microseconds since 1970.
     pub first_micros: Option<i64>,
-    /// The time of the last one.
+    /// Time of the last event, in microseconds since 1970.
     pub last_micros: Option<i64>,
-    /// What the files are, and how many.
+    /// Number of files of each format.
     pub formats: BTreeMap<String, u64>,
-    /// How often each rule was applied.
+    /// Number of times that each rule was applied.
     pub rules: BTreeMap<String, u64>,
-    /// Rejects by code.
+    /// Number of rejects by code.
     pub rejected: BTreeMap<String, u64>,
     /// Some rejects of each code.
     pub rejects: Vec<Reject>,
-    /// Some events, and the records that they were made of.
+    /// Some events, with the records that they were made of.
     pub samples: Vec<Sample>,
     /// Files that cannot be read to their end, with the reason.
     pub broken: Vec<(String, String)>,
 }
 
-/// An event, and the record that it was made of.
+/// An event with the record that it was made of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
-    /// The file.
+    /// Name of the file.
     pub file: String,
-    /// The record.
+    /// Text of the record.
     pub record: String,
-    /// The event as it would be sent.
+    /// JSON of the event as it would be sent.
     pub event: String,
 }
 
 impl Findings {
-    /// Records that would be rejected.
+    /// Number of records that would be rejected.
     #[must_use]
     pub fn bad(&self) -> u64 {
         self.rejected.values().sum()
@@ -137,7 +137,7 @@ impl Findings {
     }
 }
 
-/// The beginning of a text, and how much more there is of it.
+/// Cuts a text to the bytes that are shown, and notes how many more there are.
 fn shown(text: &[u8]) -> String {
     let mut shown = String::from_utf8_lossy(text.get(..SHOWN_BYTES).unwrap_or(text)).into_owned();
     if let Some(more) = text.len().checked_sub(SHOWN_BYTES).filter(|more| *more > 0) {
@@ -146,12 +146,12 @@ fn shown(text: &[u8]) -> String {
     shown
 }
 
-/// Reads all files.
+/// Reads all files and reports the findings.
 #[must_use]
-pub fn run(check: &Check, meter: &Meter) -> Findings {
+pub fn run(check: &Check, stats: &StageStats) -> Findings {
     let queue: VecDeque<_> = check.files.iter().collect();
     for file in &check.files {
-        meter.expect(file.bytes);
+        stats.expect(file.bytes);
     }
     let queue = Mutex::new(queue);
     let total = Mutex::new(Findings {
@@ -169,7 +169,7 @@ pub fn run(check: &Check, meter: &Meter) -> Findings {
                     let Some(file) = next else {
                         return;
                     };
-                    let found = Checking::new(check, file, meter).run();
+                    let found = FileCheck::new(check, file, stats).run();
                     let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
                     total.merge(found);
                     total.samples.truncate(check.samples);
@@ -183,21 +183,21 @@ pub fn run(check: &Check, meter: &Meter) -> Findings {
 }
 
 /// The dry run of one file.
-struct Checking<'a> {
+struct FileCheck<'a> {
     check: &'a Check,
     file: &'a SourceFile,
-    meter: &'a Meter,
-    judge: Judge,
+    stats: &'a StageStats,
+    validator: Validator,
     found: Findings,
 }
 
-impl<'a> Checking<'a> {
-    fn new(check: &'a Check, file: &'a SourceFile, meter: &'a Meter) -> Self {
+impl<'a> FileCheck<'a> {
+    fn new(check: &'a Check, file: &'a SourceFile, stats: &'a StageStats) -> Self {
         Self {
             check,
             file,
-            meter,
-            judge: Judge::default(),
+            stats,
+            validator: Validator::default(),
             found: Findings {
                 file_bytes: file.known_bytes(),
                 ..Findings::default()
@@ -213,15 +213,15 @@ impl<'a> Checking<'a> {
     }
 
     fn chunks(&mut self) -> Result<(), String> {
-        let head = Head::new("check");
-        // What does not say how long it is says so at its end.
+        let prefix = BodyPrefix::new("check");
+        // The length of standard input and pipes is known only at their end.
         let own = self.file.known_bytes().is_none().then(Arc::default);
-        let counter: &Arc<AtomicU64> = own.as_ref().unwrap_or(self.meter.bytes_read());
+        let counter: &Arc<AtomicU64> = own.as_ref().unwrap_or(self.stats.bytes_read());
         let before = counter.load(Ordering::Relaxed);
         let reader = ChunkReader::open(
             self.file,
             &self.check.plan,
-            &head,
+            &prefix,
             Position::default(),
             counter,
         );
@@ -229,17 +229,18 @@ impl<'a> Checking<'a> {
         let is_plain = counter.load(Ordering::Relaxed) == before;
         let format = reader.format().name();
         self.found.formats.insert(format.to_owned(), 1);
-        let (mut offset, mut told) = (0, 0);
+        let (mut offset, mut counted) = (0, 0);
         let ended = loop {
             let next = reader.next_chunk();
             if let Some(own) = &own {
                 let read = own.load(Ordering::Relaxed);
-                self.meter.read_bytes(read - told);
-                told = read;
+                self.stats.read_bytes(read - counted);
+                counted = read;
             }
             match next {
                 Ok(None) => {
-                    self.found.file_bytes = self.found.file_bytes.or(own.is_some().then_some(told));
+                    self.found.file_bytes =
+                        self.found.file_bytes.or(own.is_some().then_some(counted));
                     break Ok(());
                 }
                 Err(error) => break Err(error.to_string()),
@@ -273,8 +274,8 @@ impl<'a> Checking<'a> {
             .times
             .map(|(Micros(first), Micros(last))| [first, last]);
         found.extend_times(times.into_iter().flatten());
-        self.meter.rejected(chunk.rejects.len() as u64);
-        self.meter.skipped(chunk.skipped);
+        self.stats.rejected(chunk.rejects.len() as u64);
+        self.stats.skipped(chunk.skipped);
         for rejected in chunk.rejects {
             found.reject(rejected.reject);
         }
@@ -298,9 +299,9 @@ impl<'a> Checking<'a> {
                 event: shown(request.event(sent)),
             });
         }
-        let refused = self.judge.refused(request);
-        self.meter.rejected(refused.len() as u64);
-        self.meter
+        let refused = self.validator.refused(request);
+        self.stats.rejected(refused.len() as u64);
+        self.stats
             .accepted((request.events.len() - refused.len()) as u64);
         for refusal in refused {
             let Some(sent) = request.events.get(refusal.index) else {
@@ -309,8 +310,8 @@ impl<'a> Checking<'a> {
             if let Some(day) = sent.counted {
                 found.events.remove(day, &name_of(request.name(sent)));
             }
-            let reason = Reason {
-                by: By::Server,
+            let reason = RejectReason {
+                by: RejectedBy::Server,
                 code: &refusal.code,
                 field: refusal.field(),
                 message: &refusal.detail,

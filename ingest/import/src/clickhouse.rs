@@ -1,14 +1,15 @@
-//! ClickHouse over HTTP, as far as an import asks it: counts of what is stored, and rows of another instance.
+//! ClickHouse client over HTTP for an import's queries: counts of stored events, and rows of
+//! another instance.
 
+use crate::event_counts::EventCounts;
 use crate::send::{client, client_with};
-use crate::tally::Tally;
 use anyhow::Context;
 use reqwest::Response;
 use std::error::Error;
 use tokio_rustls::rustls::ClientConfig;
 use url::Url;
 
-/// How a ClickHouse is reached.
+/// A ClickHouse server, with its URL and credentials.
 #[derive(Clone, Debug)]
 pub struct ClickHouse {
     client: reqwest::Client,
@@ -17,35 +18,35 @@ pub struct ClickHouse {
     password: String,
 }
 
-/// Why a query has no answer.
+/// Failure of a query.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
-    /// Nobody is there, or the line broke.
+    /// The server cannot be reached, or the connection broke.
     #[error("ClickHouse at {url} does not answer; check its URL and that it runs ({reason})")]
     Unreachable {
-        /// Where.
+        /// URL of the server.
         url: String,
-        /// What happened.
+        /// Cause of the failure.
         reason: String,
     },
-    /// It cannot now.
+    /// The server fails for now.
     #[error("ClickHouse cannot: {0}")]
     Busy(String),
-    /// It never will.
+    /// The server refuses the query for good.
     #[error("ClickHouse refuses: {0}")]
     Refused(String),
 }
 
 impl ClickHouse {
-    /// The server at `url`, such as `http://127.0.0.1:8123`.
+    /// Creates a client for the server at `url`, such as `http://127.0.0.1:8123`.
     ///
     /// # Errors
-    /// When the URL is none, or TLS cannot be set up.
+    /// The URL is invalid, or TLS cannot be set up.
     pub fn new(url: &str, user: &str, password: &str) -> anyhow::Result<Self> {
         Self::with(client()?, url, user, password)
     }
 
-    /// A server with other authorities than the system's.
+    /// Creates a client that trusts other certificate authorities than the system's.
     ///
     /// # Errors
     /// As [`ClickHouse::new`].
@@ -72,23 +73,24 @@ impl ClickHouse {
         })
     }
 
-    /// Where it is, without what its URL may have of credentials.
+    /// URL of the server, without credentials.
     #[must_use]
     pub fn url(&self) -> String {
         self.url.origin().ascii_serialization()
     }
 
-    /// Runs a query with parameters, as in `{team:Int64}`; gives the answer once its status is there.
+    /// Runs a query with parameters, as in `{team:Int64}`; returns the response once its status is
+    /// known.
     ///
     /// # Errors
-    /// When it cannot be reached or refuses.
+    /// The server cannot be reached, or refuses the query.
     pub async fn query(
         &self,
         sql: &str,
         params: &[(&str, String)],
     ) -> Result<Response, QueryError> {
         let mut url = self.url.clone();
-        // An exception behind the first rows would else look like their end.
+        // Without this an exception after the first rows would look like their end.
         url.query_pairs_mut()
             .append_pair("wait_end_of_query", "1")
             .extend_pairs(
@@ -96,7 +98,7 @@ impl ClickHouse {
                     .iter()
                     .map(|(name, value)| (format!("param_{name}"), value)),
             );
-        let answer = self
+        let response = self
             .client
             .post(url)
             .header("X-ClickHouse-User", &self.user)
@@ -108,9 +110,9 @@ impl ClickHouse {
                 url: self.url(),
                 reason: root(&error),
             })?;
-        let status = answer.status();
+        let status = response.status();
         if !status.is_success() {
-            let text = answer.text().await.unwrap_or_default();
+            let text = response.text().await.unwrap_or_default();
             let text = text.trim().to_owned();
             return Err(if status.is_client_error() {
                 QueryError::Refused(text)
@@ -118,14 +120,14 @@ impl ClickHouse {
                 QueryError::Busy(text)
             });
         }
-        Ok(answer)
+        Ok(response)
     }
 
-    /// How many imported events of a project are stored, by day and name: as they count when ClickHouse has merged, and
-    /// how many rows there are now.
+    /// Counts the stored imported events of a project by day and name, as they are after ClickHouse
+    /// has merged duplicates, and the rows that there are now.
     ///
     /// # Errors
-    /// When it cannot be asked.
+    /// The query fails.
     pub async fn stored(&self, database: &str, team_id: i64) -> anyhow::Result<Stored> {
         let of = |table: String| async move {
             let sql = format!(
@@ -134,8 +136,8 @@ impl ClickHouse {
                  FORMAT JSONCompactEachRow \
                  SETTINGS output_format_json_quote_64bit_integers = 0"
             );
-            let answer = self.query(&sql, &[("team", team_id.to_string())]).await?;
-            let text = answer
+            let response = self.query(&sql, &[("team", team_id.to_string())]).await?;
+            let text = response
                 .text()
                 .await
                 .context("ClickHouse's answer broke off")?;
@@ -149,16 +151,16 @@ impl ClickHouse {
     }
 }
 
-/// What is stored of a project.
+/// Stored events of a project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stored {
     /// Events, each once.
-    pub merged: Tally,
-    /// Rows, of which those of the same event are merged by and by.
+    pub merged: EventCounts,
+    /// Number of rows, of which ClickHouse merges those of the same event later.
     pub rows: u64,
 }
 
-/// The last of a chain, which says what happened; what is above it repeats the query.
+/// Message of the innermost error, which names the cause; the outer ones repeat the query.
 fn root(error: &reqwest::Error) -> String {
     let first: Option<&(dyn Error + 'static)> = error.source();
     let chain = std::iter::successors(first, |error| (*error).source());
@@ -167,12 +169,12 @@ fn root(error: &reqwest::Error) -> String {
         .map_or("the line broke".to_owned(), ToString::to_string)
 }
 
-fn counts(text: &str) -> anyhow::Result<Tally> {
-    let mut tally = Tally::default();
+fn counts(text: &str) -> anyhow::Result<EventCounts> {
+    let mut counts = EventCounts::default();
     for line in text.lines() {
         let (day, event, count): (i64, String, u64) = serde_json::from_str(line)
             .with_context(|| format!("ClickHouse answers something else than counts: {line}"))?;
-        tally.add(day, &event, count);
+        counts.add(day, &event, count);
     }
-    Ok(tally)
+    Ok(counts)
 }

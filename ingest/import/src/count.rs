@@ -1,3 +1,3 @@
-//! Numbers with what they count.
+//! Formatting of a number with its noun, as "1 file" and "2 files".
 
 pub use millrace_rows::counted;

@@ -1,19 +1,19 @@
-//! The historical importer: past events out of files of other tools, into a running server.
+//! The historical importer: brings past events from files of other tools into a running server.
 //!
 //! | Module | Holds |
 //! |---|---|
 //! | `plan`, `rules` | the mapping file |
-//! | `files` | which files, and their bytes |
-//! | `chunk`, `request` | files into requests |
+//! | `files` | the input files and their decompressed bytes |
+//! | `chunk`, `request` | conversion of files into requests |
 //! | `replay` | rejects as sources |
 //! | `ids` | uuids that are the same each time |
-//! | `journal`, `reject` | what was acknowledged, and what was refused |
+//! | `journal`, `reject` | acknowledged chunks, refused records |
 //! | `send` | requests to the server |
 //! | `fetch` | the stage that fetches exports |
 //! | `load` | the stage that imports |
-//! | `check`, `reconcile`, `clickhouse` | the dry run; what is stored |
+//! | `check`, `reconcile`, `clickhouse` | the dry run; comparison with the stored events |
 //! | `staging` | the folder that stages share |
-//! | `tally`, `meter`, `progress`, `count` | counts by day and name, counts for those who watch, and how they are written |
+//! | `event_counts`, `stats`, `progress`, `count` | counts by day and name, counters of a running stage, and their display |
 
 #![forbid(unsafe_code)]
 
@@ -21,12 +21,13 @@ pub mod check;
 pub mod chunk;
 pub mod clickhouse;
 pub mod count;
+mod event_counter;
+pub mod event_counts;
 pub mod fetch;
 pub mod files;
 mod ids;
 pub mod journal;
 pub mod load;
-pub mod meter;
 pub mod plan;
 pub mod progress;
 pub mod reconcile;
@@ -36,5 +37,4 @@ pub mod request;
 pub mod rules;
 pub mod send;
 pub mod staging;
-mod tallier;
-pub mod tally;
+pub mod stats;

@@ -1,4 +1,4 @@
-//! What an import does with its files: the mapping file, read and checked.
+//! Plan of an import: the mapping file, read and checked.
 
 use crate::rules::{EventRules, PersonRules, PropertyRules, Rules, TimeRules};
 use anyhow::{Context, bail};
@@ -9,18 +9,18 @@ use std::io::Read;
 use std::path::Path;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Bytes of a mapping file at most: more names than anybody writes.
+/// Most bytes of a mapping file: more names than anybody writes.
 const MAPPING_BYTES_MAX: u64 = 1 << 20;
 
-/// A mapping file as it is written.
+/// Content of a mapping file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct MappingFile {
-    /// What the files are, such as `mixpanel`; guessed for each without.
+    /// Format of the files, such as `mixpanel`; without one it is detected for each file.
     format: Option<String>,
-    /// The source's own name for the project: two of them may know the same ids.
+    /// Name of the project at the source: two projects may use the same ids.
     project: String,
-    /// How the source's files are read.
+    /// Options of the format.
     source: Options,
     events: EventRules,
     properties: PropertyRules,
@@ -28,28 +28,28 @@ struct MappingFile {
     time: TimeRules,
 }
 
-/// What an import does with its files.
+/// Plan of an import: format, options and rules.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// What the files are; guessed for each without.
+    /// Format of the files; without one it is detected for each file.
     pub format: Option<Format>,
-    /// The source's name for its project.
+    /// Name of the project at the source.
     pub project: String,
-    /// How the source's files are read.
+    /// Options of the format.
     pub options: Options,
-    /// What becomes of its events.
+    /// Rules for the events.
     pub rules: Rules,
-    /// Whether the files are rejects of an earlier import.
+    /// True if the files are rejects of an earlier import.
     pub is_replay: bool,
-    /// Sums all of it up, so that an import is not gone on with under another plan.
+    /// Digest of the plan, so that an import is not continued with another one.
     pub digest: String,
 }
 
 impl Plan {
-    /// Reads a mapping file, if there is one. `format` wins over the file's.
+    /// Reads a mapping file, if a path is given. `format` overrides the file's.
     ///
     /// # Errors
-    /// When the file cannot be read, or says something that cannot be done.
+    /// The file cannot be read, or its content is invalid.
     pub fn read(path: Option<&Path>, format: Option<&str>) -> anyhow::Result<Self> {
         let text = match path {
             Some(path) => {
@@ -92,9 +92,9 @@ impl Plan {
     }
 }
 
-/// The text of a mapping file. What is no file may never end, or never begin.
+/// Reads the text of a mapping file. Pipes and devices are refused, as they may never end.
 fn mapping_in(path: &Path) -> anyhow::Result<String> {
-    // Looked at by its name first: to open a pipe waits for somebody who writes.
+    // Checked before it is opened: opening a pipe waits for a writer.
     if !std::fs::metadata(path)?.is_file() {
         bail!("it is not a file: write the mapping into one, and name that");
     }
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mapping_file_says_format_source_and_rules() {
+    fn a_mapping_file_sets_format_source_and_rules() {
         let text = "format = \"mixpanel\"\nproject = \"7\"\n[source]\ntime_zone = \"Europe/Vienna\"\n\
                     [events]\ndrop = [\"x\"]\n";
         let plan = Plan::parse(text, None).unwrap();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_said() {
+    fn an_invalid_mapping_returns_its_reason() {
         let table = [
             ("format = \"excel\"", "there are captured, mixpanel"),
             ("[source]\ntime_zone = \"Mars\"", "Europe/Berlin"),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapping_that_never_ends_is_read_no_further_than_a_mapping_goes() {
+    fn a_mapping_that_is_no_file_or_is_too_large_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let file = |name: &str, bytes: u64| {
             let path = dir.path().join(name);

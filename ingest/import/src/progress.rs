@@ -1,7 +1,7 @@
-//! Progress, for people as a bar and for machines as lines of JSON.
+//! Progress reports: a bar for people, lines of JSON for programs.
 
 use crate::count::counted;
-use crate::meter::{Meter, Reading};
+use crate::stats::{StageStats, StatsSnapshot};
 use indicatif::{
     HumanBytes, HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle,
 };
@@ -12,36 +12,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often a bar is drawn anew.
+/// Interval at which the bar is redrawn.
 const BAR_EVERY: Duration = Duration::from_millis(200);
-/// How often a line is written.
+/// Interval at which a line is written.
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
-/// Who watches.
+/// Reader of the progress reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
-    /// A person: a bar, or where standard error is no terminal, a line whenever something is waited for.
+    /// A person: a bar, or if standard error is no terminal, a line for each pause.
     Person,
-    /// A program: a JSON object a line on standard output.
+    /// A program: one JSON object a line on standard output.
     Machine,
 }
 
 /// Shows progress until it is dropped.
 #[derive(Debug)]
-pub struct Watch {
+pub struct ProgressReporter {
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Watch {
-    /// Begins to show what a meter says of a stage, such as `load`.
+impl ProgressReporter {
+    /// Starts reporting the counters of a stage, such as `load`.
     #[must_use]
-    pub fn start(stage: &'static str, meter: &Arc<Meter>, audience: Audience) -> Self {
+    pub fn start(stage: &'static str, stats: &Arc<StageStats>, audience: Audience) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
-        let (over, meter) = (Arc::clone(&is_over), Arc::clone(meter));
+        let (over, stats) = (Arc::clone(&is_over), Arc::clone(stats));
         let thread = std::thread::spawn(move || match audience {
-            Audience::Person => bar(stage, &meter, &over),
-            Audience::Machine => lines(stage, &meter, &over),
+            Audience::Person => bar(stage, &stats, &over),
+            Audience::Machine => lines(stage, &stats, &over),
         });
         Self {
             is_over,
@@ -50,18 +50,18 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for ProgressReporter {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It has nothing to say.
+            // The thread returns nothing.
             let _ = thread.join();
         }
     }
 }
 
-/// Calls until it is over, and once more then.
+/// Calls `show` at an interval until the stage is over, and once more at its end.
 fn until_over(is_over: &AtomicBool, every: Duration, mut show: impl FnMut()) {
     loop {
         let next = Instant::now() + every;
@@ -75,45 +75,45 @@ fn until_over(is_over: &AtomicBool, every: Duration, mut show: impl FnMut()) {
     }
 }
 
-fn bar(stage: &'static str, meter: &Meter, is_over: &AtomicBool) {
+fn bar(stage: &'static str, stats: &StageStats, is_over: &AtomicBool) {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     bar.set_prefix(stage);
     bar.set_style(style("{prefix} {spinner} {msg}"));
-    let mut told: Option<Waiting> = None;
+    let mut shown: Option<Waiting> = None;
     until_over(is_over, BAR_EVERY, || {
-        let reading = meter.read();
-        if reading.bytes_total > 0 {
+        let snapshot = stats.snapshot();
+        if snapshot.bytes_total > 0 {
             if bar.length().is_none() {
                 bar.set_style(style("{prefix} [{bar:24}] {percent:>3}% {msg}"));
             }
-            bar.set_length(reading.bytes_total.max(reading.bytes_read));
+            bar.set_length(snapshot.bytes_total.max(snapshot.bytes_read));
         }
-        bar.set_position(reading.bytes_read);
+        bar.set_position(snapshot.bytes_read);
         bar.set_message(match stage {
-            "fetch" => fetched(&reading),
-            _ => message(&reading),
+            "fetch" => fetched(&snapshot),
+            _ => message(&snapshot),
         });
         bar.tick();
-        let Some(wait) = Waiting::of(&reading) else {
+        let Some(wait) = Waiting::of(&snapshot) else {
             return;
         };
         let line = format!("{stage}: {}", wait.line());
-        if bar.is_hidden() && told.as_ref() != Some(&wait) {
+        if bar.is_hidden() && shown.as_ref() != Some(&wait) {
             // A closed pipe is the reader's choice.
             let _ = writeln!(std::io::stderr(), "{line}");
-        } else if told
+        } else if shown
             .as_ref()
-            .is_none_or(|told| told.cause() != wait.cause())
+            .is_none_or(|shown| shown.cause() != wait.cause())
         {
-            // The bar itself says until when.
+            // The bar itself shows the end of the pause.
             bar.println(line);
         }
-        told = Some(wait);
+        shown = Some(wait);
     });
     bar.finish_and_clear();
 }
 
-/// Why nothing is sent, and until when.
+/// Reason and end of a pause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Waiting {
     reason: String,
@@ -121,21 +121,21 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn of(reading: &Reading) -> Option<Self> {
+    fn of(snapshot: &StatsSnapshot) -> Option<Self> {
         Some(Self {
-            // In the server's words.
-            reason: shown(reading.waiting_for.as_deref()?).into_owned(),
-            until: reading.waiting_until.clone()?,
+            // The reason is the server's text.
+            reason: shown(snapshot.waiting_for.as_deref()?).into_owned(),
+            until: snapshot.waiting_until.clone()?,
         })
     }
 
-    /// Without what to do, and how long.
+    /// Reason without advice and duration.
     fn cause(&self) -> &str {
         let cause = self.reason.split(';').next().unwrap_or_default();
         cause.trim_end_matches('.')
     }
 
-    /// The time of day.
+    /// Time of day of the end.
     fn time(&self) -> &str {
         let time = self.until.split_once('T').map_or("", |(_, time)| time);
         time.get(..8).unwrap_or(&self.until)
@@ -146,42 +146,42 @@ impl Waiting {
     }
 }
 
-/// The template is ours, and as it should be.
+/// Style of a bar; the template is a valid constant.
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-fn fetched(reading: &Reading) -> String {
+fn fetched(snapshot: &StatsSnapshot) -> String {
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,
         clippy::cast_sign_loss,
         reason = "for people"
     )]
-    let rate = (reading.bytes_read as f64 / reading.seconds.max(0.001)) as u64;
+    let rate = (snapshot.bytes_read as f64 / snapshot.seconds.max(0.001)) as u64;
     format!(
         "{}/{} parts · {} · {}/s",
-        reading.parts_done,
-        reading.parts_total,
-        HumanBytes(reading.bytes_read),
+        snapshot.parts_done,
+        snapshot.parts_total,
+        HumanBytes(snapshot.bytes_read),
         HumanBytes(rate),
     )
 }
 
-fn message(reading: &Reading) -> String {
+fn message(snapshot: &StatsSnapshot) -> String {
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "for people"
     )]
-    let rate = reading.events_per_second as u64;
+    let rate = snapshot.events_per_second as u64;
     let mut message = format!(
         "{} · {} · {} rejected",
-        HumanBytes(reading.bytes_read),
-        counted(reading.accepted, "event"),
-        HumanCount(reading.rejected),
+        HumanBytes(snapshot.bytes_read),
+        counted(snapshot.accepted, "event"),
+        HumanCount(snapshot.rejected),
     );
-    if let Some(wait) = Waiting::of(reading).filter(|_| reading.is_waiting) {
+    if let Some(wait) = Waiting::of(snapshot).filter(|_| snapshot.is_waiting) {
         return format!(
             "{message} · waiting until {} UTC ({})",
             wait.time(),
@@ -189,16 +189,16 @@ fn message(reading: &Reading) -> String {
         );
     }
     message += &format!(" · {}/s", HumanCount(rate));
-    if let Some(seconds) = reading.seconds_left.filter(|it| it.is_finite()) {
+    if let Some(seconds) = snapshot.seconds_left.filter(|it| it.is_finite()) {
         let left = Duration::try_from_secs_f64(seconds).unwrap_or_default();
         message += &format!(" · {} left", HumanDuration(left));
     }
     message
 }
 
-fn lines(stage: &'static str, meter: &Meter, is_over: &AtomicBool) {
+fn lines(stage: &'static str, stats: &StageStats, is_over: &AtomicBool) {
     until_over(is_over, LINE_EVERY, || {
-        let line = serde_json::json!({ "stage": stage, "progress": meter.read() }).to_string();
+        let line = serde_json::json!({ "stage": stage, "progress": stats.snapshot() }).to_string();
         // A closed pipe is the reader's choice.
         let _ = writeln!(std::io::stdout(), "{}", shown_json(&line));
     });
@@ -209,8 +209,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_load_that_waits_says_until_when_and_why() {
-        let reading = Reading {
+    fn a_waiting_load_shows_its_reason_and_until_when() {
+        let snapshot = StatsSnapshot {
             bytes_total: 100,
             bytes_read: 100,
             accepted: 1,
@@ -222,22 +222,22 @@ mod tests {
             ),
             waiting_until: Some("2026-11-23T01:05:30Z".to_owned()),
             is_waiting: true,
-            ..Reading::default()
+            ..StatsSnapshot::default()
         };
-        let waits = "100 B · 1 event · 0 rejected · waiting until 01:05:30 UTC \
+        let expected = "100 B · 1 event · 0 rejected · waiting until 01:05:30 UTC \
                      (The project may import 10000 events a minute)";
-        assert_eq!(message(&reading), waits);
-        let line = Waiting::of(&reading).unwrap().line();
+        assert_eq!(message(&snapshot), expected);
+        let line = Waiting::of(&snapshot).unwrap().line();
         assert!(
             line.starts_with("waiting until 01:05:30 UTC: The project"),
             "{line}"
         );
-        let reading = Reading {
+        let snapshot = StatsSnapshot {
             is_waiting: false,
-            ..reading
+            ..snapshot
         };
         assert_eq!(
-            message(&reading),
+            message(&snapshot),
             "100 B · 1 event · 0 rejected · 1,279/s · 0 seconds left"
         );
     }

@@ -1,49 +1,51 @@
-//! Source against accepted against stored, by day and event.
+//! Compares the events of the source, the accepted and the stored ones, by day and event.
 
 use crate::chunk::ChunkReader;
+use crate::event_counter::name_of;
+use crate::event_counts::{Day, EventCounts};
 use crate::files::SourceFile;
-use crate::journal::Passed;
+use crate::journal::ImportedChunk;
 use crate::plan::Plan;
-use crate::request::Head;
-use crate::tallier::name_of;
-use crate::tally::{Day, Tally};
+use crate::request::BodyPrefix;
 use millrace_sources::scan::Members;
 use millrace_sources::{FileError, Position};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use uuid::Uuid;
 
-/// One day and event whose counts are not as they should be.
+/// A day and event whose counts differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// The day in UTC.
     pub day: Day,
-    /// The event's name.
+    /// Name of the event.
     pub event: String,
-    /// Events that the files have, of those that the mapping keeps.
+    /// Number of events in the files that the mapping keeps.
     pub source: u64,
-    /// Of these, events that the server accepted.
+    /// Number of these that the server accepted.
     pub accepted: u64,
-    /// Events that are stored.
+    /// Number of stored events.
     pub stored: u64,
 }
 
 impl Difference {
-    /// Whether events are missing, not too many.
+    /// Returns true if fewer events are stored than were accepted.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         self.stored < self.accepted
     }
 }
 
-/// Compares what a journal says with what is stored. Generated events may be stored as often as they were sent or less, as
-/// several records give the same.
+/// Compares the counts of a journal with the stored ones.
+///
+/// Generated events may be stored fewer times than they were sent, as several records give the
+/// same one.
 #[must_use]
-pub fn differences(sum: &Passed, stored: &Tally) -> Vec<Difference> {
+pub fn differences(sum: &ImportedChunk, stored: &EventCounts) -> Vec<Difference> {
     let tallies = [&sum.made, &sum.accepted, &sum.generated, stored];
     let keys: BTreeSet<_> = tallies
         .iter()
-        .flat_map(|tally| tally.iter())
+        .flat_map(|counts| counts.iter())
         .map(|(day, event, _)| (day, event))
         .collect();
     keys.into_iter()
@@ -63,12 +65,12 @@ pub fn differences(sum: &Passed, stored: &Tally) -> Vec<Difference> {
         .collect()
 }
 
-/// Leaves out the differences that come from the source: events that its files have twice under one id, and that are
-/// stored once. Gives how many such events there are.
+/// Removes the differences caused by duplicates in the source: events that its files have twice
+/// under one id, and that are stored once. Returns the number of such events.
 ///
 /// # Errors
-/// When a file cannot be read again.
-pub fn without_doubles(
+/// A file cannot be read again.
+pub fn without_duplicates(
     differences: &mut Vec<Difference>,
     files: &[SourceFile],
     plan: &Plan,
@@ -82,12 +84,12 @@ pub fn without_doubles(
         return Ok(0);
     }
     let mut seen: HashSet<Uuid> = HashSet::new();
-    let mut doubles: BTreeMap<(Day, String), u64> = BTreeMap::new();
-    // What is read once was read by the load.
+    let mut duplicates: BTreeMap<(Day, String), u64> = BTreeMap::new();
+    // Standard input and pipes cannot be read again.
     for file in files.iter().filter(|file| file.known_bytes().is_some()) {
-        let head = Head::new("reconcile");
+        let prefix = BodyPrefix::new("reconcile");
         let counter = std::sync::Arc::default();
-        let mut reader = ChunkReader::open(file, plan, &head, Position::default(), &counter)?;
+        let mut reader = ChunkReader::open(file, plan, &prefix, Position::default(), &counter)?;
         while let Some(chunk) = reader.next_chunk()? {
             for request in &chunk.requests {
                 for sent in &request.events {
@@ -98,16 +100,16 @@ pub fn without_doubles(
                     if wanted.contains(&key)
                         && uuid_of(request.event(sent)).is_some_and(|uuid| !seen.insert(uuid))
                     {
-                        *doubles.entry(key).or_default() += 1;
+                        *duplicates.entry(key).or_default() += 1;
                     }
                 }
             }
         }
     }
-    let found = doubles.values().sum();
+    let found = duplicates.values().sum();
     differences.retain(|it| {
-        let doubles = doubles.get(&(it.day, it.event.clone()));
-        !it.is_missing() || it.accepted - it.stored != doubles.copied().unwrap_or_default()
+        let duplicates = duplicates.get(&(it.day, it.event.clone()));
+        !it.is_missing() || it.accepted - it.stored != duplicates.copied().unwrap_or_default()
     });
     Ok(found)
 }
@@ -127,25 +129,25 @@ fn uuid_of(json: &[u8]) -> Option<Uuid> {
 mod tests {
     use super::*;
 
-    fn tally(list: &[(Day, &str, u64)]) -> Tally {
-        let mut tally = Tally::default();
+    fn counts(list: &[(Day, &str, u64)]) -> EventCounts {
+        let mut counts = EventCounts::default();
         for (day, event, count) in list {
-            tally.add(*day, event, *count);
+            counts.add(*day, event, *count);
         }
-        tally
+        counts
     }
 
     #[test]
-    fn each_day_and_event_is_compared_by_itself() {
-        let sum = Passed {
-            made: tally(&[(1, "a", 3), (1, "b", 2), (2, "a", 1)]),
-            accepted: tally(&[(1, "a", 3), (1, "b", 1), (2, "a", 1)]),
-            generated: tally(&[(1, "$identify", 3)]),
-            ..Passed::default()
+    fn each_day_and_event_is_compared_separately() {
+        let sum = ImportedChunk {
+            made: counts(&[(1, "a", 3), (1, "b", 2), (2, "a", 1)]),
+            accepted: counts(&[(1, "a", 3), (1, "b", 1), (2, "a", 1)]),
+            generated: counts(&[(1, "$identify", 3)]),
+            ..ImportedChunk::default()
         };
-        let right = tally(&[(1, "a", 3), (1, "b", 1), (2, "a", 1), (1, "$identify", 2)]);
+        let right = counts(&[(1, "a", 3), (1, "b", 1), (2, "a", 1), (1, "$identify", 2)]);
         assert_eq!(differences(&sum, &right), []);
-        let wrong = tally(&[(1, "a", 2), (1, "b", 1), (3, "x", 1), (1, "$identify", 4)]);
+        let wrong = counts(&[(1, "a", 2), (1, "b", 1), (3, "x", 1), (1, "$identify", 4)]);
         let found: Vec<_> = differences(&sum, &wrong)
             .into_iter()
             .map(|it| (it.day, it.event, it.source, it.accepted, it.stored))
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_source_has_twice_is_no_difference() {
+    fn duplicates_in_the_source_are_no_difference() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.ndjson");
         let line = |uuid: &str| {
@@ -179,7 +181,7 @@ mod tests {
         };
         for (stored, left) in [(2, 0), (1, 1), (4, 1)] {
             let mut all = vec![difference(stored)];
-            without_doubles(&mut all, &files, &Plan::default()).unwrap();
+            without_duplicates(&mut all, &files, &Plan::default()).unwrap();
             assert_eq!(all.len(), left, "{stored}");
         }
     }

@@ -1,16 +1,16 @@
-//! Rejects as sources: each says which file and format its record is of, and where it was, so that its events get the uuids
-//! that they would have had.
+//! Replay of rejects: each names its record's file, format and position, so that its events get the
+//! uuids that they would have had.
 
 use crate::files::SourceFile;
 use crate::ids::Ids;
-use crate::journal::{Known, Refusals};
+use crate::journal::{RecordStatus, Refusals};
 use crate::plan::Plan;
 use crate::reject::Reject;
 use millrace_sources::{FileError, Format, Mapping, RecordError};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// What makes events of the records of a file.
+/// Mapping of one file's records to events.
 pub(crate) struct Source {
     pub file: String,
     pub stem: String,
@@ -43,16 +43,16 @@ impl Source {
     }
 }
 
-/// Where records come from, as their rejects say it.
+/// File and format of records, as their rejects name them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The file.
+    /// Name of the file.
     pub file: String,
-    /// What its records are.
+    /// Format of the file.
     pub format: &'static str,
 }
 
-/// Of a name as reports have it.
+/// Stem of a file by its name in reports.
 fn stem_of(name: &str) -> String {
     let (path, entry) = match name.split_once('!') {
         Some((path, entry)) => (path, Some(entry.to_owned())),
@@ -66,13 +66,13 @@ fn stem_of(name: &str) -> String {
     file.stem()
 }
 
-/// The sources of a file of rejects.
+/// Sources that a file of rejects names.
 pub(crate) struct Replay<'a> {
     plan: &'a Plan,
     refusals: &'a Refusals,
     sources: Vec<Source>,
-    /// Places in `sources`, by file and format.
-    places: HashMap<(String, Format), usize>,
+    /// Indexes into `sources`, by file and format.
+    indexes: HashMap<(String, Format), usize>,
 }
 
 impl<'a> Replay<'a> {
@@ -81,12 +81,15 @@ impl<'a> Replay<'a> {
             plan,
             refusals,
             sources: Vec::new(),
-            places: HashMap::new(),
+            indexes: HashMap::new(),
         }
     }
 
-    /// A reject, what is known of it, and the place of its source.
-    pub(crate) fn read(&mut self, line: &[u8]) -> Result<(Reject, Known, usize), RecordError> {
+    /// Reads a line; returns the reject, its record's status, and the index of its source.
+    pub(crate) fn read(
+        &mut self,
+        line: &[u8],
+    ) -> Result<(Reject, RecordStatus, usize), RecordError> {
         let reject: Reject = serde_json::from_slice(line).map_err(|error| {
             not_a_reject(&format!(
                 "This is no line of a file of rejects: {error}. Mend it, or leave it out."
@@ -94,7 +97,7 @@ impl<'a> Replay<'a> {
         })?;
         let format = Format::from_name(&reject.format)
             .ok_or_else(|| not_a_reject(&format!("There is no format {}.", reject.format)))?;
-        let place = match self.places.entry((reject.file.clone(), format)) {
+        let index = match self.indexes.entry((reject.file.clone(), format)) {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(new) => {
                 let source = Source::new(reject.file.clone(), format, self.plan);
@@ -103,15 +106,15 @@ impl<'a> Replay<'a> {
                 *new.insert(self.sources.len() - 1)
             }
         };
-        let known = self.refusals.of(&reject);
-        Ok((reject, known, place))
+        let status = self.refusals.status(&reject);
+        Ok((reject, status, index))
     }
 
-    pub(crate) fn source(&mut self, place: usize) -> Option<&mut Source> {
-        self.sources.get_mut(place)
+    pub(crate) fn source(&mut self, index: usize) -> Option<&mut Source> {
+        self.sources.get_mut(index)
     }
 
-    /// Of all rejects so far.
+    /// Origins of all rejects read so far.
     pub(crate) fn origins(&self) -> Vec<Origin> {
         self.sources.iter().map(Source::origin).collect()
     }

@@ -1,102 +1,103 @@
-//! Bodies of requests, and which record each event of them came from.
+//! Bodies of requests, and the record of each event in them.
 
-use crate::tally::Day;
+use crate::event_counts::Day;
 use bytes::Bytes;
 use millrace_sources::Position;
 use millrace_sources::scan::Members;
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
-/// What ends a body.
+/// End of every body.
 const END: &[u8] = b"]}";
-/// What goes in before a uuid, in place of the event's last brace.
+/// Text before an added uuid, in place of the event's last brace.
 const BEFORE_UUID: &[u8] = b",\"uuid\":\"";
 const AFTER_UUID: &[u8] = b"\"}";
 
-/// What every body begins with.
+/// Beginning of every body: project key and flags.
 #[derive(Clone, Debug)]
-pub struct Head(Vec<u8>);
+pub struct BodyPrefix(Vec<u8>);
 
-impl Head {
-    /// For events of a project.
+impl BodyPrefix {
+    /// Creates the beginning of bodies for a project.
     #[must_use]
     pub fn new(project_key: &str) -> Self {
         let key = serde_json::Value::from(project_key);
-        let head = format!(r#"{{"api_key":{key},"historical_migration":true,"batch":["#);
-        Self(head.into_bytes())
+        let prefix = format!(r#"{{"api_key":{key},"historical_migration":true,"batch":["#);
+        Self(prefix.into_bytes())
     }
 }
 
-/// Where an event of a request came from.
+/// An event of a request, with the position of its record.
 #[derive(Clone, Debug)]
-pub struct Sent {
-    /// Where it is in the body.
+pub struct SentEvent {
+    /// Offset of its start in the body.
     pub start: u32,
-    /// Where it ends there.
+    /// Offset of its end in the body.
     pub end: u32,
-    /// Where its record is in its file.
+    /// Position of its record in the file.
     pub at: Position,
-    /// Which of the chunk's sources that file is.
+    /// Index of the file among the chunk's sources.
     pub source: u32,
-    /// The day that it is counted on; generated events are counted apart.
+    /// Day that it is counted on; `None` for generated events, which are counted separately.
     pub counted: Option<Day>,
-    /// How its record is found.
-    origin: Origin,
+    /// Location of its record's bytes.
+    record: RecordBytes,
 }
 
+/// Location of a record's bytes in a request.
 #[derive(Clone, Copy, Debug)]
-enum Origin {
-    /// The record is the event as it stands in the body.
-    AsSent,
-    /// The same, but for the uuid behind it.
-    WithUuid,
+enum RecordBytes {
+    /// The record is the event as it is in the body.
+    SameAsEvent,
+    /// The record is the event without the uuid that was added at its end.
+    EventWithoutUuid,
     /// The record is in [`Request::raw`].
     Kept { start: u32, end: u32 },
 }
 
-/// A request that is being written.
+/// Writes a request.
 #[derive(Clone, Debug)]
-pub struct Draft {
+pub struct RequestBuilder {
     body: Vec<u8>,
     raw: Vec<u8>,
-    events: Vec<Sent>,
+    events: Vec<SentEvent>,
 }
 
-/// What an event is made of.
+/// An event to add to a request.
 #[derive(Clone, Copy, Debug)]
 pub struct NewEvent<'a> {
-    /// Its JSON object, with at least one member, without white space around it.
+    /// JSON object with at least one member, without white space around it.
     pub json: &'a [u8],
-    /// The uuid to add.
+    /// Uuid to add.
     pub uuid: Option<Uuid>,
-    /// Its record, unless that is `json`.
+    /// Record of the event, unless that is `json`.
     pub record: Option<&'a [u8]>,
-    /// Where the record is.
+    /// Position of the record in its file.
     pub at: Position,
-    /// In which of the chunk's sources.
+    /// Index of the file among the chunk's sources.
     pub source: u32,
-    /// The day that the event is counted on, unless it is generated.
+    /// Day that the event is counted on, unless it is generated.
     pub counted: Option<Day>,
 }
 
-impl Draft {
-    /// Without events yet.
+impl RequestBuilder {
+    /// Starts a request without events.
     #[must_use]
-    pub fn new(head: &Head) -> Self {
+    pub fn new(prefix: &BodyPrefix) -> Self {
         Self {
-            body: head.0.clone(),
+            body: prefix.0.clone(),
             raw: Vec::new(),
             events: Vec::new(),
         }
     }
 
-    /// Events in it.
+    /// Number of events.
     #[must_use]
     pub fn len(&self) -> usize {
         self.events.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if the request has no event.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
@@ -113,8 +114,8 @@ impl Draft {
         if !self.events.is_empty() {
             self.body.push(b',');
         }
-        let start = place(self.body.len());
-        let mut origin = Origin::AsSent;
+        let start = offset(self.body.len());
+        let mut record_bytes = RecordBytes::SameAsEvent;
         match (event.uuid, event.json.split_last()) {
             (Some(uuid), Some((_, open))) => {
                 let mut text = [0; Hyphenated::LENGTH];
@@ -123,29 +124,29 @@ impl Draft {
                 for part in [open, BEFORE_UUID, text, AFTER_UUID] {
                     self.body.extend_from_slice(part);
                 }
-                origin = Origin::WithUuid;
+                record_bytes = RecordBytes::EventWithoutUuid;
             }
             _ => self.body.extend_from_slice(event.json),
         }
         if let Some(record) = event.record {
-            let start = place(self.raw.len());
+            let start = offset(self.raw.len());
             self.raw.extend_from_slice(record);
-            origin = Origin::Kept {
+            record_bytes = RecordBytes::Kept {
                 start,
-                end: place(self.raw.len()),
+                end: offset(self.raw.len()),
             };
         }
-        self.events.push(Sent {
+        self.events.push(SentEvent {
             start,
-            end: place(self.body.len()),
+            end: offset(self.body.len()),
             at: event.at,
             source: event.source,
             counted: event.counted,
-            origin,
+            record: record_bytes,
         });
     }
 
-    /// The request.
+    /// Ends the body and returns the request.
     #[must_use]
     pub fn finish(mut self) -> Request {
         self.body.extend_from_slice(END);
@@ -157,33 +158,33 @@ impl Draft {
     }
 }
 
-/// Requests stay far below four gigabytes.
-fn place(bytes: usize) -> u32 {
+/// Converts a length to an offset; requests stay far below four gigabytes.
+fn offset(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// A request as it is sent.
+/// A request that is ready to be sent.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The body.
     pub body: Bytes,
-    /// Records whose events are something else than they are.
+    /// Records that differ from their events.
     raw: Bytes,
-    /// Its events, in the order of the body.
-    pub events: Vec<Sent>,
+    /// Events in the order of the body.
+    pub events: Vec<SentEvent>,
 }
 
 impl Request {
-    /// An event as it is sent.
+    /// JSON of an event as it is sent.
     #[must_use]
-    pub fn event(&self, sent: &Sent) -> &[u8] {
+    pub fn event(&self, sent: &SentEvent) -> &[u8] {
         let range = sent.start as usize..sent.end as usize;
         self.body.get(range).unwrap_or_default()
     }
 
-    /// An event's name as it stands in its JSON.
+    /// Name of an event as it is in its JSON, with escapes.
     #[must_use]
-    pub fn name(&self, sent: &Sent) -> &[u8] {
+    pub fn name(&self, sent: &SentEvent) -> &[u8] {
         let json = self.event(sent);
         let mut name: &[u8] = b"";
         for member in Members::new(json, 0).into_iter().flatten() {
@@ -195,29 +196,29 @@ impl Request {
         name
     }
 
-    /// The record that an event was made of.
+    /// Bytes of the record that an event was made of.
     #[must_use]
-    pub fn record(&self, sent: &Sent) -> Vec<u8> {
+    pub fn record(&self, sent: &SentEvent) -> Vec<u8> {
         let event = self.event(sent);
-        match sent.origin {
-            Origin::AsSent => event.to_vec(),
-            Origin::WithUuid => {
+        match sent.record {
+            RecordBytes::SameAsEvent => event.to_vec(),
+            RecordBytes::EventWithoutUuid => {
                 let added = BEFORE_UUID.len() + Hyphenated::LENGTH + AFTER_UUID.len();
                 let open = event.get(..event.len().saturating_sub(added));
                 [open.unwrap_or_default(), b"}"].concat()
             }
-            Origin::Kept { start, end } => {
+            RecordBytes::Kept { start, end } => {
                 let range = start as usize..end as usize;
                 self.raw.get(range).unwrap_or_default().to_vec()
             }
         }
     }
 
-    /// A request of some of the events: those whose place among them is true for `keep`.
+    /// Makes a request of some of the events: those for whose index `keep` is true.
     #[must_use]
     pub fn part(&self, keep: impl Fn(usize) -> bool) -> Self {
-        let head_length = self.events.first().map_or(0, |first| first.start as usize);
-        let mut body = self.body.get(..head_length).unwrap_or_default().to_vec();
+        let prefix_length = self.events.first().map_or(0, |first| first.start as usize);
+        let mut body = self.body.get(..prefix_length).unwrap_or_default().to_vec();
         let mut events = Vec::new();
         for (_, sent) in self
             .events
@@ -228,10 +229,10 @@ impl Request {
             if !events.is_empty() {
                 body.push(b',');
             }
-            let start = place(body.len());
+            let start = offset(body.len());
             body.extend_from_slice(self.event(sent));
-            let end = place(body.len());
-            events.push(Sent {
+            let end = offset(body.len());
+            events.push(SentEvent {
                 start,
                 end,
                 ..sent.clone()
@@ -251,7 +252,7 @@ mod tests {
     use super::*;
 
     fn request() -> Request {
-        let mut draft = Draft::new(&Head::new("phc_\"x"));
+        let mut request = RequestBuilder::new(&BodyPrefix::new("phc_\"x"));
         let event = |json, uuid, record| NewEvent {
             json,
             uuid,
@@ -260,14 +261,14 @@ mod tests {
             source: 0,
             counted: Some(19_000),
         };
-        draft.push(event(br#"{"event":"a" }"#, Some(Uuid::nil()), None));
-        draft.push(event(br#"{"event":"b","uuid":"x"}"#, None, None));
-        draft.push(event(br#"{"event":"c"}"#, Some(Uuid::max()), Some(b"c,1")));
-        draft.finish()
+        request.push(event(br#"{"event":"a" }"#, Some(Uuid::nil()), None));
+        request.push(event(br#"{"event":"b","uuid":"x"}"#, None, None));
+        request.push(event(br#"{"event":"c"}"#, Some(Uuid::max()), Some(b"c,1")));
+        request.finish()
     }
 
     #[test]
-    fn a_request_is_a_batch_that_knows_its_records() {
+    fn a_request_is_a_batch_that_returns_its_records() {
         let request = request();
         let body: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
         assert_eq!(body["api_key"], "phc_\"x");

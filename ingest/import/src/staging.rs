@@ -1,12 +1,12 @@
-//! The staging folder: what stages leave for one another.
+//! The staging folder, by which stages hand over their results.
 //!
-//! | Path | Is |
+//! | Path | Content |
 //! |---|---|
-//! | `data/` | what was fetched, one file for each part of an export |
-//! | `fetched.ndjson` | of what, and which |
-//! | `check.json` | the last dry run |
-//! | `loads/KEY/journal.ndjson` | how far the import into a project is |
-//! | `loads/KEY/rejects.ndjson` | what was refused in it |
+//! | `data/` | fetched files, one for each part of an export |
+//! | `fetched.ndjson` | source and versions of the fetched parts |
+//! | `check.json` | findings of the last dry run |
+//! | `loads/KEY/journal.ndjson` | progress of the import into a project |
+//! | `loads/KEY/rejects.ndjson` | refused records of the import |
 //! | `loads/KEY/resending.ndjson` | rejects that are being sent again |
 
 use crate::journal::Lock;
@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 pub struct Staging(PathBuf);
 
 impl Staging {
-    /// The folder at this path, made when it is not there.
+    /// Opens the folder at a path; creates it if it is missing.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// The folder cannot be created.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         std::fs::create_dir_all(path).with_context(|| {
             format!(
@@ -34,34 +34,34 @@ impl Staging {
         Ok(Self(path.to_owned()))
     }
 
-    /// Its path.
+    /// Path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Where fetched files are.
+    /// Folder of the fetched files.
     #[must_use]
     pub fn data(&self) -> PathBuf {
         self.0.join("data")
     }
 
-    /// A file of the folder.
+    /// Path of a file in the folder.
     #[must_use]
     pub fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    /// The folder of the import into a project, which need not be there.
+    /// Folder of the import into a project, which may not exist yet.
     #[must_use]
     pub fn load(&self, project_key: &str) -> LoadFolder {
         LoadFolder(self.0.join("loads").join(folder_name(project_key)))
     }
 
-    /// The folders of all imports that were begun, in the order of their names.
+    /// Lists the folders of all imports that were started, in the order of their names.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors of the disk.
     pub fn loads(&self) -> anyhow::Result<Vec<LoadFolder>> {
         let folder = self.0.join("loads");
         if !folder.exists() {
@@ -78,16 +78,16 @@ impl Staging {
         Ok(folders.into_iter().map(LoadFolder).collect())
     }
 
-    /// Writes a file as a whole: it is the old one or the new one after any crash.
+    /// Writes a file atomically: after a crash it is the old or the new one.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors of the disk.
     pub fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
         write_whole(&self.file(name), |out| Ok(out.write_all(text.as_bytes())?)).map(drop)
     }
 }
 
-/// Writes a file as a whole: it is the old one or the new one after any crash. Gives its length.
+/// Writes a file atomically: after a crash it is the old or the new one. Returns its length.
 pub(crate) fn write_whole(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
@@ -117,29 +117,30 @@ fn sync_folder_of(path: &Path) -> io::Result<()> {
 
 const JOURNAL: &str = "journal.ndjson";
 
-/// What an import into a project leaves.
+/// Folder of an import into a project.
 #[derive(Clone, Debug)]
 pub struct LoadFolder(PathBuf);
 
 impl LoadFolder {
-    /// Forgets all that an import left.
+    /// Empties the journal and removes the rejects.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors of the disk.
     pub fn empty(&self, lock: &Lock) -> anyhow::Result<()> {
-        // Rejects without a journal are kept by whoever finds them; a journal without its rejects would have lost them.
+        // The journal first: after a crash, rejects without a journal are noticed by the next
+        // import, while a journal without its rejects would have lost them.
         lock.empty()?;
         self.remove_rejects()
     }
 
-    /// Removes what an import left, and the folder if there is nothing else in it.
+    /// Removes the files of an import, and the folder if there is nothing else in it.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors of the disk.
     pub fn remove(&self, lock: &Lock) -> anyhow::Result<()> {
         self.empty(lock)?;
         remove(lock.path())?;
-        // What else is in it is somebody's.
+        // Other files in it belong to somebody else, and keep the folder.
         let _ = std::fs::remove_dir(&self.0);
         Ok(())
     }
@@ -149,39 +150,39 @@ impl LoadFolder {
         files.iter().try_for_each(|path| remove(path))
     }
 
-    /// Its name, which is the project key.
+    /// Name of the folder, which is the project key.
     #[must_use]
     pub fn name(&self) -> String {
         let name = self.0.file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()
     }
 
-    /// The journal.
+    /// Path of the journal.
     #[must_use]
     pub fn journal(&self) -> PathBuf {
         self.0.join(JOURNAL)
     }
 
-    /// The file of rejects.
+    /// Path of the file of rejects.
     #[must_use]
     pub fn rejects(&self) -> PathBuf {
         self.0.join("rejects.ndjson")
     }
 
-    /// The file of rejects as earlier programs wrote it.
+    /// Path of the compressed file of rejects that earlier versions wrote.
     #[must_use]
     pub fn packed_rejects(&self) -> PathBuf {
         self.0.join("rejects.ndjson.gz")
     }
 
-    /// The rejects that are being sent again; there as long as some of them may be left to send.
+    /// Path of the rejects that are being sent again; it exists until all were sent.
     #[must_use]
     pub fn resending(&self) -> PathBuf {
         self.0.join("resending.ndjson")
     }
 }
 
-/// Removes a file that need not be there.
+/// Removes a file if it exists.
 fn remove(path: &Path) -> anyhow::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -191,7 +192,7 @@ fn remove(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Keys are short and plain; what else was given is no path.
+/// Makes a folder name of a project key; characters that no key has are replaced.
 fn folder_name(project_key: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     let name: String = project_key

@@ -1,14 +1,13 @@
-//! What a client is told when something is wrong.
+//! Error responses of the product: status, code and detail for clients.
 //!
-//! [`ApiError`] is the client's message; what the operator reads goes to the log where the error
-//! arises. The body is the same everywhere in the product:
-//! `{"type","code","detail","attr"}`.
+//! [`ApiError`] is the client's message; the operator's goes to the log where the error arises. The
+//! body is the same everywhere in the product: `{"type","code","detail","attr"}`.
 
 use http::StatusCode;
 use serde::Serialize;
 use std::borrow::Cow;
 
-/// The `type` of an error body.
+/// Value of `type` in an error body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorType {
@@ -16,28 +15,28 @@ pub enum ErrorType {
     ValidationError,
     /// The request could not be read.
     InvalidRequest,
-    /// Who sent it is unknown or may not.
+    /// The sender is unknown or lacks a permission.
     AuthenticationError,
-    /// Too much at a time.
+    /// The sender exceeds a limit of rate or volume.
     ThrottledError,
-    /// Our trouble; sending it again later is right.
+    /// The server failed; retrying later is right.
     ServerError,
 }
 
-/// An answer that is not a success.
+/// Error response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ApiError {
-    /// The HTTP status; not part of the body.
+    /// HTTP status; not part of the body.
     #[serde(skip)]
     pub status: StatusCode,
-    /// The family of the error.
+    /// Family of the error.
     #[serde(rename = "type")]
     pub kind: ErrorType,
-    /// What went wrong, for programs.
+    /// Machine-readable code of the error.
     pub code: &'static str,
-    /// What went wrong and what to do, for people.
+    /// Explanation for people of what went wrong and what to do.
     pub detail: Cow<'static, str>,
-    /// The place in the request, such as `batch[7].timestamp`.
+    /// Place in the request, such as `batch[7].timestamp`.
     pub attr: Option<String>,
     /// Seconds after which to try again, for 429 and 503.
     #[serde(skip)]
@@ -45,7 +44,7 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// An error of any status. `kind` must fit the status as the contract's last table says.
+    /// Builds an error of any status. `kind` must fit the status as the contract's last table says.
     pub fn new(
         status: StatusCode,
         kind: ErrorType,
@@ -62,7 +61,7 @@ impl ApiError {
         }
     }
 
-    /// 400 `validation_error`.
+    /// Builds a 400 `validation_error`.
     pub fn invalid(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
@@ -72,7 +71,7 @@ impl ApiError {
         )
     }
 
-    /// 401 `authentication_error`.
+    /// Builds a 401 `authentication_error`.
     pub fn unauthorized(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(
             StatusCode::UNAUTHORIZED,
@@ -82,7 +81,7 @@ impl ApiError {
         )
     }
 
-    /// 401 for a request that names two different projects.
+    /// Builds a 401 for a request that names two different projects.
     #[must_use]
     pub fn multiple_api_keys() -> Self {
         Self::unauthorized(
@@ -91,7 +90,7 @@ impl ApiError {
         )
     }
 
-    /// 401 for a key that no project has.
+    /// Builds a 401 for a key that no project has.
     #[must_use]
     pub fn unknown_api_key() -> Self {
         Self::unauthorized(
@@ -100,7 +99,7 @@ impl ApiError {
         )
     }
 
-    /// 503 `server_error` with `Retry-After`.
+    /// Builds a 503 `server_error` with `Retry-After`.
     pub fn unavailable(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
             retry_after_seconds: Some(5),
@@ -113,7 +112,7 @@ impl ApiError {
         }
     }
 
-    /// The same error at a place in the request.
+    /// Adds the place in the request.
     #[must_use]
     pub fn at(mut self, attr: impl Into<String>) -> Self {
         self.attr = Some(attr.into());

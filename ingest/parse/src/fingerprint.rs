@@ -1,21 +1,26 @@
-//! What a request is known by when it is sent again.
+//! Fingerprint of a request, by which it is known when it is sent again.
 //!
 //! It covers all that is stored of the events as sent: their text, whole and as it lies in the
-//! body, and what of the rest of the request decides how they are stored. It leaves out when and
-//! from where they were sent, as that may be new whenever an SDK tries again.
+//! body, and the parts of the rest of the request that decide how they are stored. It leaves out
+//! when and from where they were sent, as that may be new whenever an SDK tries again.
 
-use crate::judge::Rules;
-use crate::span::{Document, Shape, Span};
-use crate::{Facts, Protocol};
+use crate::span::{BodyShape, Document, Span};
+use crate::validate::Rules;
+use crate::{ParseContext, Protocol};
 use std::ops::Range;
 use twox_hash::XxHash3_128;
 
-/// Sums up the request in `document`, of whose events so many were refused.
+/// Fingerprint of the request in `document`, of whose events so many were refused.
 ///
-/// What is refused depends on the time of receipt, too: an event that was refused as one of the
-/// future may be stored when it comes again, so that the request is another one.
-pub fn of(document: &Document, rules: &Rules<'_>, facts: &Facts<'_>, rejected: u32) -> u128 {
-    let sdk_info = match facts.protocol {
+/// Which events are refused depends on the time of receipt, too: an event that was refused as one
+/// of the future may be stored when it comes again, so that the request is another one.
+pub fn of(
+    document: &Document,
+    rules: &Rules<'_>,
+    context: &ParseContext<'_>,
+    rejected: u32,
+) -> u128 {
+    let sdk_info = match context.protocol {
         Protocol::V0 => None,
         Protocol::V1 { sdk_info, .. } => sdk_info,
     };
@@ -33,8 +38,8 @@ pub fn of(document: &Document, rules: &Rules<'_>, facts: &Facts<'_>, rejected: u
     XxHash3_128::oneshot(bytemuck::bytes_of(&[around, sdk_info, first, second, rest]))
 }
 
-/// The text of all events: in one piece with what is between them, as that is far cheaper than
-/// event by event. A single event also says when it was sent, and is cut there.
+/// Text of all events: in one piece with what is between them, as that is far cheaper than event by
+/// event. A single event also says when it was sent, and is cut there.
 fn pieces<'b>(document: &Document, body: &'b [u8]) -> [&'b [u8]; 3] {
     let events = document.events.as_slice();
     let (Some(first), Some(last)) = (events.first(), events.last()) else {
@@ -42,7 +47,7 @@ fn pieces<'b>(document: &Document, body: &'b [u8]) -> [&'b [u8]; 3] {
     };
     let mut rest = first.whole.start()..last.whole.end();
     let mut times = [Span::default(); 2];
-    if document.shape == Shape::Single {
+    if document.shape == BodyShape::Single {
         times = [document.sent_at, document.sent_at_camel];
         times.sort_unstable_by_key(Span::start);
     }
@@ -50,7 +55,7 @@ fn pieces<'b>(document: &Document, body: &'b [u8]) -> [&'b [u8]; 3] {
     [first, second, body.get(rest).unwrap_or_default()]
 }
 
-/// Cuts off what is before a value, and leaves out the value; nothing if there is none.
+/// Cuts off the text before a value, and leaves out the value; empty if there is none.
 fn before<'b>(value: Span, rest: &mut Range<usize>, body: &'b [u8]) -> &'b [u8] {
     if value == Span::default() {
         return b"";

@@ -1,17 +1,17 @@
-//! How much memory the parsing of a body may take, before it takes it.
+//! Footprint of a body: the memory that parsing it may take, known before.
 
 /// Bytes that the index takes for a mark: its offset and its character.
 const MARK_BYTES: usize = 5;
-/// Bytes that it takes for an escape.
+/// Bytes that the index takes for an escape.
 const ESCAPE_BYTES: usize = 4;
-/// Bytes for an event beside what it says: its spans, and what rows have besides.
+/// Bytes for an event beside its text: its spans, and the fields that rows have besides.
 const EVENT_BYTES: usize = 512;
-/// Copies of the body: its rows, those of persons, and one that simd-json is given.
+/// Copies of the body: its rows, those of persons, and one for simd-json.
 const COPIES: usize = 3;
 /// Bytes that are counted together, so that a count of them fits a byte.
 const CHUNK_BYTES: usize = 255;
 
-/// What is counted of a body, in a fraction of the time that parsing takes.
+/// Counts over a body, made in a fraction of the time that parsing takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
     body_bytes: usize,
@@ -35,7 +35,8 @@ impl Footprint {
         }
     }
 
-    /// Bytes that a parser takes at most for a body of at most so many events, beside the body itself.
+    /// Bytes that a parser takes at most for a body of at most so many events, beside the body
+    /// itself.
     #[must_use]
     pub fn bytes_max(&self, events_max: usize) -> usize {
         COPIES * self.body_bytes
@@ -49,12 +50,12 @@ const fn is_structure(byte: u8) -> bool {
     matches!(byte, b'{' | b'}' | b'[' | b']' | b':' | b',' | b'"')
 }
 
-/// Whether a byte may stand between values.
+/// Returns true if a byte may stand between values.
 const fn is_between(byte: u8) -> bool {
     is_structure(byte) || crate::index::is_white(byte)
 }
 
-/// In chunks, which the compiler counts by SIMD.
+/// Counts in chunks, which the compiler does by SIMD.
 fn count(body: &[u8], is_counted: impl Fn(u8) -> bool) -> usize {
     let of_chunk = |chunk: &[u8]| {
         let counted = chunk.iter().map(|byte| u8::from(is_counted(*byte)));
@@ -88,7 +89,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_index_is_larger_than_was_said(text in texts()) {
+        fn no_index_is_larger_than_the_footprint(text in texts()) {
             let footprint = Footprint::of(text.as_bytes());
             for mut index in [Index::portable(), Index::default()] {
                 if index.build(text.as_bytes()).is_ok() {
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_body_may_take_is_bounded_per_byte() {
+    fn the_footprint_is_bounded_per_byte() {
         for piece in [
             "[",
             "{},",

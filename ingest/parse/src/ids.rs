@@ -1,11 +1,11 @@
-//! Event ids: reading the clients', making our own.
+//! Event ids: those of clients are read, missing ones are made.
 
 use millrace_rows::{Micros, TeamId};
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// A uuid in any of the usual spellings: hyphenated or 32 hex digits, any case, also in braces or
-/// behind `urn:uuid:`.
+/// Parses a uuid in any of the usual spellings: hyphenated or 32 hex digits, any case, also in
+/// braces or behind `urn:uuid:`.
 #[inline]
 pub fn parse(text: &[u8]) -> Option<Uuid> {
     match Uuid::try_parse_ascii(text) {
@@ -14,7 +14,8 @@ pub fn parse(text: &[u8]) -> Option<Uuid> {
     }
 }
 
-/// The spellings that the uuid crate lacks: 32 digits in braces, and `URN:UUID:` in capitals.
+/// Parses the spellings that the uuid crate lacks: 32 digits in braces, and `URN:UUID:` in
+/// capitals.
 #[cold]
 fn parse_rare(text: &[u8]) -> Option<Uuid> {
     let in_braces = text
@@ -30,8 +31,8 @@ fn parse_rare(text: &[u8]) -> Option<Uuid> {
         .filter(|_| matches!(inner.len(), 32 | 36))
 }
 
-/// A version 7 uuid for an event that came without: the received time, then the event's index so
-/// that a request's events sort as sent, then a hash of both with the request's number. Parsing a
+/// Makes a version 7 uuid for an event that came without: the received time, then the event's index
+/// so that a request's events sort as sent, then a hash of both with the request's id. Parsing a
 /// request again gives the same ids.
 #[inline]
 pub fn v7(received_at: Micros, request_id: Uuid, index: u32) -> Uuid {
@@ -43,7 +44,7 @@ pub fn v7(received_at: Micros, request_id: Uuid, index: u32) -> Uuid {
     Uuid::from_u64_pair(high, low)
 }
 
-/// What a historical event without a uuid is recognised by.
+/// Fields by which a historical event without a uuid is recognised.
 pub struct Identity<'a> {
     pub team_id: TeamId,
     pub event: &'a [u8],
@@ -52,10 +53,10 @@ pub struct Identity<'a> {
     pub properties: &'a [u8],
 }
 
-/// The namespace of our version 5 uuids: part of what is stored, never to be changed.
+/// Namespace of our version 5 uuids: part of what is stored, never to be changed.
 const NAMESPACE: Uuid = Uuid::from_u128(0x6d69_6c6c_7261_6365_8576_656e_7473_0001);
 
-/// A version 5 uuid over the fields as sent, each behind its length, so that sending the same
+/// Makes a version 5 uuid over the fields as sent, each behind its length, so that sending the same
 /// file twice stores it once.
 pub fn v5(identity: &Identity<'_>, scratch: &mut Vec<u8>) -> Uuid {
     scratch.clear();
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_uuid_is_refused() {
+    fn a_malformed_uuid_is_refused() {
         let table = [
             "",
             "x",

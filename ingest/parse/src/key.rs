@@ -1,23 +1,23 @@
-//! Which project a request is for.
+//! Project key of a request.
 
-use crate::span::{Document, Event, Shape, Span};
+use crate::span::{BodyShape, Document, Event, Span};
 use crate::text::{self, LoneSurrogate};
-use crate::{ApiError, Facts, KeyLookup, ParseError, Project, Protocol};
+use crate::{ApiError, KeyLookup, ParseContext, ParseError, Project, Protocol};
 
 /// Bytes of a project key, at most.
 const KEY_BYTES_MAX: usize = 64;
-/// What a personal key begins with: it opens the admin API and has no business here.
+/// Prefix of personal keys, which open the admin API and are refused here.
 const PERSONAL_PREFIX: &str = "phx_";
 
 /// Finds the request's one project key and looks it up.
 pub fn resolve(
     document: &Document,
     body: &[u8],
-    facts: &Facts<'_>,
+    context: &ParseContext<'_>,
     find: &mut dyn FnMut(&str) -> KeyLookup,
 ) -> Result<Project, ParseError> {
     let mut scratch = String::new();
-    let key = match facts.protocol {
+    let key = match context.protocol {
         Protocol::V1 { key, .. } => key,
         Protocol::V0 => {
             let span = request_key(document, body)?;
@@ -48,9 +48,9 @@ fn check(key: &str) -> Result<(), ApiError> {
     }
 }
 
-/// The key at the top of the request, else the one its events agree on.
+/// Key at the top of the request, else the one its events agree on.
 fn request_key(document: &Document, body: &[u8]) -> Result<Span, ApiError> {
-    if document.shape != Shape::Array {
+    if document.shape != BodyShape::Array {
         let root = document.event(&document.root);
         let top = agree(body, root.rare.api_key, root.rare.token)?;
         if !top.is_none() {
@@ -67,18 +67,18 @@ fn request_key(document: &Document, body: &[u8]) -> Result<Span, ApiError> {
     Ok(agreed.key)
 }
 
-/// The one key of all events so far.
+/// Key that all events so far agree on.
 #[derive(Default)]
 struct Agreed {
     key: Span,
-    /// The same as text, once some event spelled it otherwise. It is read once, as it may be as long as the body: each
-    /// event is to cost no more than what it says itself.
+    /// Text of the key, once some event spelled it otherwise. It is read once, as it may be as long
+    /// as the body: each event is to cost no more than its own text.
     text: Option<Result<String, LoneSurrogate>>,
     scratch: String,
 }
 
 impl Agreed {
-    /// Adds what one event says.
+    /// Adds the key of one event.
     fn add(&mut self, body: &[u8], key: Span) -> Result<(), ApiError> {
         if self.key.is_none() {
             self.key = key;
@@ -97,8 +97,8 @@ impl Agreed {
     }
 }
 
-/// The key of one event; a property named `token` counts only when the event has no other, as it
-/// may as well be a property of the user's.
+/// Key of one event; a property named `token` counts only when the event has no other, as it may as
+/// well be a property of the user's.
 fn event_key(event: Event<'_>, body: &[u8]) -> Result<Span, ApiError> {
     let top = agree(body, event.rare.api_key, event.rare.token)?;
     let top = agree(body, top, event.rare.dollar_token)?;
@@ -108,7 +108,7 @@ fn event_key(event: Event<'_>, body: &[u8]) -> Result<Span, ApiError> {
     Ok(top)
 }
 
-/// The one of two keys of an object that is given, or that both are.
+/// One of two keys of an object, if only one is given or both are the same.
 fn agree(body: &[u8], one: Span, other: Span) -> Result<Span, ApiError> {
     if one.is_none() {
         return Ok(other);

@@ -1,34 +1,34 @@
-//! Request bodies in, validated and encoded rows out; no I/O, no clock.
+//! Parser: request bodies in, validated and encoded rows out; no I/O, no clock.
 //!
-//! One pass of SIMD finds where the structure of a body is, one walk over that structure notes
-//! where the fields that matter are, and one copy puts them into rows. Nothing is decoded that
-//! is not looked at, and nothing is allocated per event.
+//! One pass of SIMD finds the structure of a body, one walk over that structure notes where the
+//! fields that matter are, and one copy puts them into rows. Nothing is decoded that is not used,
+//! and nothing is allocated per event.
 //!
 //! | Module | Holds |
 //! |---|---|
 //! | `parser` | [`Parser`]: the steps in order |
+//! | `context` | [`ParseContext`]: what is known of a request besides its body |
 //! | `index` | the SIMD pass |
 //! | `walk` | the walk: shapes, events, fields |
-//! | `span` | where things are in a body |
-//! | `slow` | bodies that the walk refuses: repair, or the exact fault |
-//! | `footprint` | how much memory a body may take |
-//! | `key`, `skew`, `v1` | what is decided per request |
-//! | `judge` | what is decided per event |
+//! | `span` | places of values in a body |
+//! | `slow` | bodies that the walk refuses: repair, or the exact error |
+//! | `footprint` | memory that a body may take |
+//! | `key`, `skew`, `v1` | decisions per request |
+//! | `validate` | decisions per event |
 //! | `text`, `timestamp`, `ids` | strings, times and uuids |
-//! | `person` | what an event says of a person or a group |
-//! | `fingerprint` | what a request is known by when it is sent again |
+//! | `person` | updates of persons and groups by an event |
+//! | `fingerprint` | number by which a resent request is known |
 //! | `splice`, `rows` | properties and rows as they are stored |
-//! | `report`, `reporter`, `error` | what the client is told |
+//! | `report`, `reporter`, `error` | answers to the client |
 
 #![deny(unsafe_code)]
 
+mod context;
 mod error;
-mod facts;
 mod fingerprint;
 mod footprint;
 mod ids;
 mod index;
-mod judge;
 mod key;
 mod parser;
 mod person;
@@ -44,10 +44,11 @@ pub mod testing;
 mod text;
 mod timestamp;
 mod v1;
+mod validate;
 mod walk;
 
+pub use context::{KeyLookup, Limits, ParseContext, Project, Protocol};
 pub use error::{ApiError, ErrorType};
-pub use facts::{Facts, KeyLookup, Limits, Project, Protocol};
 pub use footprint::Footprint;
 pub use parser::Parser;
 pub use report::{

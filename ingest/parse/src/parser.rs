@@ -1,40 +1,43 @@
-//! From body to rows: the steps in order.
+//! Parser of bodies to rows: the steps in order.
 
 use crate::index::Index;
-use crate::judge::{Accepted, Rules, Scratch, TOO_LARGE};
-use crate::person::{self, Said};
+use crate::person::{self, PersonUpdateScratch};
 use crate::report::Rejection;
 use crate::reporter::Reporter;
 use crate::rows::Rows;
 use crate::slow::{self, Repaired};
-use crate::span::{Document, Event, Kind, Shape};
+use crate::span::{BodyShape, Document, Event, Kind};
 use crate::splice::Splicer;
+use crate::validate::{Accepted, Rules, Scratch, TOO_LARGE};
 use crate::walk::{self, Refused};
-use crate::{ApiError, ErrorType, Facts, KeyLookup, Limits, ParseError, Parsed, Project, Protocol};
+use crate::{
+    ApiError, ErrorType, KeyLookup, Limits, ParseContext, ParseError, Parsed, Project, Protocol,
+};
 use crate::{Footprint, fingerprint, key, skew, v1};
 use http::StatusCode;
 use millrace_rows::{EventRow, Lane, Micros, RejectedRow};
 use std::borrow::Cow;
 
-/// Bodies above this leave more memory behind than is worth keeping, in bytes.
+/// Bytes of a body above which it leaves more memory behind than is worth keeping.
 const LARGE_BYTES: usize = 1 << 20;
 /// Entries of the index that are kept, at most.
 const KEPT_MAX: usize = 1 << 20;
 /// Bytes of any other list that are kept, at most.
 const KEPT_BYTES_MAX: usize = 4 << 20;
 
-/// Bytes that are kept of the JSON of an event that is too large. Whoever has the public key of a project can send such events
-/// of a whole body each: kept whole they fill the disk, and the memory of who reads them. Its beginning says whose it is;
-/// up to here, it can still be mended and sent again.
+/// Bytes that are kept of the JSON of an event that is too large. Anyone with the public key of a
+/// project can send such events of a whole body each: kept whole they fill the disk, and the memory
+/// of their readers. The beginning shows which client sent it; up to this size, the event can still
+/// be mended and sent again.
 const REJECTED_BYTES_MAX: usize = 4 << 20;
 
-/// Bytes of an event, at least, on average of all of a body: the shortest that can be stored has some thirty. What is shorter
-/// is refused, and to say so of each costs many times what was sent.
+/// Bytes of an event, at least, on average of all of a body: the shortest that can be stored has
+/// some thirty. Shorter ones are refused, and a report on each costs many times what was sent.
 const EVENT_BYTES_MIN: usize = 24;
 /// Events of any length that every body may have.
 const SHORT_EVENTS_MAX: usize = 1_000;
 
-/// Turns bodies into rows. One per core: all its buffers are reused.
+/// Parser from bodies to rows. One per core: all its buffers are reused.
 #[derive(Debug, Default)]
 pub struct Parser {
     index: Index,
@@ -43,7 +46,7 @@ pub struct Parser {
     scratch: Scratch,
     splicer: Splicer,
     rows: Rows,
-    said: Said,
+    person_scratch: PersonUpdateScratch,
 }
 
 impl Parser {
@@ -55,11 +58,11 @@ impl Parser {
         }
     }
 
-    /// One for a large body, whose memory is taken at once.
+    /// Returns a parser for a large body, whose memory is taken at once.
     #[must_use]
-    pub fn with_room_for(footprint: &Footprint) -> Self {
+    pub fn with_capacity_for(footprint: &Footprint) -> Self {
         Self {
-            index: Index::with_room_for(footprint),
+            index: Index::with_capacity_for(footprint),
             ..Self::default()
         }
     }
@@ -68,15 +71,15 @@ impl Parser {
     pub fn parse(
         &mut self,
         body: &[u8],
-        facts: &Facts<'_>,
+        context: &ParseContext<'_>,
         find: &mut dyn FnMut(&str) -> KeyLookup,
     ) -> Result<Parsed, ParseError> {
         self.repaired.nulls.clear();
-        let result = if self.read(body, facts.limits).is_ok() {
-            self.request(body, facts, find)
+        let result = if self.read(body, context.limits).is_ok() {
+            self.request(body, context, find)
         } else {
             let mut repaired = std::mem::take(&mut self.repaired);
-            let result = self.parse_repaired(body, &mut repaired, facts, find);
+            let result = self.parse_repaired(body, &mut repaired, context, find);
             self.repaired = repaired;
             result
         };
@@ -86,8 +89,8 @@ impl Parser {
         result
     }
 
-    /// Gives memory back that only large bodies need: one of them must not leave every core holding its
-    /// size for ever.
+    /// Gives memory back that only large bodies need: one of them must not leave every core holding
+    /// its size for ever.
     #[cold]
     fn shrink(&mut self) {
         self.index.shrink(KEPT_MAX);
@@ -96,7 +99,7 @@ impl Parser {
             self.repaired = Repaired::default();
         }
         self.scratch = Scratch::default();
-        self.said = Said::default();
+        self.person_scratch = PersonUpdateScratch::default();
     }
 
     /// Takes back buffers of rows for reuse.
@@ -104,7 +107,7 @@ impl Parser {
         self.rows.recycle(buffers);
     }
 
-    /// Takes a body apart into `document`.
+    /// Reads a body into `document`.
     fn read(&mut self, body: &[u8], limits: Limits) -> Result<(), Refused> {
         self.index.build(body)?;
         walk::walk(
@@ -121,54 +124,54 @@ impl Parser {
         &mut self,
         body: &[u8],
         repaired: &mut Repaired,
-        facts: &Facts<'_>,
+        context: &ParseContext<'_>,
         find: &mut dyn FnMut(&str) -> KeyLookup,
     ) -> Result<Parsed, ParseError> {
-        slow::repair(body, facts.limits.depth_max, repaired)?;
-        self.read(&repaired.text, facts.limits)
+        slow::repair(body, context.limits.depth_max, repaired)?;
+        self.read(&repaired.text, context.limits)
             .map_err(|Refused| slow::invalid_json(0))?;
         self.repaired.nulls.clone_from(&repaired.nulls);
-        self.request(&repaired.text, facts, find)
+        self.request(&repaired.text, context, find)
     }
 
-    /// Judges and encodes the request in `document`, whose text is `body`.
+    /// Validates and encodes the request in `document`, whose text is `body`.
     fn request(
         &mut self,
         body: &[u8],
-        facts: &Facts<'_>,
+        context: &ParseContext<'_>,
         find: &mut dyn FnMut(&str) -> KeyLookup,
     ) -> Result<Parsed, ParseError> {
-        self.check_shape(body, facts)?;
-        let historical = self.is_historical(facts)?;
-        let v1_uuids = match facts.protocol {
+        self.check_shape(body, context)?;
+        let historical = self.is_historical(context)?;
+        let v1_uuids = match context.protocol {
             Protocol::V0 => Vec::new(),
             Protocol::V1 { .. } => v1::uuids(body, &self.document.events)?,
         };
-        let project = key::resolve(&self.document, body, facts, find)?;
-        let is_single = self.document.shape == Shape::Single;
+        let project = key::resolve(&self.document, body, context, find)?;
+        let is_single = self.document.shape == BodyShape::Single;
         let rules = Rules {
             body,
-            received_at: facts.received_at,
-            request_id: facts.request_id,
+            received_at: context.received_at,
+            request_id: context.request_id,
             team_id: project.team_id,
             historical,
-            shift: skew::shift(&self.document, body, facts),
-            event_bytes_max: facts.limits.event_bytes_max,
-            nameless_is_identify: facts.engage && is_single,
+            shift: skew::shift(&self.document, body, context),
+            event_bytes_max: context.limits.event_bytes_max,
+            nameless_is_identify: context.engage && is_single,
             is_single,
-            is_v1: matches!(facts.protocol, Protocol::V1 { .. }),
+            is_v1: matches!(context.protocol, Protocol::V1 { .. }),
         };
-        self.start_splicer(facts, project, historical);
+        self.start_splicer(context, project, historical);
         let mut reporter = Reporter::new(self.document.shape, v1_uuids);
         self.rows.start(body.len());
-        let all_named = self.events(&rules, facts.created_at, &mut reporter);
-        Ok(self.finish(&rules, facts, reporter, all_named))
+        let all_named = self.events(&rules, context.created_at, &mut reporter);
+        Ok(self.finish(&rules, context, reporter, all_named))
     }
 
-    fn check_shape(&self, body: &[u8], facts: &Facts<'_>) -> Result<(), ApiError> {
+    fn check_shape(&self, body: &[u8], context: &ParseContext<'_>) -> Result<(), ApiError> {
         let document = &self.document;
-        let is_v1 = matches!(facts.protocol, Protocol::V1 { .. });
-        if document.shape == Shape::NotABatch || (is_v1 && document.shape != Shape::Batch) {
+        let is_v1 = matches!(context.protocol, Protocol::V1 { .. });
+        if document.shape == BodyShape::NotABatch || (is_v1 && document.shape != BodyShape::Batch) {
             return Err(slow::invalid_body());
         }
         if document.events.is_empty() {
@@ -177,17 +180,17 @@ impl Parser {
                 "The request has no events. Send at least one.",
             ));
         }
-        if document.events.len() > events_max(body, facts.limits) {
-            return Err(too_many_events(document.events.len(), facts.limits));
+        if document.events.len() > events_max(body, context.limits) {
+            return Err(too_many_events(document.events.len(), context.limits));
         }
         Ok(())
     }
 
-    fn is_historical(&self, facts: &Facts<'_>) -> Result<bool, ApiError> {
+    fn is_historical(&self, context: &ParseContext<'_>) -> Result<bool, ApiError> {
         let root = self.document.event(&self.document.root);
         match root.rare.historical_migration.kind() {
             Kind::True => Ok(true),
-            Kind::Absent | Kind::Null | Kind::False => Ok(facts.historical_query),
+            Kind::Absent | Kind::Null | Kind::False => Ok(context.historical_query),
             _ => Err(ApiError::invalid(
                 "invalid_historical_migration",
                 "`historical_migration` must be true or false, without quotes.",
@@ -196,24 +199,24 @@ impl Parser {
         }
     }
 
-    fn start_splicer(&mut self, facts: &Facts<'_>, project: Project, historical: bool) {
-        let ip = facts
+    fn start_splicer(&mut self, context: &ParseContext<'_>, project: Project, historical: bool) {
+        let ip = context
             .client_ip
             .filter(|_| !historical && !project.anonymize_ips);
-        let sdk_info = match facts.protocol {
+        let sdk_info = match context.protocol {
             Protocol::V0 => None,
             Protocol::V1 { sdk_info, .. } => sdk_info,
         };
         self.splicer.start(ip, sdk_info);
     }
 
-    /// Judges and encodes each event. Gives back whether every one came with a uuid.
+    /// Validates and encodes each event. Returns true if every one came with a uuid.
     fn events(&mut self, rules: &Rules<'_>, created_at: Micros, reporter: &mut Reporter) -> bool {
         let document = std::mem::take(&mut self.document);
         let mut all_named = true;
         for (spans, index) in document.events.iter().zip(0_u32..) {
             let spans = document.event(spans);
-            match rules.judge(spans, index, &mut self.scratch) {
+            match rules.validate(spans, index, &mut self.scratch) {
                 Ok(accepted) => {
                     let row = EventRow {
                         uuid: accepted.uuid,
@@ -227,15 +230,16 @@ impl Parser {
                     };
                     self.rows.push_event(&row);
                     if person::is_touched(spans, accepted.event) {
-                        let at = person::Place { created_at, index };
-                        self.said.put(&mut self.rows, rules, spans, accepted, at);
+                        let at = person::RowPosition { created_at, index };
+                        self.person_scratch
+                            .put(&mut self.rows, rules, spans, accepted, at);
                     }
                     all_named &= accepted.has_client_uuid;
                     let was_repaired = is_repaired(&self.repaired.nulls, spans);
-                    remark(reporter, index, &accepted, was_repaired);
+                    report_warnings(reporter, index, &accepted, was_repaired);
                 }
-                Err(fault) => {
-                    let rejection = reporter.reject(index, fault);
+                Err(violation) => {
+                    let rejection = reporter.reject(index, violation);
                     all_named &= !spans.uuid.is_none();
                     let raw = spans.whole.json(rules.body);
                     let (raw, detail) = kept(&rejection, raw);
@@ -260,7 +264,7 @@ impl Parser {
     fn finish(
         &mut self,
         rules: &Rules<'_>,
-        facts: &Facts<'_>,
+        context: &ParseContext<'_>,
         reporter: Reporter,
         all_named: bool,
     ) -> Parsed {
@@ -272,8 +276,8 @@ impl Parser {
         let events = self.document.events.len();
         let (report, results) = reporter.finish();
         // Events without a uuid may be alike and yet two: they are stored however often they come.
-        let fingerprint =
-            all_named.then(|| fingerprint::of(&self.document, rules, facts, report.rejected_count));
+        let fingerprint = all_named
+            .then(|| fingerprint::of(&self.document, rules, context, report.rejected_count));
         let accepted = u32::try_from(events).unwrap_or(u32::MAX) - report.rejected_count;
         Parsed {
             batch: self.rows.finish(lane),
@@ -282,8 +286,8 @@ impl Parser {
             report,
             fingerprint,
             results,
-            strict: facts.strict,
-            dry_run: facts.dry_run,
+            strict: context.strict,
+            dry_run: context.dry_run,
         }
     }
 }
@@ -294,7 +298,7 @@ fn events_max(body: &[u8], limits: Limits) -> usize {
     by_length.min(limits.events_max)
 }
 
-/// 413 for so many events.
+/// Builds a 413 for so many events.
 #[cold]
 fn too_many_events(events: usize, limits: Limits) -> ApiError {
     let (code, detail) = if events > limits.events_max {
@@ -315,14 +319,14 @@ fn too_many_events(events: usize, limits: Limits) -> ApiError {
     )
 }
 
-/// What is kept of a refused event's JSON, and the reason with a word on that.
+/// Part of a refused event's JSON that is kept, and the reason with a note on that.
 #[cold]
 fn kept<'a>(rejection: &'a Rejection, raw: &'a [u8]) -> (&'a [u8], Cow<'a, str>) {
     let whole = (raw, Cow::Borrowed(&*rejection.detail));
     if rejection.code != TOO_LARGE || raw.len() <= REJECTED_BYTES_MAX {
         return whole;
     }
-    // Of a character that goes across, nothing is kept.
+    // A character across the end is left out.
     let is_inside = |at: &usize| raw.get(*at).is_some_and(|byte| byte & 0xC0 == 0x80);
     let end = (0..=REJECTED_BYTES_MAX).rev().find(|at| !is_inside(at));
     let Some(start) = end.and_then(|end| raw.get(..end)) else {
@@ -334,15 +338,20 @@ fn kept<'a>(rejection: &'a Rejection, raw: &'a [u8]) -> (&'a [u8], Cow<'a, str>)
     (start, Cow::Owned(detail))
 }
 
-/// Passes on what is odd about a stored event.
+/// Reports the warnings of a stored event.
 #[inline]
-fn remark(reporter: &mut Reporter, index: u32, accepted: &Accepted<'_>, was_repaired: bool) {
-    if accepted.remarks.any() || was_repaired {
-        reporter.warn(index, accepted.remarks, was_repaired);
+fn report_warnings(
+    reporter: &mut Reporter,
+    index: u32,
+    accepted: &Accepted<'_>,
+    was_repaired: bool,
+) {
+    if accepted.warnings.any() || was_repaired {
+        reporter.warn(index, accepted.warnings, was_repaired);
     }
 }
 
-/// Whether one of the numbers that became `null` is in an event.
+/// Returns true if one of the numbers that became `null` is in an event.
 #[inline]
 fn is_repaired(nulls: &[u32], spans: Event<'_>) -> bool {
     !nulls.is_empty() && {

@@ -1,13 +1,12 @@
-//! What an event says of a person or a group, as a row beside its own.
+//! Updates of persons and groups, as rows beside those of the events.
 //!
-//! Most events say nothing, and pay for a few comparisons only. What an event says is taken as it
-//! was sent; what becomes of it is decided where rows are applied, in the order of their arrival.
-//! Nothing here refuses an event: one that says nonsense of a person is stored, and the nonsense is
-//! not.
+//! Most events update nothing, and pay for a few comparisons only. Values are taken as they were
+//! sent; their effect is decided where rows are applied, in the order of their arrival. Nothing
+//! here refuses an event: one with nonsense about a person is stored, and the nonsense is not.
 
-use crate::judge::{Accepted, NAME_CHARS_MAX, Rules, is_illegal};
 use crate::rows::Rows;
 use crate::span::{Event, Kind, Present, Span};
+use crate::validate::{Accepted, NAME_CHARS_MAX, Rules, is_illegal};
 use millrace_rows::{Micros, PersonUpdateRow, UpdateKind};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -17,13 +16,13 @@ use std::fmt;
 /// Characters of a group's type and of its key, at most.
 const GROUP_CHARS_MAX: usize = 400;
 
-/// Events that never change persons, whatever they have with them.
+/// Events that never change persons, whatever their properties.
 const NEVER: [&[u8]; 2] = [b"$exception", b"$$heatmap"];
 
-/// Whether an event may say anything of a person or a group.
+/// Returns true if an event may update a person or a group.
 #[inline]
 pub fn is_touched(spans: Event<'_>, event: &[u8]) -> bool {
-    // What is null is sorted out later.
+    // Null is sorted out later.
     let rare = spans.rare;
     let beside = [rare.set, rare.set_once, rare.unset].map(|span| span.kind() as u8);
     (spans.has_rare() && beside != [Kind::Absent as u8; 3])
@@ -31,14 +30,14 @@ pub fn is_touched(spans: Event<'_>, event: &[u8]) -> bool {
         || matches!(event, [b'$', b'i' | b'c' | b'm' | b'g', ..])
 }
 
-/// What an event's name means.
+/// Kind of update that an event's name stands for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Meaning {
+enum MergeKind {
     Merge(UpdateKind),
     Group,
 }
 
-impl Meaning {
+impl MergeKind {
     fn of(event: &[u8]) -> Option<Self> {
         Some(match event {
             b"$identify" => Self::Merge(UpdateKind::Identify),
@@ -50,23 +49,23 @@ impl Meaning {
     }
 }
 
-/// Where an event is among all.
+/// Time and index of an event's row.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct RowPosition {
     pub created_at: Micros,
     pub index: u32,
 }
 
-/// Room for the ids that an event names beside its own.
+/// Scratch space for the ids that an event names beside its own.
 #[derive(Debug, Default)]
-pub struct Said {
+pub struct PersonUpdateScratch {
     other_id: String,
     group_type: String,
     group_key: String,
 }
 
-impl Said {
-    /// Appends the row of what an event says, if it says anything that counts.
+impl PersonUpdateScratch {
+    /// Appends the update of an event, if it has one that counts.
     #[inline(never)]
     pub fn put(
         &mut self,
@@ -74,7 +73,7 @@ impl Said {
         rules: &Rules<'_>,
         spans: Event<'_>,
         accepted: Accepted<'_>,
-        at: Place,
+        at: RowPosition,
     ) {
         if let Some(row) = self.update(rules, spans, &accepted, at) {
             rows.push_person_update(&row);
@@ -86,13 +85,13 @@ impl Said {
         rules: &Rules<'s>,
         spans: Event<'_>,
         accepted: &Accepted<'s>,
-        at: Place,
+        at: RowPosition,
     ) -> Option<PersonUpdateRow<'s>> {
-        let names = match spans.properties.whole.kind() {
-            Kind::Object => Names::of(spans.properties.whole.of(rules.body)),
-            _ => Names::default(),
+        let person = match spans.properties.whole.kind() {
+            Kind::Object => PersonProperties::of(spans.properties.whole.of(rules.body)),
+            _ => PersonProperties::default(),
         };
-        if names.is_personless(rules, spans) || NEVER.contains(&accepted.event) {
+        if person.is_personless(rules, spans) || NEVER.contains(&accepted.event) {
             return None;
         }
         let mut row = PersonUpdateRow {
@@ -112,31 +111,31 @@ impl Said {
             group_key: "",
             group_set: b"",
         };
-        let meaning = Meaning::of(accepted.event);
+        let merge_kind = MergeKind::of(accepted.event);
         // Text, so this cannot fail.
         let distinct_id = std::str::from_utf8(accepted.distinct_id).unwrap_or_default();
-        if !accepted.remarks.illegal_distinct_id {
-            names.set_properties(&mut row, rules, spans);
-            let says = [row.person_set, row.person_set_once, row.person_unset];
-            let has_properties = !says.iter().all(|text| text.is_empty());
-            if has_properties || matches!(meaning, Some(Meaning::Merge(_))) {
+        if !accepted.warnings.illegal_distinct_id {
+            person.set_properties(&mut row, rules, spans);
+            let changes = [row.person_set, row.person_set_once, row.person_unset];
+            let has_properties = !changes.iter().all(|text| text.is_empty());
+            if has_properties || matches!(merge_kind, Some(MergeKind::Merge(_))) {
                 row.distinct_id = distinct_id;
             }
-            if let Some(Meaning::Merge(kind)) = meaning
+            if let Some(MergeKind::Merge(kind)) = merge_kind
                 && !is_nobody(distinct_id)
             {
-                if names.merges(kind, distinct_id, &mut self.other_id) {
+                if person.merges(kind, distinct_id, &mut self.other_id) {
                     row.kind = kind;
                     row.other_id = &self.other_id;
                 } else if kind == UpdateKind::Identify && !spans.event.is_none() {
-                    // It names its user all the same. One that only stands for its path, `/engage`,
-                    // says properties, also of those who are anonymous.
+                    // It names its user all the same. An event that is an `$identify` only by its
+                    // path, `/engage`, sets properties, also of anonymous users.
                     row.kind = kind;
                 }
             }
         }
-        if meaning == Some(Meaning::Group)
-            && let Some(group_set) = names.group(&mut self.group_type, &mut self.group_key)
+        if merge_kind == Some(MergeKind::Group)
+            && let Some(group_set) = person.group(&mut self.group_type, &mut self.group_key)
         {
             row.group_type = &self.group_type;
             row.group_key = &self.group_key;
@@ -147,9 +146,9 @@ impl Said {
     }
 }
 
-/// What of an event's properties is about persons and groups, as JSON.
+/// Properties of an event about persons and groups, as JSON.
 #[derive(Default)]
-struct Names<'b> {
+struct PersonProperties<'b> {
     set: Option<&'b RawValue>,
     set_once: Option<&'b RawValue>,
     unset: Option<&'b RawValue>,
@@ -161,25 +160,28 @@ struct Names<'b> {
     group_set: Option<&'b RawValue>,
 }
 
-impl<'b> Names<'b> {
-    /// Of an object that is known to be JSON; of several with one name the last one counts.
+impl<'b> PersonProperties<'b> {
+    /// Reads them from an object that is known to be JSON; of several with one name the last one
+    /// counts.
     fn of(properties: &'b [u8]) -> Self {
         // All of a body was found to be UTF-8; what is read as bytes is checked piece by piece.
         let properties = std::str::from_utf8(properties).unwrap_or_default();
         let mut input = serde_json::Deserializer::from_str(properties);
-        input.deserialize_map(NamesVisitor).unwrap_or_default()
+        input
+            .deserialize_map(PersonPropertiesVisitor)
+            .unwrap_or_default()
     }
 
-    /// Whether the client wants no person to be touched.
+    /// Returns true if the client wants no person to be updated.
     fn is_personless(&self, rules: &Rules<'_>, spans: Event<'_>) -> bool {
         match self.process_person_profile {
-            Some(said) => said.get() == "false",
+            Some(value) => value.get() == "false",
             None => rules.is_v1 && spans.rare.options.process_person_profile.kind() == Kind::False,
         }
     }
 
-    /// Fills in the properties that the event has for its person. What is beside the properties
-    /// counts unless there is the same in them, as that is how they are stored.
+    /// Fills in the properties that the event has for its person. Fields beside the properties
+    /// count unless the properties have the same name, as that is how they are stored.
     fn set_properties(&self, row: &mut PersonUpdateRow<'b>, rules: &Rules<'b>, spans: Event<'_>) {
         let chosen = |within: Option<&'b RawValue>, beside: Span| {
             within.map_or(beside.of(rules.body), |value| value.get().as_bytes())
@@ -194,7 +196,7 @@ impl<'b> Names<'b> {
         };
     }
 
-    /// Whether the event names another id, which may be somebody's; writes it.
+    /// Returns true if the event names another id that may be somebody's; writes it.
     fn merges(&self, kind: UpdateKind, distinct_id: &str, other_id: &mut String) -> bool {
         let named = match kind {
             UpdateKind::Identify => self.anonymous,
@@ -203,7 +205,7 @@ impl<'b> Names<'b> {
         id(named, NAME_CHARS_MAX, other_id) && other_id != distinct_id && !is_nobody(other_id)
     }
 
-    /// The properties of the group that the event describes, if it does; writes its names.
+    /// Properties of the group that the event describes, if it does; writes its names.
     fn group(&self, group_type: &mut String, group_key: &mut String) -> Option<&'b [u8]> {
         if !id(self.group_type, GROUP_CHARS_MAX, group_type)
             || !id(self.group_key, GROUP_CHARS_MAX, group_key)
@@ -218,7 +220,7 @@ impl<'b> Names<'b> {
     }
 }
 
-/// The text of an object that is not empty; nothing for anything else.
+/// Text of an object that is not empty; empty for anything else.
 fn members(json: &[u8]) -> &[u8] {
     if json.starts_with(b"{") && json.len() > 2 {
         json
@@ -227,7 +229,7 @@ fn members(json: &[u8]) -> &[u8] {
     }
 }
 
-/// Writes the text of a string or a number, if it may be an id.
+/// Writes the text of a string or a number; returns true if it may be an id.
 fn id(value: Option<&RawValue>, chars_max: usize, out: &mut String) -> bool {
     let Some(json) = value.map(RawValue::get) else {
         return false;
@@ -245,7 +247,8 @@ fn id(value: Option<&RawValue>, chars_max: usize, out: &mut String) -> bool {
     !out.is_empty() && !out.contains('\0') && out.chars().count() <= chars_max
 }
 
-/// Whether an id is nobody's: then nobody is merged with it. Clients send such ids in quotes, too.
+/// Returns true if an id is nobody's, so that nobody is merged with it. Clients send such ids in
+/// quotes, too.
 fn is_nobody(id: &str) -> bool {
     let inner = ['"', '\''].into_iter().find_map(|quote| {
         let inner = id.strip_prefix(quote)?;
@@ -255,28 +258,28 @@ fn is_nobody(id: &str) -> bool {
     inner.is_empty() || is_illegal(inner.as_bytes())
 }
 
-struct NamesVisitor;
+struct PersonPropertiesVisitor;
 
-impl<'b> Visitor<'b> for NamesVisitor {
-    type Value = Names<'b>;
+impl<'b> Visitor<'b> for PersonPropertiesVisitor {
+    type Value = PersonProperties<'b>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'b>>(self, mut map: A) -> Result<Names<'b>, A::Error> {
-        let mut names = Names::default();
-        while let Some(Name(name)) = map.next_key()? {
+    fn visit_map<A: MapAccess<'b>>(self, mut map: A) -> Result<PersonProperties<'b>, A::Error> {
+        let mut person = PersonProperties::default();
+        while let Some(PropertyName(name)) = map.next_key()? {
             let slot = match name {
-                Some(Known::Set) => &mut names.set,
-                Some(Known::SetOnce) => &mut names.set_once,
-                Some(Known::Unset) => &mut names.unset,
-                Some(Known::ProcessPersonProfile) => &mut names.process_person_profile,
-                Some(Known::Anonymous) => &mut names.anonymous,
-                Some(Known::Alias) => &mut names.alias,
-                Some(Known::GroupType) => &mut names.group_type,
-                Some(Known::GroupKey) => &mut names.group_key,
-                Some(Known::GroupSet) => &mut names.group_set,
+                Some(KnownProperty::Set) => &mut person.set,
+                Some(KnownProperty::SetOnce) => &mut person.set_once,
+                Some(KnownProperty::Unset) => &mut person.unset,
+                Some(KnownProperty::ProcessPersonProfile) => &mut person.process_person_profile,
+                Some(KnownProperty::Anonymous) => &mut person.anonymous,
+                Some(KnownProperty::Alias) => &mut person.alias,
+                Some(KnownProperty::GroupType) => &mut person.group_type,
+                Some(KnownProperty::GroupKey) => &mut person.group_key,
+                Some(KnownProperty::GroupSet) => &mut person.group_set,
                 None => {
                     map.next_value::<IgnoredAny>()?;
                     continue;
@@ -284,14 +287,14 @@ impl<'b> Visitor<'b> for NamesVisitor {
             };
             *slot = Some(map.next_value()?);
         }
-        Ok(names)
+        Ok(person)
     }
 }
 
-/// A key, read as bytes, as one that is no text must not spoil the others.
-struct Name(Option<Known>);
+/// Key of a property, read as bytes, as one that is no text must not spoil the others.
+struct PropertyName(Option<KnownProperty>);
 
-enum Known {
+enum KnownProperty {
     Set,
     SetOnce,
     Unset,
@@ -303,32 +306,32 @@ enum Known {
     GroupSet,
 }
 
-impl<'de> Deserialize<'de> for Name {
+impl<'de> Deserialize<'de> for PropertyName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_bytes(NameVisitor)
+        deserializer.deserialize_bytes(PropertyNameVisitor)
     }
 }
 
-struct NameVisitor;
+struct PropertyNameVisitor;
 
-impl Visitor<'_> for NameVisitor {
-    type Value = Name;
+impl Visitor<'_> for PropertyNameVisitor {
+    type Value = PropertyName;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a key")
     }
 
-    fn visit_bytes<E>(self, name: &[u8]) -> Result<Name, E> {
-        Ok(Name(match name {
-            b"$set" => Some(Known::Set),
-            b"$set_once" => Some(Known::SetOnce),
-            b"$unset" => Some(Known::Unset),
-            b"$process_person_profile" => Some(Known::ProcessPersonProfile),
-            b"$anon_distinct_id" => Some(Known::Anonymous),
-            b"alias" => Some(Known::Alias),
-            b"$group_type" => Some(Known::GroupType),
-            b"$group_key" => Some(Known::GroupKey),
-            b"$group_set" => Some(Known::GroupSet),
+    fn visit_bytes<E>(self, name: &[u8]) -> Result<PropertyName, E> {
+        Ok(PropertyName(match name {
+            b"$set" => Some(KnownProperty::Set),
+            b"$set_once" => Some(KnownProperty::SetOnce),
+            b"$unset" => Some(KnownProperty::Unset),
+            b"$process_person_profile" => Some(KnownProperty::ProcessPersonProfile),
+            b"$anon_distinct_id" => Some(KnownProperty::Anonymous),
+            b"alias" => Some(KnownProperty::Alias),
+            b"$group_type" => Some(KnownProperty::GroupType),
+            b"$group_key" => Some(KnownProperty::GroupKey),
+            b"$group_set" => Some(KnownProperty::GroupSet),
             _ => None,
         }))
     }

@@ -1,21 +1,21 @@
-//! Writing down what to tell the client.
+//! Reporter of the rejections and warnings of a request.
 
-use crate::judge::{Fault, Remarks};
 use crate::report::{
     EventResult, Outcome, REPORT_ENTRIES_MAX, Rejection, Report, UuidText, Warning,
 };
-use crate::span::Shape;
+use crate::span::BodyShape;
+use crate::validate::{Violation, Warnings};
 
 /// Gathers a request's rejections and warnings.
 pub struct Reporter {
-    shape: Shape,
+    shape: BodyShape,
     report: Report,
     results: Vec<EventResult>,
 }
 
 impl Reporter {
     /// Starts a report; `uuids` are those of the v1 protocol's events, else nothing.
-    pub fn new(shape: Shape, uuids: Vec<UuidText>) -> Self {
+    pub fn new(shape: BodyShape, uuids: Vec<UuidText>) -> Self {
         let results = uuids.into_iter().map(|uuid| EventResult {
             uuid,
             outcome: Outcome::Ok,
@@ -28,16 +28,16 @@ impl Reporter {
         }
     }
 
-    /// Notes a refused event; gives back what was noted.
+    /// Notes a refused event; returns what was noted.
     #[cold]
-    pub fn reject(&mut self, index: u32, fault: Fault) -> Rejection {
+    pub fn reject(&mut self, index: u32, violation: Violation) -> Rejection {
         let rejection = Rejection {
             index,
-            code: fault.code,
-            detail: fault.detail.into(),
-            attr: self.attr(index, fault.field),
+            code: violation.code,
+            detail: violation.detail.into(),
+            attr: self.attr(index, violation.field),
         };
-        self.set_result(index, Outcome::Drop, fault.code);
+        self.set_result(index, Outcome::Drop, violation.code);
         self.report.rejected_count += 1;
         if self.report.rejected.len() < REPORT_ENTRIES_MAX {
             self.report.rejected.push(rejection.clone());
@@ -45,9 +45,9 @@ impl Reporter {
         rejection
     }
 
-    /// Notes what is odd about a stored event.
+    /// Notes the warnings about a stored event.
     #[cold]
-    pub fn warn(&mut self, index: u32, remarks: Remarks, was_repaired: bool) {
+    pub fn warn(&mut self, index: u32, warnings: Warnings, was_repaired: bool) {
         if was_repaired {
             self.set_result(index, Outcome::Warning, "repaired_json");
             self.add_warning(
@@ -56,7 +56,7 @@ impl Reporter {
                 "NaN and Infinity are not JSON; null was stored in their place.",
             );
         }
-        if remarks.missing_timestamp {
+        if warnings.missing_timestamp {
             self.set_result(index, Outcome::Warning, "missing_timestamp");
             self.add_warning(
                 index,
@@ -64,7 +64,7 @@ impl Reporter {
                 "A historical event without timestamp: the time of receipt was stored, and sending it again stores it again.",
             );
         }
-        if remarks.future_timestamp {
+        if warnings.future_timestamp {
             self.set_result(index, Outcome::Warning, "future_timestamp");
             self.add_warning(
                 index,
@@ -72,7 +72,7 @@ impl Reporter {
                 "The timestamp is more than 23 hours ahead: the time of receipt was stored instead.",
             );
         }
-        if remarks.illegal_distinct_id {
+        if warnings.illegal_distinct_id {
             // The v1 protocol has a word of its own for this.
             self.set_result(index, Outcome::Warning, "person_processing_disabled");
             self.add_warning(
@@ -83,7 +83,7 @@ impl Reporter {
         }
     }
 
-    /// The report, and the v1 protocol's results.
+    /// Returns the report, and the v1 protocol's results.
     pub fn finish(self) -> (Report, Vec<EventResult>) {
         (self.report, self.results)
     }
@@ -111,12 +111,12 @@ impl Reporter {
     }
 }
 
-/// Where a field of an event is in the request.
-pub fn attr(shape: Shape, index: u32, field: &str) -> String {
+/// Place of an event's field in the request.
+pub fn attr(shape: BodyShape, index: u32, field: &str) -> String {
     let place = match shape {
-        Shape::Single => return field.to_owned(),
-        Shape::Array => format!("[{index}]"),
-        Shape::Batch | Shape::NotABatch => format!("batch[{index}]"),
+        BodyShape::Single => return field.to_owned(),
+        BodyShape::Array => format!("[{index}]"),
+        BodyShape::Batch | BodyShape::NotABatch => format!("batch[{index}]"),
     };
     if field.is_empty() {
         return place;

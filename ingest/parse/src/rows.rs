@@ -1,4 +1,4 @@
-//! Rows, gathered by table and month.
+//! Rows of a request, gathered by table and month.
 
 use millrace_rows::{
     Batch, EventRow, Lane, Micros, Month, PersonUpdateRow, RejectedRow, RowGroup, RowKey, Table,
@@ -10,7 +10,7 @@ const KEYS_MAX: usize = 8;
 /// Buffers kept for reuse, at most, and bytes that they may hold together.
 const SPARE_MAX: usize = 1_024;
 const SPARE_BYTES_MAX: usize = 16 << 20;
-/// Groups that are looked through one by one: requests have one or two.
+/// Groups that are searched one by one: requests have one or two.
 const NEAR_MAX: usize = 8;
 const MICROS_PER_DAY: i64 = 86_400_000_000;
 
@@ -18,21 +18,21 @@ const MICROS_PER_DAY: i64 = 86_400_000_000;
 #[derive(Debug, Default)]
 pub struct Rows {
     groups: Vec<RowGroup>,
-    /// Where groups behind the first [`NEAR_MAX`] are: there may be as many as rows.
+    /// Index of groups behind the first [`NEAR_MAX`]: there may be as many as rows.
     far: BTreeMap<(Table, Month), usize>,
-    /// Beside each group: every how many rows a key is kept, a power of two.
+    /// Stride of each group, a power of two: one row in so many has its key kept.
     strides: Vec<u32>,
     spare: Vec<Vec<u8>>,
     /// Bytes that the spare buffers hold.
     spare_bytes: usize,
     /// Bytes of rows that the next group is expected to get.
     bytes_expected: usize,
-    /// The day of the last event and its group: neighbours are mostly of one day.
+    /// Day of the last event and its group: neighbours are mostly of one day.
     last: Option<(i64, usize)>,
 }
 
 impl Rows {
-    /// Begins with a body of so many bytes; forgets rows of one that was refused halfway.
+    /// Starts with a body of so many bytes; drops rows of one that was refused halfway.
     pub fn start(&mut self, body_bytes: usize) {
         let refused = std::mem::take(&mut self.groups);
         self.recycle(refused.into_iter().map(|group| group.bytes));
@@ -103,7 +103,7 @@ impl Rows {
         }
     }
 
-    /// The place of the group for a table and the month of an instant.
+    /// Index of the group for a table and the month of an instant.
     #[cold]
     fn group(&mut self, table: Table, at: Micros) -> usize {
         let month = Month::of(at);
@@ -134,9 +134,9 @@ impl Rows {
     }
 }
 
-/// Counts a row, and keeps its key if it is its turn. When there is no room for another key,
-/// every other one is dropped and from then on half as many are kept: so the keys are spread over
-/// the group however large it becomes.
+/// Counts a row, and keeps its key if it is its turn. Once the keys are full, every other one is
+/// dropped and from then on half as many are kept: so the keys are spread over the group however
+/// large it becomes.
 #[inline]
 fn note(group: &mut RowGroup, stride: Option<&mut u32>, key: RowKey) {
     let Some(stride) = stride else { return };

@@ -1,20 +1,20 @@
-//! When a request was sent, and what that says of the client's clock.
+//! Clock skew of a client, from the time at which it says it sent a request.
 
 use crate::span::{Document, Span};
-use crate::{Facts, Protocol, text, timestamp};
+use crate::{ParseContext, Protocol, text, timestamp};
 use millrace_rows::Micros;
 
-/// Up to here a difference is the time a request travels, not a wrong clock.
+/// Difference up to which it is the time a request travels, not a wrong clock.
 const TRANSIT_MICROS_MAX: u64 = 60_000_000;
-/// A query `_` below this is in seconds, not milliseconds.
+/// Value of the query's `_` below which it is in seconds, not milliseconds.
 const MILLIS_MIN: i64 = 100_000_000_000;
 
-/// How much a live event's timestamp has to be moved, in microseconds.
-pub fn shift(document: &Document, body: &[u8], facts: &Facts<'_>) -> i64 {
-    let Some(sent_at) = sent_at(document, body, facts) else {
+/// Microseconds by which a live event's timestamp has to be moved.
+pub fn shift(document: &Document, body: &[u8], context: &ParseContext<'_>) -> i64 {
+    let Some(sent_at) = sent_at(document, body, context) else {
         return 0;
     };
-    let difference = facts.received_at.0.saturating_sub(sent_at.0);
+    let difference = context.received_at.0.saturating_sub(sent_at.0);
     if difference.unsigned_abs() > TRANSIT_MICROS_MAX {
         difference
     } else {
@@ -22,14 +22,14 @@ pub fn shift(document: &Document, body: &[u8], facts: &Facts<'_>) -> i64 {
     }
 }
 
-/// When the client says it sent the request; what cannot be read counts as not said.
-fn sent_at(document: &Document, body: &[u8], facts: &Facts<'_>) -> Option<Micros> {
-    if let Protocol::V1 { sent_at, .. } = facts.protocol {
+/// Time at which the client says it sent the request; an unreadable one counts as not given.
+fn sent_at(document: &Document, body: &[u8], context: &ParseContext<'_>) -> Option<Micros> {
+    if let Protocol::V1 { sent_at, .. } = context.protocol {
         return timestamp::parse(sent_at?.trim().as_bytes());
     }
     from_body(body, document.sent_at)
         .or_else(|| from_body(body, document.sent_at_camel))
-        .or_else(|| from_query(facts.sent_at_query?))
+        .or_else(|| from_query(context.sent_at_query?))
 }
 
 fn from_body(body: &[u8], span: Span) -> Option<Micros> {

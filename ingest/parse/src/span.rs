@@ -1,13 +1,13 @@
-//! Where things are in a body: offsets instead of references, so that the lists that hold them
-//! are reused from request to request. Bodies are far below 1 GiB, so 30 bits do.
+//! Spans of values in a body: offsets instead of references, so that the lists that hold them are
+//! reused from request to request. Bodies are far below 1 GiB, so 30 bits do.
 
 use std::fmt;
 use std::ops::Deref;
 
-/// What sort of JSON value a span covers.
+/// Kind of JSON value that a span covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// The key is not there.
+    /// The key is missing.
     #[default]
     Absent,
     Null,
@@ -31,8 +31,8 @@ impl fmt::Debug for Span {
     }
 }
 
-/// A JSON value in the body: its start and its end, 30 bits each, and what it is. As one number it
-/// is written and read in one piece.
+/// Span of a JSON value in the body: its start and its end, 30 bits each, and its kind. As one
+/// number it is written and read in one piece.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Span(u64);
 
@@ -41,18 +41,18 @@ const OFFSET_BITS: u32 = 30;
 const KIND_BITS: u32 = 4;
 const KIND_MASK: u64 = (1 << KIND_BITS) - 1;
 
-/// What bodies are shorter than.
+/// Bytes that a body is shorter than.
 pub const BODY_BYTES_MAX: usize = 1 << OFFSET_BITS;
 
 impl Span {
-    /// A value from `start` up to `end`.
+    /// Returns the span of a value from `start` up to `end`.
     #[inline]
     pub const fn new(kind: Kind, start: usize, end: usize) -> Self {
         let (start, end) = (start as u64, end as u64);
         Self(start << (OFFSET_BITS + KIND_BITS) | end << KIND_BITS | kind as u64)
     }
 
-    /// What it is.
+    /// Kind of the value.
     #[inline]
     pub const fn kind(&self) -> Kind {
         match self.0 & KIND_MASK {
@@ -68,25 +68,25 @@ impl Span {
         }
     }
 
-    /// Where it begins.
+    /// Offset of its first byte.
     #[inline]
     pub const fn start(&self) -> usize {
         (self.0 >> (OFFSET_BITS + KIND_BITS)) as usize
     }
 
-    /// Where what follows it begins.
+    /// Offset behind its last byte.
     #[inline]
     pub const fn end(&self) -> usize {
         (self.0 >> KIND_BITS) as usize & (BODY_BYTES_MAX - 1)
     }
 
-    /// Its bytes.
+    /// Bytes of the value.
     #[inline]
     pub fn of<'b>(&self, body: &'b [u8]) -> &'b [u8] {
         body.get(self.start()..self.end()).unwrap_or_default()
     }
 
-    /// Its JSON text.
+    /// JSON text of the value.
     #[inline]
     pub fn json<'b>(&self, body: &'b [u8]) -> &'b [u8] {
         if self.is_string() {
@@ -95,33 +95,33 @@ impl Span {
         self.of(body)
     }
 
-    /// Whether the value counts as not given.
+    /// Returns true if the value counts as not given.
     #[inline]
     pub const fn is_none(&self) -> bool {
         self.0 & KIND_MASK <= Kind::Null as u64
     }
 
-    /// Whether it is a string.
+    /// Returns true if it is a string.
     #[inline]
     pub const fn is_string(&self) -> bool {
         self.0 & KIND_MASK == Kind::String as u64 || self.0 & KIND_MASK == Kind::Escaped as u64
     }
 
-    /// How many bytes it covers.
+    /// Bytes that it covers.
     #[inline]
     pub const fn len(&self) -> usize {
         self.end() - self.start()
     }
 
-    /// Whether an offset falls in it.
+    /// Returns true if an offset falls in it.
     pub const fn contains(&self, offset: u32) -> bool {
         let offset = offset as usize;
         self.start() <= offset && offset < self.end()
     }
 }
 
-/// The fields that most events have. Thousands are written and read a request, so what few events
-/// have is kept elsewhere.
+/// Spans of the fields that most events have. Thousands are written and read a request, so fields
+/// that few events have are kept elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventSpans {
     /// The whole event; anything but an object is refused later.
@@ -131,11 +131,11 @@ pub struct EventSpans {
     pub timestamp: Span,
     pub uuid: Span,
     pub properties: Properties,
-    /// Which of the document's [`RareSpans`] are its own, counted from 1; 0 when it has none.
+    /// Number of its [`RareSpans`] in the document, counted from 1; 0 when it has none.
     rare: u32,
 }
 
-/// The fields that few events have.
+/// Spans of the fields that few events have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RareSpans {
     pub dollar_distinct_id: Span,
@@ -154,7 +154,7 @@ pub struct RareSpans {
     pub window_id: Span,
 }
 
-/// One event's fields; those that most have are its own.
+/// Fields of one event.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'d> {
     spans: &'d EventSpans,
@@ -162,7 +162,7 @@ pub struct Event<'d> {
 }
 
 impl Event<'_> {
-    /// Whether it may have a field that few have.
+    /// Returns true if it may have a field that few events have.
     #[inline]
     pub const fn has_rare(&self) -> bool {
         self.spans.rare != 0
@@ -177,7 +177,7 @@ impl Deref for Event<'_> {
     }
 }
 
-/// The v1 protocol's options of an event.
+/// Options of an event in the v1 protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     pub cookieless_mode: Span,
@@ -186,7 +186,7 @@ pub struct Options {
     pub disable_skew_correction: Span,
 }
 
-/// What matters of an event's properties.
+/// Spans of an event's properties that matter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Properties {
     pub whole: Span,
@@ -199,11 +199,11 @@ pub struct Properties {
     pub geoip_disable: bool,
     /// `$ignore_sent_at` is true.
     pub ignore_sent_at: bool,
-    /// Which keys are there already and must not be spliced in.
+    /// Keys that are there already and must not be spliced in.
     pub present: Present,
 }
 
-/// A set of property names that we might splice in.
+/// Set of property names that may be spliced in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Present(u16);
 
@@ -220,7 +220,7 @@ impl Present {
     pub const LIB: Self = Self(1 << 9);
     pub const LIB_VERSION: Self = Self(1 << 10);
     pub const TOUR: Self = Self(1 << 11);
-    /// What is said of the event's person.
+    /// Properties of the event's person.
     pub const OF_PERSON: Self = Self(Self::SET.0 | Self::SET_ONCE.0 | Self::UNSET.0);
 
     /// Adds a name.
@@ -229,16 +229,16 @@ impl Present {
         self.0 |= other.0;
     }
 
-    /// Whether a name, or one of several, is in the set.
+    /// Returns true if a name, or one of several, is in the set.
     #[inline]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 }
 
-/// Which shape a body has.
+/// Shape of a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Shape {
+pub enum BodyShape {
     /// `[event, …]`
     Array,
     /// `{"batch": [event, …], …}`
@@ -250,30 +250,30 @@ pub enum Shape {
     Single,
 }
 
-/// A body, taken apart; reused from request to request.
+/// Spans of a whole body; reused from request to request.
 #[derive(Debug, Default)]
 pub struct Document {
-    pub shape: Shape,
-    /// The root object's own fields; nothing for an array.
+    pub shape: BodyShape,
+    /// Fields of the root object; none for an array.
     pub root: EventSpans,
     pub sent_at: Span,
     pub sent_at_camel: Span,
-    /// The events of an array or a batch; the root itself for a single one.
+    /// Events of an array or a batch; the root itself for a single one.
     pub events: Vec<EventSpans>,
     pub rare: Rare,
 }
 
-/// The rare fields of those events that have any.
+/// Rare fields of those events that have any.
 #[derive(Debug, Default)]
 pub struct Rare {
     noted: Vec<RareSpans>,
-    /// What all other events have: nothing.
+    /// Rare fields of all other events: none.
     none: RareSpans,
 }
 
 impl Rare {
-    /// Those of an event, for one to be noted. A body has far less than 2³² events, so there is
-    /// always a place.
+    /// Rare fields of an event, for one to be noted. A body has far less than 2³² events, so there
+    /// is always a slot.
     pub fn of(&mut self, event: &mut EventSpans) -> Option<&mut RareSpans> {
         if event.rare == 0 {
             self.noted.push(RareSpans::default());
@@ -294,9 +294,9 @@ impl Document {
         }
     }
 
-    /// Empties it, keeping its memory.
+    /// Empties the document, keeping its memory.
     pub fn clear(&mut self) {
-        self.shape = Shape::default();
+        self.shape = BodyShape::default();
         self.root = EventSpans::default();
         self.sent_at = Span::default();
         self.sent_at_camel = Span::default();
@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_is_what_it_was_made_of() {
+    fn a_span_keeps_its_kind_and_offsets() {
         let kinds = [
             Kind::Absent,
             Kind::Null,

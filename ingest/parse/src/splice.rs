@@ -1,15 +1,15 @@
-//! The properties as they are stored: as they were sent, with what we add spliced in as text at
-//! the front.
+//! Properties as they are stored: as they were sent, with additions spliced in as text at the
+//! front.
 
-use crate::judge::Rules;
 use crate::span::{Event, Kind, Present, Span};
+use crate::validate::Rules;
 use std::net::IpAddr;
 
 /// Bytes of the name or the version of an SDK that are kept: both are copied into every event of a
 /// request, and no SDK has a tenth of it.
 const LIB_BYTES_MAX: usize = 128;
 
-/// What is added to the properties of a request's events.
+/// Additions to the properties of a request's events.
 #[derive(Debug, Default)]
 pub struct Splicer {
     /// `{"$ip":"192.0.2.1",`: what properties begin with instead of `{`; empty when no address
@@ -44,7 +44,7 @@ impl Splicer {
         }
     }
 
-    /// The pieces of an event's properties, to be stored one after the other.
+    /// Pieces of an event's properties, to be stored one after the other.
     #[inline]
     pub fn pieces<'p>(&'p mut self, rules: &Rules<'p>, spans: Event<'_>) -> [&'p [u8]; 2] {
         let properties = &spans.properties;
@@ -74,7 +74,7 @@ impl Splicer {
         [&self.scratch, rest]
     }
 
-    /// Puts the opening brace and everything that is added into `scratch`.
+    /// Writes the opening brace and all additions to `scratch`.
     #[cold]
     fn build(&mut self, rules: &Rules<'_>, spans: Event<'_>, wants_ip: bool, is_empty: bool) {
         self.scratch.clear();
@@ -98,7 +98,7 @@ impl Splicer {
         }
     }
 
-    /// What the v1 protocol keeps beside the properties and in headers.
+    /// Adds the fields that the v1 protocol keeps beside the properties and in headers.
     fn add_v1(&mut self, rules: &Rules<'_>, spans: Event<'_>) {
         let options = &spans.rare.options;
         let fields = [

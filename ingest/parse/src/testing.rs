@@ -1,23 +1,23 @@
-//! Doors to the inside, for the fuzz targets, and what they share with our own tests; compiled only
-//! for these and with the feature `testing`.
+//! Access to internals for the fuzz targets, and helpers that they share with our own tests;
+//! compiled only for these and with the feature `testing`.
 
 use crate::index::Index;
 use crate::{Parser, timestamp};
 use millrace_rows::Micros;
 
-/// A parser that does without the processor's AVX-512.
+/// Returns a parser that does without the processor's AVX-512.
 #[must_use]
 pub fn portable_parser() -> Parser {
     Parser::with_index(Index::portable())
 }
 
-/// The instant that a timestamp names; `None` if it is none.
+/// Instant that a timestamp names; `None` if it is none.
 #[must_use]
 pub fn timestamp(text: &[u8]) -> Option<Micros> {
     timestamp::parse(text)
 }
 
-/// Brackets open at once outside strings; right for any text that is JSON.
+/// Brackets that are open at once outside strings; right for any text that is JSON.
 #[must_use]
 pub fn depth(text: &str) -> usize {
     let (mut open, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);

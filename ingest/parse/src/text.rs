@@ -1,12 +1,12 @@
-//! Strings: from JSON text to characters.
+//! Decoding of strings from JSON text to characters.
 
 use crate::span::{Kind, Span};
 
-/// Half of a surrogate pair: no character, so no string.
+/// Error for half of a surrogate pair, which is no character, so that the text is no string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoneSurrogate;
 
-/// The text of a string span, decoded into `scratch` when it has escapes.
+/// Text of a string span, decoded into `scratch` when it has escapes.
 #[inline]
 pub fn decode<'s>(
     body: &'s [u8],
@@ -23,7 +23,7 @@ pub fn decode<'s>(
     std::str::from_utf8(raw).map_err(|_| LoneSurrogate)
 }
 
-/// The text of a string span as bytes, for what is ASCII or refused anyway; trimmed.
+/// Text of a string span as bytes, for text that is ASCII or refused anyway; trimmed.
 #[inline]
 pub fn decode_ascii<'s>(
     body: &'s [u8],
@@ -58,7 +58,7 @@ pub fn unescape(raw: &[u8], out: &mut String) -> Result<(), LoneSurrogate> {
     Ok(())
 }
 
-/// The character of an escape, and how many bytes spell it.
+/// Character of an escape, and how many bytes spell it.
 pub fn escaped(escape: &[u8]) -> Result<(char, usize), LoneSurrogate> {
     let simple = match escape.get(1) {
         Some(b'u') => return unicode(escape),
@@ -86,7 +86,7 @@ fn unicode(escape: &[u8]) -> Result<(char, usize), LoneSurrogate> {
     Ok((char::from_u32(code).ok_or(LoneSurrogate)?, 12))
 }
 
-/// The UTF-16 unit of `\uhhhh`.
+/// UTF-16 unit of `\uhhhh`.
 fn unit(escape: &[u8]) -> Option<u32> {
     let digits = escape.strip_prefix(b"\\u")?.get(..4)?;
     let value = |sum: u32, digit: &u8| Some(sum << 4 | char::from(*digit).to_digit(16)?);

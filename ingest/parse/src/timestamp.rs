@@ -1,4 +1,4 @@
-//! ISO 8601, as far as clients write it.
+//! Timestamps in ISO 8601, as far as clients write it.
 //!
 //! `YYYY-MM-DD`, then optionally `T`, `t` or a space and `hh:mm[:ss[.f…]]`, then optionally `Z`,
 //! `z`, `±hh:mm`, `±hhmm` or `±hh`; or the basic form `YYYYMMDDThhmmss[.f…]` with the same zones.
@@ -9,7 +9,7 @@ use millrace_rows::Micros;
 const MICROS_PER_SECOND: i64 = 1_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// The instant a text names; `None` when it is none of the forms, not in the calendar, or before
+/// Instant that a text names; `None` when it is none of the forms, not in the calendar, or before
 /// 1970 in UTC.
 pub fn parse(text: &[u8]) -> Option<Micros> {
     if let Some((head, rest)) = text.split_first_chunk()
@@ -45,14 +45,13 @@ fn seconds_of_usual(text: &[u8; 19]) -> Option<i64> {
     Some(days * SECONDS_PER_DAY + (hour * 60 + minute) * 60 + second)
 }
 
-/// For each place of a text, the number that the digits there and behind it are, if it has digits
-/// where the form has `0`, and is the form elsewhere. What a place without two digits has means
-/// nothing.
+/// Numbers that the digits at each place of a text and behind it are, if it has digits where the
+/// form has `0`, and is the form elsewhere. Places without two digits do not count.
 #[inline]
 fn pairs(text: [u8; 8], form: [u8; 8]) -> Option<[u8; 8]> {
     // Digits become their values, all else 0 if it is as it should be.
     let values = u64::from_le_bytes(text) ^ u64::from_le_bytes(form);
-    // What is too much for its place reaches its highest bit.
+    // A value that is too much for its place reaches its highest bit.
     let limits = form.map(|byte| if byte == b'0' { 0x76 } else { 0x7f });
     let excess = values.wrapping_add(u64::from_le_bytes(limits)) | values;
     if excess & 0x8080_8080_8080_8080 != 0 {
@@ -85,7 +84,7 @@ fn in_range(micros: i64) -> Option<Micros> {
     (micros >= 0).then_some(Micros(micros))
 }
 
-/// What is left of a text.
+/// Rest of a text that is being read.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -107,7 +106,7 @@ impl Input<'_> {
         found
     }
 
-    /// A number of exactly so many digits.
+    /// Reads a number of exactly so many digits.
     #[inline]
     fn digits(&mut self, count: usize) -> Option<i64> {
         let digits = self.0.get(..count)?;
@@ -123,7 +122,7 @@ impl Input<'_> {
         Some(value)
     }
 
-    /// The separator and the time after it: microseconds since midnight.
+    /// Reads the separator and the time after it: microseconds since midnight.
     fn time(&mut self, is_extended: bool) -> Option<i64> {
         self.advance(1);
         let hour = self.digits(2)?;
@@ -147,7 +146,7 @@ impl Input<'_> {
         Some(((hour * 60 + minute) * 60 + second) * MICROS_PER_SECOND + micros)
     }
 
-    /// Any number of digits behind `.` or `,`, cut to microseconds.
+    /// Reads any number of digits behind `.` or `,`, cut to microseconds.
     fn fraction(&mut self) -> Option<i64> {
         // As JavaScript writes it.
         if let [b'.', digits @ .., b'Z'] = self.0
@@ -172,7 +171,7 @@ impl Input<'_> {
         Some(kept * scale.get(count.min(6)).copied().unwrap_or(1))
     }
 
-    /// The zone, which must end the text: seconds east of UTC.
+    /// Reads the zone, which must end the text: seconds east of UTC.
     fn zone(&mut self) -> Option<i64> {
         let sign = match self.first() {
             None => return Some(0),
@@ -274,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_refused() {
+    fn every_other_form_is_refused() {
         let table = [
             "",
             " ",

@@ -1,13 +1,13 @@
-//! What only the v1 protocol asks of a request: every event has a uuid, and no two the same one,
-//! as the answer names events by it.
+//! Checks that only the v1 protocol makes: every event has a uuid, and no two the same one, as the
+//! response names events by it.
 
 use crate::report::UuidText;
 use crate::reporter::attr;
-use crate::span::{EventSpans, Shape};
+use crate::span::{BodyShape, EventSpans};
 use crate::{ApiError, ids, text};
 use uuid::Uuid;
 
-/// The events' uuids as they are spelled.
+/// Uuids of the events as they are spelled.
 pub fn uuids(body: &[u8], events: &[EventSpans]) -> Result<Vec<UuidText>, ApiError> {
     let mut texts = Vec::with_capacity(events.len());
     let mut seen = Vec::with_capacity(events.len());
@@ -28,7 +28,7 @@ pub fn uuids(body: &[u8], events: &[EventSpans]) -> Result<Vec<UuidText>, ApiErr
 }
 
 fn place(index: u32) -> String {
-    attr(Shape::Batch, index, "uuid")
+    attr(BodyShape::Batch, index, "uuid")
 }
 
 fn uuid(body: &[u8], event: &EventSpans) -> Result<(Uuid, UuidText), ApiError> {

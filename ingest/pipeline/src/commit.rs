@@ -1,21 +1,22 @@
 //! The thread that owns a lane's log.
 //!
-//! It keeps its own pace: take all that waits, append it as one frame, sync once, answer
-//! everyone. There is no timer, so an idle server adds no latency; while one sync runs, the next
-//! group gathers by itself.
+//! The thread is a group commit: it takes all that waits, appends it as one frame, syncs once and
+//! answers every request. There is no timer, so an idle server adds no latency; while one sync
+//! runs, the next group gathers by itself.
 //!
 //! A failed append or sync is never retried, as the second sync may report success for pages that
 //! were dropped: nothing of the group is acknowledged, the lane takes nothing more, and
 //! [`crate::Pipeline::failed`] tells the process to end. What is on disk is decided by recovery.
 
 use crate::Refusal;
-use crate::group::{Group, Submission};
+use crate::commit_group::{CommitGroup, Submission};
+use crate::import_count::ImportCounter;
 use crate::join::Joiner;
-use crate::tally::SharedTally;
 use crate::threads::{AtomicBool, Builder, JoinHandle, Receiver, Sender};
 use metrics::{Counter, Histogram, counter, histogram};
 use millrace_log::fail_point::{FailPoint, pass};
 use millrace_log::{AppendError, Log, Position};
+use millrace_rows::Lane;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,29 +27,29 @@ use tokio::sync::watch;
 /// that the first of a group waits, and keeps a section below what one insert may hold.
 const GROUP_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// Bytes of requests that keep the thread busy: one group that it syncs, and another one that gathers
-/// meanwhile. They are a quarter of it once compressed, which disks take at almost the speed of more; all
-/// that is beyond only waits, in the order it came and not by turns.
+/// Bytes of requests that keep the thread busy: one group being synced, and the next one being
+/// gathered. Compressed they are a quarter of that, which disks write almost as fast as more;
+/// anything beyond only waits, first in, first out, without fairness between projects.
 pub const BUSY_BYTES: usize = 8 * 1024 * 1024;
 
-/// Percent of the room of both logs from which on a log whose rows are all shipped gives back the
+/// Percent of both logs' capacity from which on a log whose rows are all shipped gives up the
 /// segment that it writes to, which one large frame can make as large as that. Requests are refused
-/// before appends are, so no append would do it; and twice as much refuses none.
+/// before appends are, so no append would release it; twice as much refuses no request.
 const SHIPPED_PERCENT_MAX: u64 = 40;
 
-/// What the thread works with.
-pub struct Lane {
-    pub lane: millrace_rows::Lane,
+/// State that a lane's commit thread works on.
+pub struct CommitLane {
+    pub id: Lane,
     pub log: Log,
     pub receiver: Receiver<Submission>,
     pub stop: Sender<Submission>,
     pub synced: watch::Sender<Position>,
-    pub tally: SharedTally,
+    pub import_counter: ImportCounter,
     pub failed: Arc<AtomicBool>,
-    /// Whether the thread has ended as it was told to, with an answer to all that came before.
+    /// Set when the thread has ended as ordered, with an answer to all that came before.
     pub ended_well: Arc<AtomicBool>,
-    /// Whether the last group found no room.
-    pub has_no_room: Arc<AtomicBool>,
+    /// Set while the last group did not fit into the log or onto the disk.
+    pub is_log_full: Arc<AtomicBool>,
     pub failure: Arc<watch::Sender<Option<String>>>,
 }
 
@@ -73,9 +74,9 @@ impl CommitThread {
 ///
 /// # Errors
 /// When the system has no thread left.
-pub fn start(lane: Lane) -> std::io::Result<CommitThread> {
+pub fn start(lane: CommitLane) -> std::io::Result<CommitThread> {
     let stop = lane.stop.clone();
-    let name = format!("commit-{}", lane.lane.name());
+    let name = format!("commit-{}", lane.id.name());
     let (failed, failure) = (Arc::clone(&lane.failed), Arc::clone(&lane.failure));
     let run = move || {
         let committer = AssertUnwindSafe(|| Committer::new(lane).run());
@@ -90,19 +91,19 @@ pub fn start(lane: Lane) -> std::io::Result<CommitThread> {
 }
 
 struct Committer {
-    lane: Lane,
+    lane: CommitLane,
     joiner: Joiner,
     requests_committed: Counter,
     bytes_committed: Counter,
     group_requests: Histogram,
     sync_seconds: Histogram,
-    /// Whether the last group found no room: said once, not for every group.
+    /// True while groups do not fit: logged once, not for every group.
     is_full: bool,
 }
 
 impl Committer {
-    fn new(lane: Lane) -> Self {
-        let name = lane.lane.name();
+    fn new(lane: CommitLane) -> Self {
+        let name = lane.id.name();
         Self {
             joiner: Joiner::default(),
             requests_committed: counter!("millrace_log_requests_total", "lane" => name),
@@ -115,7 +116,7 @@ impl Committer {
     }
 
     fn run(mut self) {
-        let mut group = Group::default();
+        let mut group = CommitGroup::default();
         while let Ok(first) = self.lane.receiver.recv() {
             let mut go_on = group.take(first);
             while go_on && group.bytes < GROUP_BYTES_MAX {
@@ -125,16 +126,16 @@ impl Committer {
                 go_on = group.take(next);
             }
             self.commit(&mut group);
-            self.answer_marks(&mut group);
+            self.answer_flush_barriers(&mut group);
             if !go_on {
-                // Before the receiver goes, with what came behind the order.
+                // Before the receiver is dropped, and with it what came after the order to stop.
                 self.lane.ended_well.store(true, Ordering::Release);
                 return;
             }
         }
     }
 
-    fn commit(&mut self, group: &mut Group) {
+    fn commit(&mut self, group: &mut CommitGroup) {
         if group.batches.is_empty() {
             return;
         }
@@ -148,10 +149,10 @@ impl Committer {
                 .increment(group.batches.len() as u64);
             self.bytes_committed.increment(group.bytes);
             self.group_requests.record(group.batches.len() as f64);
-            if self.lane.lane == millrace_rows::Lane::Historical {
-                // Before anyone is answered: what was acknowledged is counted.
-                let admissions = group.admissions.drain(..);
-                self.lane.tally.count(position, admissions);
+            if self.lane.id == Lane::Historical {
+                // Before any answer: every acknowledged event is counted.
+                let reservations = group.reservations.drain(..);
+                self.lane.import_counter.count(position, reservations);
             }
             pass(FailPoint::GroupSynced);
             self.lane.synced.send_replace(position);
@@ -159,8 +160,8 @@ impl Committer {
         if let Err(refusal) = outcome {
             self.tell_lost(group.answered_rows(), refusal);
         }
-        // Those of a group that was not stored go back.
-        group.admissions.clear();
+        // The reservations of a group that was not stored are refunded.
+        group.reservations.clear();
         group.bytes = 0;
         for batch in group.batches.drain(..) {
             // A client that went away does not change what is stored.
@@ -171,10 +172,11 @@ impl Committer {
         }
     }
 
-    /// Rows that were acknowledged before they were written, and are not.
+    /// Counts and logs rows that were acknowledged before they were written, and then were not
+    /// written.
     fn tell_lost(&self, rows: u64, refusal: Refusal) {
         if rows > 0 {
-            let lane = self.lane.lane.name();
+            let lane = self.lane.id.name();
             counter!("millrace_log_rows_lost_total", "lane" => lane).increment(rows);
             tracing::error!(
                 lane,
@@ -184,36 +186,38 @@ impl Committer {
         }
     }
 
-    /// Nothing is said once the lane has failed: where its log ends is not known then.
-    fn answer_marks(&mut self, group: &mut Group) {
-        if !group.marks.is_empty() && !self.lane.failed.load(Ordering::Acquire) {
-            self.leave_shipped();
+    /// Answers the group's flush barriers with the end of the log. After a failure nobody is
+    /// answered: the end of the log is unknown then.
+    fn answer_flush_barriers(&mut self, group: &mut CommitGroup) {
+        if !group.flush_barriers.is_empty() && !self.lane.failed.load(Ordering::Acquire) {
+            self.release_shipped_segment();
         }
-        for reply in group.marks.drain(..) {
+        for reply in group.flush_barriers.drain(..) {
             if !self.lane.failed.load(Ordering::Acquire) {
-                // Whoever asked may have ended.
+                // The caller may have gone.
                 let _ = reply.send(self.lane.log.handle().synced());
             }
         }
     }
 
-    /// Marks come every second, so this is a good moment.
-    fn leave_shipped(&mut self) {
+    /// Gives up the segment in use if everything in it is shipped and the logs are filling. Flush
+    /// barriers come every second, so they are a good moment for it.
+    fn release_shipped_segment(&mut self) {
         let usage = self.lane.log.handle().usage();
         let percent = usage.bytes_used.saturating_mul(100) / usage.bytes_max.max(1);
         if percent < SHIPPED_PERCENT_MAX {
             return;
         }
-        match self.lane.log.leave_released() {
-            // A disk that others filled: the next mark tries again.
-            Ok(()) | Err(AppendError::NoRoom { .. }) => {}
+        match self.lane.log.roll_if_released() {
+            // The disk is full of other files: the next barrier tries again.
+            Ok(()) | Err(AppendError::DiskFull { .. }) => {}
             Err(error) => {
                 let _ = self.fail(&error);
             }
         }
     }
 
-    fn store(&mut self, group: &Group) -> Result<Position, Refusal> {
+    fn store(&mut self, group: &CommitGroup) -> Result<Position, Refusal> {
         let groups = group.batches.iter().flat_map(|batch| &batch.groups);
         let sections = self.joiner.sections(groups);
         if sections.is_empty() {
@@ -221,18 +225,21 @@ impl Committer {
         }
         match self.lane.log.append(&sections) {
             Ok(_) => {}
-            // Nothing was written: the log is as good as before.
+            // Nothing was written: the log is unchanged.
             Err(
                 error @ (AppendError::Full { .. }
-                | AppendError::NoRoom { .. }
+                | AppendError::DiskFull { .. }
                 | AppendError::NoReserve { .. }),
             ) => {
                 if !self.is_full {
-                    let lane = self.lane.lane.name();
-                    tracing::warn!(lane, "refusing requests until there is room again: {error}");
+                    let lane = self.lane.id.name();
+                    tracing::warn!(
+                        lane,
+                        "refusing requests until there is space again: {error}"
+                    );
                 }
                 self.is_full = true;
-                self.lane.has_no_room.store(true, Ordering::Release);
+                self.lane.is_log_full.store(true, Ordering::Release);
                 return Err(match error {
                     AppendError::Full { .. } => Refusal::LogFull,
                     _ => Refusal::DiskFull,
@@ -241,8 +248,8 @@ impl Committer {
             Err(error) => return Err(self.fail(&error)),
         }
         if std::mem::take(&mut self.is_full) {
-            self.lane.has_no_room.store(false, Ordering::Release);
-            tracing::info!(lane = self.lane.lane.name(), "there is room again");
+            self.lane.is_log_full.store(false, Ordering::Release);
+            tracing::info!(lane = self.lane.id.name(), "there is space again");
         }
         let started = Instant::now();
         let position = self.lane.log.sync().map_err(|error| self.fail(&error))?;
@@ -252,7 +259,7 @@ impl Committer {
 
     fn fail(&self, error: &dyn std::error::Error) -> Refusal {
         self.lane.failed.store(true, Ordering::Release);
-        let reason = format!("the {} log failed: {error}", self.lane.lane.name());
+        let reason = format!("the {} log failed: {error}", self.lane.id.name());
         tracing::error!("{reason}");
         self.lane.failure.send_replace(Some(reason));
         Refusal::LogFailed

@@ -1,4 +1,4 @@
-//! Small groups of many requests become one section.
+//! Joins small row groups of many requests into one section.
 
 use crate::pack::{PackedGroup, SAMPLE_KEYS_MAX, section_header};
 use millrace_log::block::Compressor;
@@ -21,7 +21,8 @@ struct Join {
 }
 
 impl Joiner {
-    /// The sections of a group of requests. The buffers behind them are reused by the next call.
+    /// Returns the sections of a group of requests. The buffers behind them are reused by the next
+    /// call.
     pub fn sections<'a>(
         &'a mut self,
         groups: impl Iterator<Item = &'a PackedGroup>,
@@ -81,9 +82,9 @@ impl Join {
         self.rows.extend_from_slice(&group.bytes);
         self.header.rows += group.rows;
         self.header.uncompressed_bytes += group.bytes.len() as u64;
-        let room = SAMPLE_KEYS_MAX.saturating_sub(self.header.keys.len());
+        let left = SAMPLE_KEYS_MAX.saturating_sub(self.header.keys.len());
         self.header
             .keys
-            .extend(group.keys.iter().take(room).map(|key| key.to_bytes()));
+            .extend(group.keys.iter().take(left).map(|key| key.to_bytes()));
     }
 }

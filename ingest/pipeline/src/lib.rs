@@ -1,24 +1,24 @@
-//! From accepted rows to ClickHouse.
+//! The write path: accepted rows into the log, and from the log into ClickHouse.
 //!
 //! ```text
-//! Slot::submit ──bounded channel──> commit thread ──append, fdatasync──> log ──> ship ──> ClickHouse
+//! Slot::submit ──bounded channel──> commit thread ──append, sync──> log ──> ship ──> ClickHouse
 //!      ▲                                  │
 //!      └───────────── oneshot ────────────┘
 //! ```
 //!
 //! | Module | Does |
 //! |---|---|
-//! | [`Pipeline`] (`submit`) | sheds load before it costs anything |
+//! | [`Pipeline`] (`submit`) | admits requests, sheds load before it costs anything |
 //! | [`Slot`] (`slot`) | one request: compresses large groups on the caller's core, waits for the commit |
 //! | `pack` | turns rows into ClickHouse blocks |
 //! | `commit` | the thread that owns a lane's log: takes what waits, appends, syncs once, answers everyone |
-//! | `group` | what one sync commits, as it is gathered |
+//! | `commit_group` | the requests that one sync commits |
 //! | `join` | makes one section of small groups |
-//! | `mark` | waits until all that was submitted is shipped |
-//! | `metrics` | what is counted, in words |
-//! | [`Admission`], [`Tally`] (`tally`) | counts the events of imports |
-//! | `retention` | what of the log may go |
-//! | `room` | how full log and queue may get before requests are refused |
+//! | `flush_barrier` | waits until all that was submitted is shipped |
+//! | `metrics` | names and descriptions of the metrics |
+//! | [`ImportReservation`], [`ImportCount`] (`import_count`) | counts the events of imports |
+//! | `retention` | releases log segments that nobody needs |
+//! | `capacity` | limits of log and queue past which requests are refused |
 //! | `threads` | threads, flags and channels, which are shuttle's in tests |
 //! | [`ship`] | the log into ClickHouse, each row exactly once |
 //!
@@ -28,26 +28,26 @@
 
 #![forbid(unsafe_code)]
 
+mod capacity;
 mod commit;
-mod group;
+mod commit_group;
+mod flush_barrier;
+mod import_count;
 mod join;
-mod mark;
 mod metrics;
 mod pack;
-mod place;
+mod queue_permit;
 mod retention;
-mod room;
 #[cfg(test)]
 mod schedules;
 pub mod ship;
 mod slot;
 mod submit;
-mod tally;
 mod threads;
 
+pub use capacity::Refusal;
+pub use import_count::{ImportCount, ImportReservation};
 pub use millrace_log::Position;
 pub use retention::Retention;
-pub use room::Refusal;
 pub use slot::{Committed, Pending, Slot};
 pub use submit::{Ack, LaneOutput, Pipeline, PipelineError, PipelineOptions, Running};
-pub use tally::{Admission, Tally};

@@ -1,10 +1,10 @@
-//! What the metrics of log and shipping mean; their values are counted where they arise.
+//! Descriptions of the metrics of log and shipping; their values are counted where they arise.
 
 use metrics::{
     Unit, describe_counter as count, describe_gauge as gauge, describe_histogram as spread,
 };
 
-/// Tells the recorder what each metric means. To be called once, after the recorder is there.
+/// Registers each metric's description. To be called once, after the recorder is installed.
 pub fn describe() {
     count!(
         "millrace_log_requests_total",
@@ -53,15 +53,15 @@ pub fn describe() {
         "Inserts, and questions about them, tried again, by what became of the try before"
     );
     count!(
-        "millrace_insert_rows_set_aside_total",
-        "Rows that ClickHouse refused; they are in the poison folder"
+        "millrace_insert_rows_dead_lettered_total",
+        "Rows that ClickHouse refused; they are in the dead-letters folder"
     );
     count!(
         "millrace_insert_rows_salvaged_total",
-        "Rows of damaged sections of the log that could be read and were stored; the blocks are in the poison folder"
+        "Rows of damaged sections of the log that could be read and were stored; the blocks are in the dead-letters folder"
     );
     gauge!(
-        "millrace_unshipped_age_seconds",
+        "millrace_shipping_lag_seconds",
         Unit::Seconds,
         "Age of the oldest event that is not yet in ClickHouse"
     );

@@ -1,4 +1,4 @@
-//! Rows into ClickHouse blocks.
+//! Packs rows into ClickHouse blocks.
 //!
 //! Large groups are compressed on the core that parsed them, so that the work spreads over the
 //! cores and goes on while the commit thread waits for the disk. Small ones travel as rows and
@@ -8,29 +8,29 @@ use millrace_log::SectionHeader;
 use millrace_log::block::Compressor;
 use millrace_rows::RowGroup;
 
-/// Groups of at least so many bytes are compressed by the caller. Below it a block of its own
-/// would cost more in headers and in ratio than the join saves.
+/// Bytes from which on a group is compressed by the caller. A smaller block of its own would cost
+/// more in headers and compression ratio than it saves the commit thread.
 const OWN_BLOCK_BYTES_MIN: usize = 64 * 1024;
-/// Keys kept per group and per section: a block is stored as a whole or not at all, so one would
-/// do, were it not for merges that fold a resent row into its later copy.
+/// Keys kept per group and per section. A block is stored as a whole or not at all, so one key
+/// would do, were it not for merges that fold a resent row into its later copy.
 pub const SAMPLE_KEYS_MAX: usize = 4;
 
-/// One group on its way to the commit thread.
+/// One row group as it is handed to the commit thread.
 #[derive(Debug)]
 pub enum PackedGroup {
-    /// A section of its own.
+    /// A large group: a section of its own, compressed.
     Blocks {
-        /// What the log says of it.
+        /// Header of the section in the log.
         header: SectionHeader,
         /// ClickHouse blocks.
         blocks: Vec<u8>,
     },
-    /// Rows to be joined with others of their table and month.
+    /// A small group: rows to be joined with others of their table and month.
     Rows(RowGroup),
 }
 
 impl PackedGroup {
-    /// How many rows.
+    /// Number of rows.
     pub fn rows(&self) -> u64 {
         match self {
             Self::Blocks { header, .. } => u64::from(header.rows),
@@ -47,7 +47,7 @@ impl PackedGroup {
     }
 }
 
-/// What a section says of a group.
+/// Returns the section header of a row group.
 pub fn section_header(group: &RowGroup) -> SectionHeader {
     SectionHeader {
         insert_target: group.table.insert_target().to_owned(),
@@ -63,15 +63,15 @@ pub fn section_header(group: &RowGroup) -> SectionHeader {
     }
 }
 
-/// Compresses groups; one per core, as it keeps its tables and buffers.
+/// Compressor of row groups; one per core, since it keeps tables and buffers.
 pub struct Packer {
     compressor: Compressor,
     free: Vec<Vec<u8>>,
 }
 
-/// Buffers kept for reuse; more than that is given back to the allocator.
+/// Buffers kept for reuse; any more go back to the allocator.
 const FREE_BUFFERS_MAX: usize = 64;
-/// A buffer that a giant request blew up is not kept.
+/// Largest buffer that is kept: one that a giant request needed is not.
 const FREE_BUFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 impl Packer {
@@ -83,7 +83,7 @@ impl Packer {
         }
     }
 
-    /// Makes the group ready to travel. A row buffer that is no longer needed goes to `spent`.
+    /// Packs a group for the commit thread. A row buffer that is no longer needed goes to `spent`.
     pub fn pack(&mut self, group: RowGroup, spent: &mut Vec<Vec<u8>>) -> PackedGroup {
         if group.bytes.len() < OWN_BLOCK_BYTES_MIN {
             return PackedGroup::Rows(group);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_back_however_many_and_whoever_had_their_buffers_before() {
+    fn packed_rows_unpack_to_the_same_bytes_with_reused_buffers() {
         let mut packer = Packer::new();
         let mut spent: Vec<Vec<u8>> = Vec::new();
         for round in 0..40_u8 {

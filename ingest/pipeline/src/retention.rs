@@ -1,24 +1,25 @@
-//! What of a lane's log may go: what is shipped, and what nobody wants to read again.
+//! Retention of a lane's log: segments are released once they are shipped and nobody wants to read
+//! them again.
 
 use millrace_log::{LogHandle, Position, ReleaseError};
 use std::sync::{Mutex, PoisonError};
 
-/// Behind every frame there can be.
+/// Position behind every possible frame.
 const END: Position = Position {
     segment: u64::MAX,
     offset: u64::MAX,
 };
 
-/// Up to where a lane's log may be released. The shipper says below which position it needs nothing
-/// any more; whoever counts what is in the log may need more.
+/// Position up to which a lane's log may be released. The shipper reports below which position it
+/// needs nothing any more; the count of imported events may need frames longer.
 #[derive(Debug)]
 pub struct Retention(Mutex<Bounds>);
 
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
-    /// Below it everything is shipped, and a synced checkpoint says so.
+    /// Everything below is shipped, and a synced checkpoint says so.
     settled: Position,
-    /// From here on everything is kept, shipped or not.
+    /// Everything from here on is kept, shipped or not.
     kept_from: Position,
 }
 
@@ -32,7 +33,7 @@ impl Default for Retention {
 }
 
 impl Retention {
-    /// The shipper needs nothing below `low` any more. Blocks.
+    /// Records that the shipper needs nothing below `low` any more, and releases segments. Blocks.
     ///
     /// # Errors
     /// As [`LogHandle::release`].
@@ -40,7 +41,7 @@ impl Retention {
         self.release(log, |bounds| bounds.settled = low)
     }
 
-    /// Keeps everything from here on, and nothing below. Blocks.
+    /// Keeps everything from `from` on, and nothing below. Blocks.
     ///
     /// # Errors
     /// As [`LogHandle::release`].
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_settled_and_not_kept_is_released() {
+    fn only_segments_that_are_settled_and_not_kept_are_released() {
         let dir = tempfile::tempdir().unwrap();
         let (log, ends) = log(dir.path());
         let (handle, retention) = (log.handle(), Retention::default());

@@ -1,11 +1,11 @@
-//! A request's place in its lane's queue, from the reservation to the answer.
+//! A request's slot in its lane's queue, from the reservation to the answer.
 
-use crate::group::{CommitAnswer, Submission, Waiting};
+use crate::capacity::Refusal;
+use crate::commit_group::{CommitAnswer, PendingCommit, Submission};
+use crate::import_count::ImportReservation;
 use crate::pack::{PackedGroup, Packer};
-use crate::place::Place;
-use crate::room::Refusal;
+use crate::queue_permit::QueuePermit;
 use crate::submit::{Ack, LaneInput, Lanes, Pipeline};
-use crate::tally::Admission;
 use crate::threads::{TrySendError, oneshot};
 use millrace_clickhouse::INSERT_BYTES_MAX;
 use millrace_log::Position;
@@ -19,29 +19,30 @@ use tokio::sync::watch;
 /// A committed batch.
 #[derive(Debug)]
 pub struct Committed {
-    /// The end of the group it was committed with; `None` with [`Ack::Memory`].
+    /// End of the group that the batch was committed with; `None` with [`Ack::Memory`].
     pub position: Option<Position>,
-    /// What of the batch's row buffers was needed until now, for reuse by the parser that made them.
+    /// Row buffers that were in use until now, for reuse by the parser that made them.
     pub spent: Vec<Vec<u8>>,
-    /// With [`Ack::Memory`], what becomes of it.
+    /// Outcome of the commit that is still to come, with [`Ack::Memory`].
     pub pending: Option<Pending>,
-    /// With [`Ack::ClickHouse`], what is left to wait for before it may be acknowledged.
+    /// Wait that is left before the batch may be acknowledged, with [`Ack::ClickHouse`].
     pub shipping: Option<Shipping>,
 }
 
-/// A wait until what was committed is in ClickHouse, with its place in the queue.
+/// A wait until committed rows are in ClickHouse; holds the request's permit of the queue.
 #[must_use = "what is not waited for may not be acknowledged"]
 pub struct Shipping {
     shipped: watch::Receiver<Position>,
     position: Position,
-    _place: Place,
+    _permit: QueuePermit,
 }
 
 impl Shipping {
-    /// Waits until it is there.
+    /// Waits until the rows are in ClickHouse.
     ///
     /// # Errors
-    /// When the shipper ends before: then it is in the log, and shipped after the next start.
+    /// When the shipper ends before: then the rows are in the log, and shipped after the next
+    /// start.
     pub async fn finished(mut self) -> Result<(), Refusal> {
         let position = self.position;
         let shipped = self.shipped.wait_for(|below| *below >= position).await;
@@ -58,7 +59,7 @@ impl fmt::Debug for Shipping {
 }
 
 impl Committed {
-    /// Waits until it is shipped as well.
+    /// Waits until the batch is shipped as well.
     async fn shipped(mut self) -> Result<Self, Refusal> {
         if let Some(shipping) = self.shipping.take() {
             shipping.finished().await?;
@@ -67,7 +68,7 @@ impl Committed {
     }
 }
 
-/// A batch that was taken and is about to be written.
+/// A batch that was accepted and is about to be written.
 #[derive(Debug)]
 pub struct Pending(oneshot::Receiver<CommitAnswer>);
 
@@ -78,31 +79,35 @@ impl Pending {
     }
 }
 
-/// A place in a lane's queue, for one request. Dropping it gives the place back.
-#[must_use = "a slot that is dropped gives its place back"]
+/// Capacity in a lane's queue, reserved for one request. Dropping the slot gives it back.
+#[must_use = "a slot that is dropped gives its permit back"]
 pub struct Slot {
     lanes: Arc<Lanes>,
     lane: Lane,
-    place: Place,
+    permit: QueuePermit,
 }
 
 thread_local! {
-    /// The compressor of this core.
+    /// Compressor of this core.
     static PACKER: RefCell<Packer> = RefCell::new(Packer::new());
 }
 
 impl Slot {
-    /// A place that was taken with [`enter`](crate::room::Queue::enter).
+    /// A slot for capacity that [`reserve`](crate::capacity::QueueCapacity::reserve) took.
     pub(crate) fn new(lanes: Arc<Lanes>, lane: Lane, bytes: usize) -> Self {
-        let place = Place::new(Arc::clone(&lanes.input(lane).queue), bytes);
-        Self { lanes, lane, place }
+        let permit = QueuePermit::new(Arc::clone(&lanes.input(lane).queue), bytes);
+        Self {
+            lanes,
+            lane,
+            permit,
+        }
     }
 
     /// Hands the batch to the commit thread and waits until it is stored as the pipeline's
     /// [`Ack`] says. Once called, the batch is stored even when the caller goes away.
     ///
     /// The lane is known for sure only after parsing: when the batch's lane is not the reserved
-    /// one, the place is exchanged first.
+    /// one, the slot is exchanged first.
     ///
     /// Row buffers that are not needed while it waits go to `reuse` before.
     ///
@@ -116,65 +121,68 @@ impl Slot {
         self.commit(batch, None, reuse).await?.shipped().await
     }
 
-    /// The same for an import, whose events are counted when it is stored. If it is not, they go back.
+    /// Submits a batch of an import, whose events are counted when it is stored. If it is not, the
+    /// reservation is refunded.
     ///
     /// # Errors
     /// When the batch was not stored.
     pub async fn submit_counted(
         self,
         batch: Batch,
-        admission: Admission,
+        reservation: ImportReservation,
         reuse: impl FnOnce(Vec<Vec<u8>>),
     ) -> Result<Committed, Refusal> {
-        let committed = self.commit(batch, Some(admission), reuse).await?;
+        let committed = self.commit(batch, Some(reservation), reuse).await?;
         committed.shipped().await
     }
 
-    /// Does what [`submit`](Self::submit) does, and for an import [`submit_counted`](Self::submit_counted), up to where
-    /// the batch counts as stored: with [`Ack::ClickHouse`] the caller waits for [`Committed::shipping`].
+    /// Submits like [`submit`](Self::submit), or for an import like
+    /// [`submit_counted`](Self::submit_counted), and returns once the batch counts as stored: with
+    /// [`Ack::ClickHouse`] the caller waits for [`Committed::shipping`].
     ///
     /// # Errors
     /// When the batch was not stored.
     pub async fn commit(
         mut self,
         batch: Batch,
-        admission: Option<Admission>,
+        reservation: Option<ImportReservation>,
         reuse: impl FnOnce(Vec<Vec<u8>>),
     ) -> Result<Committed, Refusal> {
         if batch.lane != self.lane {
-            self = Pipeline(Arc::clone(&self.lanes)).reserve(batch.lane, self.place.bytes())?;
+            self = Pipeline(Arc::clone(&self.lanes)).reserve(batch.lane, self.permit.bytes())?;
         }
-        self.weigh(&batch)?;
+        self.reserve_row_bytes(&batch)?;
         let lanes = Arc::clone(&self.lanes);
         let input = lanes.input(batch.lane);
         let (groups, spent) = packed(batch.groups);
         reuse(spent);
         let (reply, answer) = oneshot::channel();
-        self.place.hand_over();
+        self.permit.hand_over();
         let queue = Arc::clone(&input.queue);
-        // Whoever comes while there is no room waits for the disk, so that nothing more is taken and dropped.
-        let is_early = lanes.ack == Ack::Memory && !input.has_no_room.load(Ordering::Acquire);
-        // The place is the rows' then, which stay behind when the request is answered.
-        let (kept, place) = match is_early {
-            true => (None, Some(self.place)),
-            false => (Some(self.place), None),
+        // While the log is full, requests wait for the disk, so that nothing more is accepted and
+        // lost.
+        let is_early = lanes.ack == Ack::Memory && !input.is_log_full.load(Ordering::Acquire);
+        // With an early answer the permit stays with the rows, which outlive the request.
+        let (kept, permit) = match is_early {
+            true => (None, Some(self.permit)),
+            false => (Some(self.permit), None),
         };
-        let batch = Waiting {
+        let batch = PendingCommit {
             groups,
             reply,
-            place,
+            permit,
         };
-        let submission = match admission {
+        let submission = match reservation {
             None => Submission::Commit(batch),
-            Some(admission) => Submission::Counted(batch, admission),
+            Some(reservation) => Submission::Counted(batch, reservation),
         };
         match input.submissions.try_send(submission) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => return Err(Refusal::QueueFull),
             Err(TrySendError::Disconnected(_)) => return Err(unanswered(input)),
         }
-        // Sent before the queue was closed, it is before the order to stop, and will be stored. Otherwise
-        // the thread may have ended, which its answer tells.
+        // A batch sent before the queue was closed is ahead of the order to stop, and will be
+        // stored. Otherwise the thread may have ended, which its answer tells.
         if is_early && !queue.is_closed() {
             return Ok(Committed {
                 position: None,
@@ -190,43 +198,45 @@ impl Slot {
             position: (lanes.ack != Ack::Memory).then_some(position),
             spent: recycled(groups),
             pending: None,
-            shipping: shipping.map(|place| Shipping {
+            shipping: shipping.map(|permit| Shipping {
                 shipped: input.shipped.clone(),
                 position,
-                _place: place,
+                _permit: permit,
             }),
         })
     }
 
-    /// Tells what is left to wait for before a batch may be acknowledged that was committed to the lane when it was
-    /// sent before: with [`Ack::ClickHouse`] that all is shipped which is in the log now, otherwise nothing.
+    /// Returns the wait that is left before a resent batch may be acknowledged that an earlier
+    /// request committed to the lane: with [`Ack::ClickHouse`] until all that is in the log now is
+    /// shipped, otherwise none.
     pub fn committed_before(self, lane: Lane) -> Option<Shipping> {
         let input = self.lanes.input(lane);
         (self.lanes.ack == Ack::ClickHouse).then(|| Shipping {
             shipped: input.shipped.clone(),
             position: input.log.synced(),
-            _place: self.place,
+            _permit: self.permit,
         })
     }
 
-    /// Has the queue count the batch's rows where they take more room than the body they came in.
-    fn weigh(&mut self, batch: &Batch) -> Result<(), Refusal> {
+    /// Reserves the bytes by which the batch's rows exceed the body that they came in.
+    fn reserve_row_bytes(&mut self, batch: &Batch) -> Result<(), Refusal> {
         let groups = batch.groups.iter();
         if groups.map(|group| group.bytes.len() as u64).max() > Some(INSERT_BYTES_MAX) {
             return Err(Refusal::TooLarge);
         }
-        self.place.weigh(batch.bytes())
+        self.permit.reserve_row_bytes(batch.bytes())
     }
 
-    /// From now on its bytes are work of the commit thread, as [`submit`](Self::submit) has it;
-    /// see [`Pipeline::keeps_up`].
+    /// Counts the request's bytes as work of the commit thread from now on, as
+    /// [`submit`](Self::submit) does; see [`Pipeline::keeps_up`].
     pub fn hand_over(&mut self) {
-        self.place.hand_over();
+        self.permit.hand_over();
     }
 }
 
-/// Why the commit thread, which has ended, does not take or answer a batch: what comes behind the order to
-/// stop is not stored, and its log is as good as before. Of a thread that panicked nobody knows what it stored.
+/// Returns the reason why the commit thread, which has ended, does not take or answer a batch.
+/// After an orderly stop nothing more is stored, and the log is intact; what a thread that panicked
+/// has stored is unknown.
 fn unanswered(input: &LaneInput) -> Refusal {
     let has_failed = input.failed.load(Ordering::Acquire);
     match input.ended_well.load(Ordering::Acquire) && !has_failed {
@@ -235,7 +245,7 @@ fn unanswered(input: &LaneInput) -> Refusal {
     }
 }
 
-/// Makes groups ready to travel; gives back the row buffers that are no longer needed.
+/// Packs groups for the commit thread; returns them with the row buffers that are no longer needed.
 fn packed(groups: Vec<RowGroup>) -> (Vec<PackedGroup>, Vec<Vec<u8>>) {
     let mut spent = Vec::new();
     let groups = PACKER.with_borrow_mut(|packer| {
@@ -245,7 +255,7 @@ fn packed(groups: Vec<RowGroup>) -> (Vec<PackedGroup>, Vec<Vec<u8>>) {
     (groups, spent)
 }
 
-/// Takes back the buffers of groups that were stored; those of rows are returned.
+/// Recycles the buffers of stored groups; returns the row buffers.
 fn recycled(groups: Vec<PackedGroup>) -> Vec<Vec<u8>> {
     let mut spent = Vec::new();
     PACKER.with_borrow_mut(|packer| {

@@ -1,11 +1,11 @@
-//! The way into a lane: reserve, submit, wait.
+//! The pipeline's entry: reserve, submit, wait.
 
+use crate::capacity::{QueueCapacity, Refusal, check_log_capacity};
 use crate::commit::{self, CommitThread};
-use crate::group::Submission;
+use crate::commit_group::Submission;
+use crate::import_count::ImportCounter;
 use crate::retention::Retention;
-use crate::room::{Queue, Refusal, log_has_room};
 use crate::slot::Slot;
-use crate::tally::SharedTally;
 use crate::threads::{AtomicBool, Sender, bounded};
 use millrace_log::fs::{DiskFs, Fs};
 use millrace_log::{Log, LogHandle, LogOptions, OpenError, Position, Recovery};
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use thiserror::Error;
 use tokio::sync::watch;
 
-/// When a request is answered with success.
+/// Moment at which a request is answered with success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ack {
     /// After the fdatasync of its group: survives a crash of the process and of the machine.
@@ -28,12 +28,12 @@ pub enum Ack {
     Memory,
 }
 
-/// What a pipeline is built from.
+/// Settings of a pipeline.
 #[derive(Clone, Debug)]
 pub struct PipelineOptions {
-    /// The folder of the logs; each lane has a folder of its name in it.
+    /// Folder of the logs; each lane has a folder of its name in it.
     pub log_dir: PathBuf,
-    /// Room for both lanes' logs together, in bytes.
+    /// Capacity of both lanes' logs together, in bytes.
     pub log_bytes_max: u64,
     /// Size of a log segment, in bytes.
     pub segment_bytes: u64,
@@ -41,11 +41,11 @@ pub struct PipelineOptions {
     pub queue_requests_max: usize,
     /// Bytes of requests that may wait for a commit, per lane.
     pub queue_bytes_max: usize,
-    /// When a request is answered.
+    /// Moment at which a request is answered.
     pub ack: Ack,
 }
 
-/// Why a pipeline could not start.
+/// Reason why a pipeline could not start.
 #[derive(Debug, Error)]
 pub enum PipelineError {
     /// A lane's log could not be opened.
@@ -56,37 +56,37 @@ pub enum PipelineError {
     Thread(#[from] std::io::Error),
 }
 
-/// What the shipper of a lane works on.
+/// Output of a lane: everything that its shipper works on.
 #[derive(Debug)]
 pub struct LaneOutput {
-    /// Which lane.
+    /// The lane.
     pub lane: Lane,
-    /// Its log.
+    /// Log of the lane.
     pub log: LogHandle,
-    /// The end of what is synced; changes with every group.
+    /// End of the synced part of the log; changes with every group.
     pub synced: watch::Receiver<Position>,
-    /// Where the shipper says below which position everything is in ClickHouse.
+    /// Position below which everything is in ClickHouse, as the shipper reports it.
     pub shipped: watch::Sender<Position>,
-    /// What of the log may go.
+    /// Release of the log's segments.
     pub retention: Arc<Retention>,
-    /// What opening the log found.
+    /// Findings of opening the log.
     pub recovery: Recovery,
 }
 
-/// One lane, as requests see it.
+/// Input of a lane: everything that requests need of it.
 pub(crate) struct LaneInput {
-    pub(crate) queue: Arc<Queue>,
+    pub(crate) queue: Arc<QueueCapacity>,
     pub(crate) submissions: Sender<Submission>,
     pub(crate) log: LogHandle,
     pub(crate) failed: Arc<AtomicBool>,
     pub(crate) ended_well: Arc<AtomicBool>,
-    pub(crate) has_no_room: Arc<AtomicBool>,
+    pub(crate) is_log_full: Arc<AtomicBool>,
     pub(crate) shipped: watch::Receiver<Position>,
-    pub(crate) tally: SharedTally,
+    pub(crate) import_counter: ImportCounter,
     pub(crate) retention: Arc<Retention>,
 }
 
-/// The way into both lanes; clones share them.
+/// Entry of both lanes; clones share them.
 #[derive(Clone)]
 pub struct Pipeline(pub(crate) Arc<Lanes>);
 
@@ -110,7 +110,7 @@ impl Pipeline {
         Self::start_on(&(Arc::new(DiskFs) as Arc<dyn Fs>), options)
     }
 
-    /// The same on any file system.
+    /// Opens both logs on any file system.
     pub(crate) fn start_on(
         fs: &Arc<dyn Fs>,
         options: &PipelineOptions,
@@ -147,33 +147,33 @@ impl Pipeline {
         ))
     }
 
-    /// Takes a place for a request of so many bytes; they are bytes of the request's body, as
-    /// nothing else is known before it is parsed.
+    /// Reserves a slot for a request whose body has so many bytes; nothing else is known before it
+    /// is parsed.
     ///
     /// # Errors
-    /// When the request should come again later.
+    /// When the client should retry later.
     pub fn reserve(&self, lane: Lane, bytes: usize) -> Result<Slot, Refusal> {
         let lanes = &self.0;
         let queue = &lanes.input(lane).queue;
         self.can_store(lane)?;
-        queue.enter(bytes)?;
+        queue.reserve(bytes)?;
         Ok(Slot::new(Arc::clone(lanes), lane, bytes))
     }
 
-    /// Whether a request of this lane could be stored at the moment: asked before its body is
-    /// read, so that one that will be refused costs little. No place is taken.
+    /// Checks that a request of the lane could be stored at the moment. Meant for before its body
+    /// is read, so that a refused one costs little; no capacity is reserved.
     ///
     /// # Errors
-    /// When the request should come again later.
+    /// When the client should retry later.
     pub fn admits(&self, lane: Lane) -> Result<(), Refusal> {
         self.can_store(lane)?;
-        self.0.input(lane).queue.is_open()
+        self.0.input(lane).queue.check_open()
     }
 
-    /// Whether the lane's commit thread has less to do than would keep it busy while the next
-    /// requests are parsed; requests that are still being read or parsed do not count. What is sent to
-    /// it beyond that only waits, in the order it came. With
-    /// [`Ack::ClickHouse`] it always has: requests wait for something else then, all the same way.
+    /// Returns true if the lane's commit thread has less to do than would keep it busy while the
+    /// next requests are parsed; requests that are still being read or parsed do not count.
+    /// Anything beyond that only waits, first in, first out. Always true with [`Ack::ClickHouse`]:
+    /// requests wait for ClickHouse then, not for the thread.
     #[must_use]
     pub fn keeps_up(&self, lane: Lane) -> bool {
         self.0.ack == Ack::ClickHouse
@@ -184,10 +184,10 @@ impl Pipeline {
         if self.0.input(lane).failed.load(Ordering::Acquire) {
             return Err(Refusal::LogFailed);
         }
-        log_has_room(lane, self.log_bytes_used(), self.0.log_bytes_max)
+        check_log_capacity(lane, self.log_bytes_used(), self.0.log_bytes_max)
     }
 
-    /// Bytes that both lanes' logs take on disk.
+    /// Bytes of both lanes' logs on disk.
     #[must_use]
     pub fn log_bytes_used(&self) -> u64 {
         Lane::ALL
@@ -196,32 +196,33 @@ impl Pipeline {
             .sum()
     }
 
-    /// Lanes that take no rows until the disk has room for the reserve of their checkpoint again.
+    /// Number of lanes that take no rows until the disk has space for their checkpoint's reserve
+    /// again.
     #[must_use]
     pub fn reserves_missing(&self) -> usize {
         let logs = Lane::ALL.iter().map(|lane| &self.0.input(*lane).log);
         logs.filter(|log| !log.has_reserve()).count()
     }
 
-    /// Room for both lanes' logs together, in bytes.
+    /// Capacity of both lanes' logs together, in bytes.
     #[must_use]
     pub fn log_bytes_max(&self) -> u64 {
         self.0.log_bytes_max
     }
 
-    /// Requests of a lane between reservation and answer.
+    /// Number of the lane's requests between reservation and answer.
     #[must_use]
     pub fn queue_requests(&self, lane: Lane) -> usize {
         self.0.input(lane).queue.requests()
     }
 
-    /// What made a log unusable; `None` while all is well.
+    /// Failure that made a log unusable; `None` while all is well.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.0.failure.borrow().clone()
     }
 
-    /// Waits until a log becomes unusable and says why. Never returns while all is well.
+    /// Waits until a log becomes unusable and returns the reason. Never returns while all is well.
     pub async fn failed(&self) -> String {
         let mut failure = self.0.failure.clone();
         match failure.wait_for(Option::is_some).await {
@@ -230,7 +231,7 @@ impl Pipeline {
         }
     }
 
-    /// Lets no further request in; those that are in are still committed.
+    /// Refuses further requests; admitted ones are still committed.
     pub fn close(&self) {
         for lane in Lane::ALL {
             self.0.input(lane).queue.close();
@@ -262,27 +263,27 @@ fn open_lane(
     let handle = log.handle();
     let (synced_sender, synced) = watch::channel(handle.synced());
     let (shipped, shipped_receiver) = watch::channel(handle.start());
-    // One place more than requests: the order to stop.
+    // One more than requests: the order to stop.
     let (sender, receiver) = bounded(options.queue_requests_max + 1);
     let failed = Arc::new(AtomicBool::new(false));
     let ended_well = Arc::new(AtomicBool::new(false));
-    let has_no_room = Arc::new(AtomicBool::new(false));
-    let tally = SharedTally::from(handle.opened_at());
+    let is_log_full = Arc::new(AtomicBool::new(false));
+    let import_counter = ImportCounter::from(handle.opened_at());
     let retention = Arc::new(Retention::default());
-    let thread = commit::start(commit::Lane {
-        lane,
+    let thread = commit::start(commit::CommitLane {
+        id: lane,
         log,
         receiver,
         stop: sender.clone(),
         synced: synced_sender,
-        tally: tally.clone(),
+        import_counter: import_counter.clone(),
         failed: Arc::clone(&failed),
         ended_well: Arc::clone(&ended_well),
-        has_no_room: Arc::clone(&has_no_room),
+        is_log_full: Arc::clone(&is_log_full),
         failure,
     })?;
     let input = LaneInput {
-        queue: Arc::new(Queue::new(
+        queue: Arc::new(QueueCapacity::new(
             options.queue_requests_max,
             options.queue_bytes_max,
         )),
@@ -290,9 +291,9 @@ fn open_lane(
         log: handle.clone(),
         failed,
         ended_well,
-        has_no_room,
+        is_log_full,
         shipped: shipped_receiver,
-        tally,
+        import_counter,
         retention: Arc::clone(&retention),
     };
     Ok((
@@ -319,12 +320,12 @@ pub struct Running {
 }
 
 impl Running {
-    /// What the shippers work on, one per lane; empty when it was taken already.
+    /// Takes the outputs for the shippers, one per lane; empty when they were taken already.
     pub fn take_outputs(&mut self) -> Vec<LaneOutput> {
         std::mem::take(&mut self.outputs)
     }
 
-    /// Lets no further request in, commits what is in, and ends the threads. Blocks.
+    /// Refuses further requests, commits the admitted ones, and ends the threads. Blocks.
     pub fn stop(self) {
         self.pipeline.close();
         for thread in self.threads {

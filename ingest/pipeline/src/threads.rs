@@ -1,8 +1,8 @@
-//! What decides the order of things on the way into the log: threads, flags and counters, the channel
-//! to the commit thread, its answers.
+//! Primitives that decide the order of events on the way into the log: threads, flags and counters,
+//! the channel to the commit thread, its answers.
 //!
-//! In this crate's own tests they are shuttle's, which chooses at each of their calls who goes on, so
-//! that the same code can be run in a million orders (`schedules`).
+//! In this crate's own tests they are shuttle's, which chooses at each call which thread goes on,
+//! so that the same code can be run in a million orders (`schedules`).
 
 #[cfg(not(test))]
 pub use {
@@ -30,7 +30,8 @@ mod channel {
         (sender, Receiver(receiver))
     }
 
-    /// Takes what it has not read along when it goes, as crossbeam's does and shuttle's does not.
+    /// Receiver that drops unread messages when it is dropped, as crossbeam's does and shuttle's
+    /// does not.
     pub struct Receiver<T>(mpsc::Receiver<T>);
 
     impl<T> Receiver<T> {
@@ -50,7 +51,7 @@ mod channel {
     }
 }
 
-/// Tokio's, with a moment for others after an answer.
+/// Tokio's oneshot channel that yields to other threads after an answer.
 #[cfg(test)]
 pub mod oneshot {
     use tokio::sync::oneshot;

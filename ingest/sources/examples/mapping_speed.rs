@@ -1,12 +1,13 @@
-//! How many events a second one core reads and maps, by format: files of generated events of about 1 kB in memory,
-//! the best of some rounds, by the time that the core spent on it, whatever else the machine does.
+//! Measures how many events a second one core reads and maps, by format. Reads files of generated
+//! events of about 1 kB in memory. The result is the best of some rounds by CPU time, which other
+//! load does not change.
 //!
 //!     cargo run --release -p millrace-sources --features testing --example mapping_speed
 
 #![allow(
     clippy::unwrap_used,
     clippy::cast_precision_loss,
-    reason = "a program for people who look at what it prints"
+    reason = "a measurement whose output people read"
 )]
 
 use millrace_sources::testing::generate;
@@ -38,15 +39,15 @@ fn main() {
     }
 }
 
-/// What this thread has spent so far.
-fn spent() -> Duration {
+/// CPU time of this thread so far.
+fn cpu_time() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap()
 }
 
 fn round(format: Format, file: &[u8]) -> Duration {
     let options = Options::default();
     let input = Input::Stream(Box::new(Cursor::new(file.to_vec())));
-    let start = spent();
+    let start = cpu_time();
     let mut mapping = format.mapping(&options).unwrap();
     let mut framing = format.open(input, Position::default(), &options).unwrap();
     let mut events = Events::default();
@@ -57,5 +58,5 @@ fn round(format: Format, file: &[u8]) -> Duration {
         count += 1;
     }
     assert_eq!(count, EVENTS);
-    spent() - start
+    cpu_time() - start
 }

@@ -1,9 +1,9 @@
-//! Names of countries, as databases of addresses call them, so that imported events and live ones agree.
+//! Names of countries as geolocation databases spell them, so that imported and live events agree.
 
 /// Lines of a code of ISO 3166-1 and a name, sorted.
 const COUNTRIES: &str = include_str!("countries.tsv");
 
-/// The name of a country by its code of two letters, any case.
+/// Name of a country by its two-letter code, in any case.
 pub(crate) fn name(code: &str) -> Option<&'static str> {
     let code: [u8; 2] = code.as_bytes().try_into().ok()?;
     let code = code.map(|letter| letter.to_ascii_uppercase());
@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn countries_are_known_by_code() {
+    fn countries_are_found_by_code() {
         let table = [
             ("US", Some("United States")),
             ("gb", Some("United Kingdom")),
@@ -36,11 +36,11 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_sorted_and_whole() {
+    fn the_list_is_sorted_and_complete() {
         let codes: Vec<_> = COUNTRIES.lines().map(|line| &line[..3]).collect();
         assert!(codes.is_sorted());
         assert!(codes.iter().all(|code| code.ends_with('\t')));
-        // All that ISO 3166-1 assigns, and Kosovo's.
+        // All codes that ISO 3166-1 assigns, and Kosovo's.
         assert_eq!(codes.len(), 250);
     }
 }

@@ -1,4 +1,4 @@
-//! The events that a record became, as JSON that the server takes.
+//! Events made of a record, as JSON that the server accepts.
 
 use crate::RecordError;
 use millrace_rows::Micros;
@@ -6,49 +6,52 @@ use serde::Serialize;
 use std::ops::Range;
 use uuid::Uuid;
 
-/// Makes events of records. It has no I/O; what it remembers between records (such as which persons it has
-/// identified) must not change what uuid or timestamp an event gets, as imports are resumed anywhere.
+/// Makes events of records.
+///
+/// A mapping has no I/O. State that it keeps between records (such as the persons it has
+/// identified) must not change an event's uuid or timestamp, as imports are resumed anywhere.
 pub trait Mapping: Send {
-    /// Appends the events of one record; none when the record is to be skipped, which `events.note` then says.
-    /// On an error nothing may stay appended.
+    /// Appends the events of one record; none for a skipped record, which `events.note` counts.
+    /// On an error nothing stays appended.
     ///
     /// # Errors
-    /// When the record gives no event.
+    /// The record gives no event.
     fn map(&mut self, raw: &[u8], events: &mut Events) -> Result<(), RecordError>;
 }
 
-/// What an event's uuid is made of. The importer makes it.
+/// Origin of an event's uuid, which the importer makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Id {
-    /// It has a valid uuid in its JSON.
+    /// A valid uuid in the event's JSON.
     Own,
-    /// Version 5 over the source, the project and these bytes of [`Events::key`]: the source's own id with what
-    /// makes it unique.
+    /// Version 5 over the source, the project and these bytes of [`Events::key`]: the source's own
+    /// id with the fields that make it unique.
     Key(Range<usize>),
-    /// Version 5 over the source, the project, the record's bytes and ordinal, the file's name, and the event's
-    /// place among those of the record.
+    /// Version 5 over the source, the project, the record's bytes and ordinal, the file's name, and
+    /// the event's index among those of the record.
     Record,
 }
 
 /// One event of [`Events`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Whether its JSON is a part of the record, not of [`Events`].
+    /// True if its JSON is a part of the record, not of [`Events`].
     pub in_record: bool,
-    /// Its JSON object, in [`Events::json`] or the record. Without the key `uuid` unless `id` is [`Id::Own`].
+    /// Range of its JSON object, in [`Events::json`] or the record. The object has no key `uuid`
+    /// unless `id` is [`Id::Own`].
     pub json: Range<usize>,
-    /// Its name as it stands in its JSON, between the quotes, escapes and all; in the same bytes as `json`.
+    /// Range of its name in the same bytes as `json`: the text between the quotes, with escapes.
     pub name: Range<usize>,
-    /// When it happened; `None` when it does not say so in a way that the server takes.
+    /// Time of the event; `None` when it has none that the server accepts.
     pub timestamp: Option<Micros>,
-    /// What its uuid is made of.
+    /// Origin of its uuid.
     pub id: Id,
-    /// Whether the mapping made it beside what the record is, as it may again for another record: counts of the source
-    /// leave it out.
+    /// True if the mapping generated it besides the record's own event, as it may again for another
+    /// record: counts of the source leave it out.
     pub generated: bool,
 }
 
-/// The events of one record, and which rules made them. Cleared and used again for each record.
+/// Events of one record, and the rules that were applied. Reused for each record.
 #[derive(Debug, Default)]
 pub struct Events {
     json: Vec<u8>,
@@ -60,7 +63,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Forgets the last record.
+    /// Removes the events of the last record.
     pub fn clear(&mut self) {
         self.json.clear();
         self.keys.clear();
@@ -68,41 +71,42 @@ impl Events {
         self.notes.clear();
     }
 
-    /// The events.
+    /// Events in the order in which they were appended.
     #[must_use]
     pub fn list(&self) -> &[Event] {
         &self.list
     }
 
-    /// The JSON of the events that were written, not found in the record.
+    /// JSON of the events that are not a part of the record.
     #[must_use]
     pub fn json(&self) -> &[u8] {
         &self.json
     }
 
-    /// A part of [`Id::Key`].
+    /// Bytes of an [`Id::Key`].
     #[must_use]
     pub fn key(&self, range: &Range<usize>) -> &[u8] {
         self.keys.get(range.clone()).unwrap_or_default()
     }
 
-    /// The rules that were applied, for the counts of the dry run.
+    /// Rules that were applied, for the counts of the dry run.
     #[must_use]
     pub fn notes(&self) -> &[&'static str] {
         &self.notes
     }
 
-    /// Counts a rule that changed or skipped something, such as `skipped_without_event_type` or `renamed_event`.
+    /// Counts a rule that changed or skipped something, such as `skipped_without_event_type` or
+    /// `renamed_event`.
     pub fn note(&mut self, rule: &'static str) {
         self.notes.push(rule);
     }
 
-    /// Appends an event that is a part of the record as it stands.
+    /// Appends an event that is an unchanged part of the record.
     pub fn push_in_record(&mut self, event: Event) {
         self.list.push(event);
     }
 
-    /// Begins an event; [`EventWriter::end`] appends it, dropping the writer before leaves nothing.
+    /// Begins an event; [`EventWriter::end`] appends it, a writer dropped before leaves nothing.
     pub fn begin(&mut self, name: &str, distinct_id: &str, timestamp: Micros) -> EventWriter<'_> {
         let start = self.json.len();
         let key_start = self.keys.len();
@@ -131,7 +135,7 @@ impl Events {
     }
 }
 
-/// An event that is being written. Of a property that is given twice, the last counts.
+/// Writes an event. Of properties with the same name, the server takes the last.
 pub struct EventWriter<'a> {
     events: &'a mut Events,
     start: usize,
@@ -145,35 +149,35 @@ pub struct EventWriter<'a> {
 }
 
 impl EventWriter<'_> {
-    /// Adds a property. A value that is JSON already goes in as a `&serde_json::value::RawValue`.
+    /// Adds a property. A value that is JSON already is passed as a `&serde_json::value::RawValue`.
     pub fn property<V: Serialize + ?Sized>(&mut self, name: &str, value: &V) -> &mut Self {
         let is_first = std::mem::replace(&mut self.is_first, false);
         member(&mut self.events.json, is_first, name, value);
         self
     }
 
-    /// Adds a property of the person, which replaces what it has.
+    /// Adds a property of the person, which replaces the person's value.
     pub fn set<V: Serialize + ?Sized>(&mut self, name: &str, value: &V) -> &mut Self {
         let is_first = self.events.set.is_empty();
         member(&mut self.events.set, is_first, name, value);
         self
     }
 
-    /// Adds a property of the person, unless it has it.
+    /// Adds a property of the person, which does not replace the person's value.
     pub fn set_once<V: Serialize + ?Sized>(&mut self, name: &str, value: &V) -> &mut Self {
         let is_first = self.events.set_once.is_empty();
         member(&mut self.events.set_once, is_first, name, value);
         self
     }
 
-    /// The event's uuid is the source's.
+    /// Sets the event's uuid, given by the source.
     pub fn uuid(&mut self, uuid: Uuid) -> &mut Self {
         self.uuid = Some(uuid);
         self
     }
 
-    /// The event's uuid is made of these, such as the insert id; without any, of the whole record. Each goes in
-    /// behind its length.
+    /// Sets the parts that the event's uuid is made of, such as the insert id, each prefixed with
+    /// its length. Without parts, the uuid is made of the whole record.
     pub fn key(&mut self, parts: &[&[u8]]) -> &mut Self {
         self.events.keys.truncate(self.key_start);
         for part in parts {
@@ -184,7 +188,7 @@ impl EventWriter<'_> {
         self
     }
 
-    /// The event is one that other records may give as well, the same to the byte.
+    /// Marks the event as one that other records may give as well, equal to the byte.
     pub fn generated(&mut self) -> &mut Self {
         self.is_generated = true;
         self
@@ -251,7 +255,7 @@ fn member<V: Serialize + ?Sized>(json: &mut Vec<u8>, is_first: bool, name: &str,
     write(json, value);
 }
 
-/// Writing to memory fails only for what is no JSON (a map with keys that are no text), which becomes null.
+/// Writes a value. One that is no JSON (a map whose keys are no text) becomes null.
 fn write<V: Serialize + ?Sized>(json: &mut Vec<u8>, value: &V) {
     let start = json.len();
     if serde_json::to_writer(&mut *json, value).is_err() {

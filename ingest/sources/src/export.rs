@@ -1,45 +1,45 @@
-//! Export APIs of other tools.
+//! Interface of the export APIs of other tools.
 
 use std::future::Future;
 use std::io::Write;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// A piece of an export that is fetched by itself, in one file.
+/// A piece of an export that is fetched separately, in one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its name in the staging folder, with endings that say format and compression: `mixpanel-2024-05-01.ndjson.gz`.
-    /// Of one export, all differ; made again with the same settings, they are the same.
+    /// File name in the staging folder, with endings for format and compression, as in
+    /// `mixpanel-2024-05-01.ndjson.gz`. Names of one export differ; the same settings give the
+    /// same names.
     pub name: String,
-    /// What to ask for it; the source's own matter.
+    /// First unit of the request, in the source's own form.
     pub from: String,
-    /// The end of what to ask for it.
+    /// Last unit of the request, in the source's own form.
     pub until: String,
-    /// Its bytes as the source says them, where it does.
+    /// Bytes of the part, if the source lists them.
     pub bytes: Option<u64>,
-    /// What tells it from what it was when it changes at the source, such as an `ETag`; `None` where parts do not
-    /// change.
+    /// Version at the source, such as an `ETag`; `None` if parts do not change.
     pub version: Option<String>,
 }
 
-/// How parts are asked for.
+/// Client and timeouts of a fetch.
 #[derive(Clone, Debug)]
 pub struct Transfer {
-    /// The client.
+    /// The HTTP client.
     pub http: reqwest::Client,
-    /// How long a source may think before it begins to answer.
+    /// Most time until a source begins its response.
     pub head_timeout: Duration,
-    /// How long it may be silent in the middle of an answer.
+    /// Most time between two pieces of a response.
     pub silence_timeout: Duration,
 }
 
 impl Transfer {
-    /// How long sources think that sort a day before they begin.
+    /// Default for `head_timeout`, for sources that sort a day before they respond.
     pub const HEAD_TIMEOUT: Duration = Duration::from_secs(600);
-    /// Longer than a busy line is silent.
+    /// Default for `silence_timeout`, longer than the pauses on a busy network.
     pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(120);
 
-    /// Transfers by a client, with the timeouts above.
+    /// Creates a transfer by a client, with the default timeouts.
     #[must_use]
     pub fn new(http: reqwest::Client) -> Self {
         Self {
@@ -49,52 +49,52 @@ impl Transfer {
         }
     }
 
-    /// Waits for the beginning of an answer.
+    /// Waits for the beginning of a response.
     ///
     /// # Errors
-    /// When the source thinks for too long.
-    pub async fn head<T>(&self, answer: impl Future<Output = T>) -> Result<T, FetchError> {
-        let answered = timeout(self.head_timeout, answer).await;
-        answered.map_err(|_| FetchError::again("The service did not answer in time."))
+    /// The source does not respond in time.
+    pub async fn head<T>(&self, response: impl Future<Output = T>) -> Result<T, FetchError> {
+        let response = timeout(self.head_timeout, response).await;
+        response.map_err(|_| FetchError::retryable("The service did not answer in time."))
     }
 
-    /// Waits for the next piece of an answer.
+    /// Waits for the next piece of a response.
     ///
     /// # Errors
-    /// When the source is silent for too long.
+    /// The source is silent for too long.
     pub async fn piece<T>(&self, piece: impl Future<Output = T>) -> Result<T, FetchError> {
         let came = timeout(self.silence_timeout, piece).await;
-        came.map_err(|_| FetchError::again("The service fell silent in the middle of a part."))
+        came.map_err(|_| FetchError::retryable("The service fell silent in the middle of a part."))
     }
 }
 
-/// Why a part was not fetched.
+/// Failure to fetch a part.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// Trying again may help: throttled, a server's fault, a broken transfer. What was written of a part that cannot be
-    /// resumed is thrown away by the caller.
+    /// A retry may help: throttling, a server's failure, a broken transfer. The caller discards
+    /// the bytes of a part that cannot be resumed.
     #[error("{message}")]
-    Again {
-        /// How long the source asks to wait.
+    Retryable {
+        /// Time that the source asks to wait.
         after: Option<Duration>,
-        /// What happened.
+        /// Cause of the failure.
         message: String,
     },
-    /// Trying again is of no use: wrong credentials, a range that is not allowed.
+    /// A retry does not help: wrong credentials, a range that is not allowed.
     #[error("{message}")]
-    Final {
-        /// What happened and what to do.
+    Permanent {
+        /// Cause of the failure, with advice.
         message: String,
     },
-    /// The staging folder.
+    /// The staging folder cannot be written.
     #[error("cannot write: {0}")]
     Io(#[from] std::io::Error),
 }
 
 impl FetchError {
-    /// A failure that may pass, of a source that does not say when.
-    pub fn again(message: impl Into<String>) -> Self {
-        Self::Again {
+    /// Creates a retryable failure without a time to wait.
+    pub fn retryable(message: impl Into<String>) -> Self {
+        Self::Retryable {
             after: None,
             message: message.into(),
         }
@@ -104,32 +104,34 @@ impl FetchError {
 /// A tool's export API.
 #[async_trait::async_trait]
 pub trait Export: Send + Sync {
-    /// What it is an export of, without secrets; the same for every range of it. Parts of another source may have the
-    /// same names.
+    /// Identity of the exported data, without secrets; the same for every range of it. Parts of
+    /// another source may have the same names.
     fn source(&self) -> String;
 
     /// All parts, in the order of time.
     fn parts(&self) -> Vec<Part>;
 
-    /// How many parts may be asked for at once.
+    /// Most parts that may be fetched at once.
     fn parallel(&self) -> usize;
 
-    /// Names of what cannot be fetched, and is no part therefore.
+    /// Names of objects that cannot be fetched, and are not among the parts.
     fn left_out(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Whether a part that was begun can be gone on with, as long as its version is the same.
+    /// Returns true if an unfinished part can be resumed while its version is the same.
     fn is_resumable(&self) -> bool {
         false
     }
 
-    /// Writes a part as the tool sends it (still compressed if it is), to its end. It must notice a transfer that
-    /// broke off: by the length, the end of the compressed stream, the last line's end. A part without events
-    /// writes nothing. So many bytes of it are there already; 0 where parts cannot be resumed.
+    /// Writes a part as the tool sends it (still compressed if it is), to its end.
+    ///
+    /// It must notice a transfer that broke off: by the length, the end of the compressed stream,
+    /// or the end of the last line. A part without events writes nothing. `begun_bytes` of the
+    /// part were fetched before; 0 if parts cannot be resumed.
     ///
     /// # Errors
-    /// When it could not be fetched whole.
+    /// The part could not be fetched to its end.
     async fn fetch(
         &self,
         transfer: &Transfer,

@@ -1,8 +1,8 @@
-//! The formats by name.
+//! Formats of files, by name.
 
 use crate::framing::{Csv, Lines, Parquet};
 use crate::mapping::{Amplitude, Captured, GoogleAnalytics, Mixpanel, Rows, Segment, Snowplow};
-use crate::{FileError, Framing, Input, Mapping, Options, OptionsError, Position, framing, guess};
+use crate::{FileError, Framing, Input, Mapping, Options, OptionsError, Position, detect, framing};
 use serde::{Deserialize, Serialize};
 
 /// A format of files of events.
@@ -32,7 +32,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// All of them, as a user is shown them.
+    /// All formats, in the order that users see.
     pub const ALL: &[Self] = &[
         Self::Captured,
         Self::Mixpanel,
@@ -46,7 +46,7 @@ impl Format {
         Self::Parquet,
     ];
 
-    /// What a user calls it.
+    /// Name of the format for users.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -63,7 +63,7 @@ impl Format {
         }
     }
 
-    /// The format that a user calls so.
+    /// Finds a format by its name for users.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL
@@ -72,16 +72,17 @@ impl Format {
             .find(|format| format.name() == name)
     }
 
-    /// The format that a file seems to be of, by its name and its first bytes, decompressed; more than a record of them.
+    /// Detects the format of a file by its name and its first decompressed bytes, which must
+    /// contain the whole first record.
     #[must_use]
-    pub fn guess(name: &str, beginning: &[u8]) -> Option<Self> {
-        guess::guess(name, beginning)
+    pub fn detect(name: &str, beginning: &[u8]) -> Option<Self> {
+        detect::detect(name, beginning)
     }
 
-    /// The records of a file from a position on. `input` is at the file's beginning.
+    /// Opens the records of a file from a position on. `input` is at the file's beginning.
     ///
     /// # Errors
-    /// When the file cannot be read, ends before the position or is not of this format.
+    /// The file cannot be read, ends before the position or is not of this format.
     pub fn open(
         self,
         input: Input,
@@ -109,10 +110,10 @@ impl Format {
         }
     }
 
-    /// What makes events of its records.
+    /// Creates the mapping of the format's records to events.
     ///
     /// # Errors
-    /// When an option cannot be had.
+    /// An option is invalid.
     pub fn mapping(self, options: &Options) -> Result<Box<dyn Mapping>, OptionsError> {
         Ok(match self {
             Self::Captured => Box::new(Captured),

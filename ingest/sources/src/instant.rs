@@ -1,4 +1,4 @@
-//! Times as sources write them: in words of ISO 8601, or as a number since 1970.
+//! Parses times as sources write them: in ISO 8601, or as a number since 1970.
 
 use crate::RecordError;
 use jiff::civil::DateTime;
@@ -9,17 +9,17 @@ use millrace_rows::Micros;
 const PARSER: DateTimeParser = DateTimeParser::new();
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
-/// The instant that a text names: a date and a time, between them `T` or a space, behind them `Z`, ` UTC` or an
-/// offset; without those the zone's time. A date alone is its midnight. Nothing before 1970, as the server takes
-/// none.
+/// Parses a date and a time, with `T` or a space between them, and `Z`, ` UTC` or an offset after
+/// them; without these it is in the given zone. A date alone is its midnight. Times before 1970 are
+/// `None`, as the server refuses them.
 pub(crate) fn iso(text: &str, zone: &TimeZone) -> Option<Micros> {
     let text = text.trim();
     let text = text
         .strip_suffix(" UTC")
         .map_or(text.into(), |naive| format!("{naive}Z").into());
     let text: &str = &text as &std::borrow::Cow<'_, str>;
-    let behind_date = text.as_bytes().get(10..).unwrap_or_default();
-    let has_offset = behind_date
+    let after_date = text.as_bytes().get(10..).unwrap_or_default();
+    let has_offset = after_date
         .iter()
         .any(|byte| matches!(byte, b'Z' | b'z' | b'+' | b'-'));
     let at = if has_offset {
@@ -31,21 +31,21 @@ pub(crate) fn iso(text: &str, zone: &TimeZone) -> Option<Micros> {
     in_range(at.as_microsecond())
 }
 
-/// The instant at which clocks of this zone show a time. Of two, when clocks went back, the first; when they
-/// skipped it, as much later as they skipped.
+/// Instant at which clocks of a zone show a time. Of two instants, when clocks went back, the
+/// first; when clocks skipped the time, the instant is later by the skipped span.
 fn in_zone(local: DateTime, zone: &TimeZone) -> Option<Micros> {
     let at = zone.to_timestamp(local).ok()?;
     in_range(at.as_microsecond())
 }
 
-/// The instant of a clock that was read as if it showed UTC, and showed the zone's time.
+/// Corrects an instant that was read as UTC from a clock that shows the zone's time.
 pub(crate) fn shifted(at: Micros, zone: &TimeZone) -> Option<Micros> {
     let read = jiff::Timestamp::from_microsecond(at.0).ok()?;
     in_zone(TimeZone::UTC.to_datetime(read), zone)
 }
 
-/// The instant of a number since 1970. Its size says what of: to 10^10 seconds, to 10^14 milliseconds, to 10^17
-/// microseconds, beyond them nanoseconds. The digits behind a point are kept to microseconds.
+/// Parses a number since 1970. Its size decides the unit: to 10^10 seconds, to 10^14 milliseconds,
+/// to 10^17 microseconds, beyond nanoseconds. Digits after a point are kept to microseconds.
 pub(crate) fn epoch(number: &str) -> Option<Micros> {
     let (whole, fraction) = match number.split_once('.') {
         Some((whole, fraction)) => (whole, fraction),
@@ -62,20 +62,20 @@ pub(crate) fn epoch(number: &str) -> Option<Micros> {
         100_000_000_000_000..=99_999_999_999_999_999 => 1,
         _ => return in_range(i64::try_from(value / 1_000).ok()?),
     };
-    let behind = format!("{fraction:0<6.6}").parse::<u64>().ok()?;
+    let fraction = format!("{fraction:0<6.6}").parse::<u64>().ok()?;
     let micros =
-        value * micros_per_unit + behind * micros_per_unit / MICROS_PER_SECOND.unsigned_abs();
+        value * micros_per_unit + fraction * micros_per_unit / MICROS_PER_SECOND.unsigned_abs();
     in_range(i64::try_from(micros).ok()?)
 }
 
-/// Not before 1970, not after the year 9999, which is the last that our events can be written with.
+/// Refuses times before 1970 and after the year 9999, the last that our events can be written with.
 pub(crate) fn in_range(micros: i64) -> Option<Micros> {
     (0..=253_402_300_799_999_999)
         .contains(&micros)
         .then_some(Micros(micros))
 }
 
-/// The error for a time that is none.
+/// Error for an invalid time.
 pub(crate) fn invalid(field: &'static str, text: &str) -> RecordError {
     let shown: String = text.chars().take(60).collect();
     RecordError::new(
@@ -85,7 +85,7 @@ pub(crate) fn invalid(field: &'static str, text: &str) -> RecordError {
     )
 }
 
-/// The error for a record without a time. There is never a now in its place.
+/// Error for a record without a time, which is never replaced by the current one.
 pub(crate) fn missing(field: &'static str) -> RecordError {
     RecordError::new(
         "missing_timestamp",
@@ -100,7 +100,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn texts_name_instants() {
+    fn iso_texts_are_parsed_in_their_zone() {
         let berlin = TimeZone::get("Europe/Berlin").unwrap();
         let table = [
             (
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_seconds_or_their_thousandths_by_size() {
+    fn the_size_of_a_number_decides_its_unit() {
         let table = [
             ("0", Some(0)),
             ("1697379000", Some(1_697_379_000_000_000)),
@@ -173,10 +173,10 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_read_as_utc_is_put_right() {
+    fn a_local_time_read_as_utc_is_corrected() {
         let los_angeles = TimeZone::get("America/Los_Angeles").unwrap();
         let table = [
-            // Seven hours in summer, eight in winter, with what is below a second.
+            // Seven hours in summer, eight in winter, with fractions of a second.
             (1_688_212_800_123_000, 1_688_238_000_123_000),
             (1_673_000_000_000_000, 1_673_028_800_000_000),
         ];
@@ -188,7 +188,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(micros in 0_i64..253_402_300_799_999_999) {
+        fn a_written_time_is_parsed_to_itself(micros in 0_i64..253_402_300_799_999_999) {
             let mut text = Vec::new();
             crate::time::write(&mut text, Micros(micros));
             let text = String::from_utf8(text).unwrap();

@@ -1,4 +1,4 @@
-//! JSON as mappings read it: the members of an object, their values untouched until they are looked at.
+//! Lazy JSON for mappings: the members of an object, whose values are parsed when they are used.
 
 use crate::{RecordError, scan};
 use serde::Deserialize;
@@ -8,21 +8,22 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// Brackets and braces that may be open at once in a record. The server takes 128 with its own around an event,
-/// and refuses a whole batch for one that is deeper.
+/// Most nested objects and arrays in a record. The server accepts 128 with its own around an event,
+/// and refuses a whole batch for a deeper one.
 const DEPTH_MAX: usize = 120;
-/// The most members of an object. They take some eight times their bytes in memory, and the server takes no event that has
-/// as many.
+/// Most members of an object. They take some eight times their bytes in memory, and the server
+/// refuses an event that has as many.
 const MEMBERS_MAX: usize = 200_000;
-/// The most elements of an array that is looked into, likewise.
+/// Most elements of an array that is read, for the same reason.
 const ELEMENTS_MAX: usize = 1_000_000;
-/// Most objects have fewer members.
+/// Initial capacity for members: most objects have fewer.
 const MEMBERS_USUAL: usize = 48;
 
-/// Reads a record, or JSON that stands in a field of one.
+/// Reads a record, or JSON in a field of one.
 ///
 /// # Errors
-/// `invalid_utf8`, `invalid_json`, `json_too_deep`; `invalid_record` when it is JSON of another form.
+/// `invalid_utf8`, `invalid_json`, `json_too_deep`; `invalid_record` when it is JSON of another
+/// form.
 pub(crate) fn read<'a, T: Deserialize<'a>>(raw: &'a [u8]) -> Result<T, RecordError> {
     let text = utf8(raw)?;
     check_depth(raw)?;
@@ -40,13 +41,13 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(raw: &'a [u8]) -> Result<T, RecordErr
     })
 }
 
-/// The first value of a text, whatever follows it.
+/// Reads the first value of a text, whatever follows it.
 pub(crate) fn read_first<'a, T: Deserialize<'a>>(raw: &'a [u8]) -> Result<T, RecordError> {
     let end = scan::value_end(raw, 0).unwrap_or(raw.len());
     read(raw.get(..end).unwrap_or_default())
 }
 
-/// The characters of a record.
+/// Checks that a record is UTF-8.
 ///
 /// # Errors
 /// `invalid_utf8`.
@@ -61,7 +62,7 @@ pub(crate) fn utf8(raw: &[u8]) -> Result<&str, RecordError> {
     })
 }
 
-/// Refuses what is too deep. Nearly nothing has so many brackets, so nearly nothing is walked.
+/// Refuses JSON that is nested too deep. Only a record with that many brackets is scanned.
 fn check_depth(raw: &[u8]) -> Result<(), RecordError> {
     let mut brackets = memchr::memchr2_iter(b'{', b'[', raw);
     if brackets.nth(DEPTH_MAX).is_some() && depth(raw) > DEPTH_MAX {
@@ -74,7 +75,7 @@ fn check_depth(raw: &[u8]) -> Result<(), RecordError> {
     Ok(())
 }
 
-/// The most brackets and braces open at once, those in strings left out.
+/// Depth of nested objects and arrays, without brackets in strings.
 fn depth(raw: &[u8]) -> usize {
     let (mut open, mut most) = (0_usize, 0);
     let mut in_string = false;
@@ -94,12 +95,12 @@ fn depth(raw: &[u8]) -> usize {
     most
 }
 
-/// The members of an object in their order, doublets and nulls included.
+/// Members of an object in their order, with duplicates and nulls.
 #[derive(Debug, Default)]
 pub(crate) struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Object<'a> {
-    /// The value of a member; of doublets the last, of null none.
+    /// Value of a member: of duplicates the last; `None` for null.
     pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
         let found = self.0.iter().rev().find(|(other, _)| other == name);
         found
@@ -107,7 +108,7 @@ impl<'a> Object<'a> {
             .filter(|value| !is_null(value))
     }
 
-    /// Whether there is such a member, be it null.
+    /// Returns true if there is such a member, even null.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(other, _)| other == name)
     }
@@ -117,22 +118,22 @@ impl<'a> Object<'a> {
         self.0.iter().map(|(name, value)| (name.as_ref(), *value))
     }
 
-    /// All members, their names owned by whom the values are.
+    /// Converts into the list of members.
     pub(crate) fn into_members(self) -> Vec<(Cow<'a, str>, &'a RawValue)> {
         self.0
     }
 
-    /// A member that is a text, or a number as its digits; neither blank.
+    /// Value of a member that is a text, trimmed, or the digits of a number; `None` if it is blank.
     pub(crate) fn text(&self, name: &str) -> Option<Cow<'a, str>> {
         self.get(name).and_then(text)
     }
 
-    /// A member that is an object; empty if there is none, or it is something else.
+    /// Value of a member that is an object; empty if there is none, or it is something else.
     pub(crate) fn object(&self, name: &str) -> Object<'a> {
         self.get(name).map(object).unwrap_or_default()
     }
 
-    /// Whether it has no member.
+    /// Returns true if the object has no member.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -167,7 +168,7 @@ impl<'de> Visitor<'de> for ObjectVisitor {
     }
 }
 
-/// A name, borrowed unless it has escapes.
+/// Reads a member's name, borrowed unless it has escapes.
 struct Name;
 
 impl<'de> DeserializeSeed<'de> for Name {
@@ -194,13 +195,12 @@ impl<'de> Visitor<'de> for Name {
     }
 }
 
-/// Whether a value is null.
+/// Returns true if a value is null.
 pub(crate) fn is_null(value: &RawValue) -> bool {
     value.get() == "null"
 }
 
-/// A text as it is, or a number as its digits, white space around them left out; nothing if it is blank or
-/// something else.
+/// Reads a text, or a number as its digits, trimmed; `None` if it is blank or something else.
 pub(crate) fn text(value: &RawValue) -> Option<Cow<'_, str>> {
     let found = match value.get().as_bytes().first()? {
         b'"' => string(value)?,
@@ -217,7 +217,7 @@ pub(crate) fn text(value: &RawValue) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(trimmed.to_owned()))
 }
 
-/// A text, blank or not; nothing if it is something else, or no text after all (half of a surrogate pair).
+/// Reads a text, blank or not; `None` if it is something else or has half of a surrogate pair.
 pub(crate) fn string(value: &RawValue) -> Option<Cow<'_, str>> {
     let inner = value.get().strip_prefix('"')?.strip_suffix('"')?;
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
@@ -226,12 +226,12 @@ pub(crate) fn string(value: &RawValue) -> Option<Cow<'_, str>> {
     serde_json::from_str(value.get()).ok().map(Cow::Owned)
 }
 
-/// An object; empty if it is something else.
+/// Reads an object; empty if it is something else.
 pub(crate) fn object(value: &RawValue) -> Object<'_> {
     serde_json::from_str(value.get()).unwrap_or_default()
 }
 
-/// An array's elements; none if it is something else, or has more than an event can have.
+/// Reads an array's elements; none if it is something else, or has more than [`ELEMENTS_MAX`].
 pub(crate) fn array(value: &RawValue) -> Vec<&RawValue> {
     let read: Result<Array<'_>, _> = serde_json::from_str(value.get());
     read.map(|Array(elements)| elements).unwrap_or_default()
@@ -272,7 +272,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn members_are_read_as_they_stand() {
+    fn members_are_read_unchanged_in_their_order() {
         let object: Object<'_> =
             read(br#"{"a":1.50,"b" : {"c":[1, 2]},"\u0061\"":"x\ny","n":null,"a":"last"}"#)
                 .unwrap();
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_texts_or_numbers_and_not_blank() {
+    fn a_text_is_a_string_or_number_that_is_not_blank() {
         let table = [
             ("\" a b \"", Some("a b")),
             ("12345678901234567890", Some("12345678901234567890")),
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_refused_by_what_is_wrong() {
+    fn an_invalid_record_returns_the_code_of_its_problem() {
         let deep = format!("{{\"a\":{}1{}}}", "[".repeat(120), "]".repeat(120));
         let strings = format!("[\"{}\"]", "[{".repeat(1_000));
         let table: [(&[u8], &str); 8] = [
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_event_can_hold_is_not_gathered() {
+    fn too_many_members_are_refused_and_too_many_elements_ignored() {
         let members = |count: usize| {
             let members: Vec<_> = (0..count).map(|n| format!("\"{n}\":0")).collect();
             format!("{{{}}}", members.join(","))
@@ -362,7 +362,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_serde_json_takes_is_taken(text in r#"[\[\]{}":,a1\\ -]{0,40}"#) {
+        fn a_value_is_accepted_if_serde_json_accepts_it(text in r#"[\[\]{}":,a1\\ -]{0,40}"#) {
             let ours = read::<&RawValue>(text.as_bytes()).is_ok();
             prop_assert_eq!(ours, serde_json::from_str::<&RawValue>(&text).is_ok());
         }

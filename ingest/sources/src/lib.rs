@@ -1,50 +1,51 @@
-//! Exports of other tools in, our events out.
+//! Converts the exports of other tools into our events.
 //!
-//! A file is decompressed by the caller ([`Input`]), taken apart by a [`Framing`], and each record made
-//! into events by a [`Mapping`]. A [`Format`] names the two; [`Options`] are what its user may choose.
+//! A file is decompressed by the caller ([`Input`]), split into records by a [`Framing`], and each
+//! record turned into events by a [`Mapping`]. A [`Format`] names the two; [`Options`] are its
+//! settings.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `format`, `guess`, `options` | the formats by name and by their looks, what their users may choose |
-//! | `record`, `fault` | records, positions, what is wrong with them |
-//! | `events` | what mappings write |
+//! | `format`, `detect`, `options` | the formats by name, their detection, and their settings |
+//! | `record`, `record_error` | records, positions, errors |
+//! | `events` | output of mappings |
 //! | `mapping` | a file for each tool's records |
-//! | `json`, `instant`, `countries` | values, times and places as other tools write them |
+//! | `json`, `instant`, `countries` | values, times and countries as other tools write them |
 //! | `time` | times as we write them |
 //! | `framing` | lines, arrays, CSV, Parquet |
-//! | `scan` | where JSON values end |
-//! | `testing` | files and APIs as tests need them, with the feature `testing` only |
-//! | `export`, `exports` | export APIs: what they have in common, a file for each |
+//! | `scan` | scan for the ends of JSON values |
+//! | `testing` | files and APIs for tests, with the feature `testing` only |
+//! | `export`, `exports` | export APIs: the common interface, a file for each |
 //!
 //! Rules that a mapping counts (`events.note`):
 //!
-//! | Rule | What was done |
+//! | Rule | Effect |
 //! |---|---|
-//! | `renamed_event` | the event has the name that it has here |
-//! | `skipped_without_distinct_id` | left out, as `skip_without_distinct_id` asks |
-//! | `distinct_id_before_identity` | Mixpanel: no `distinct_id`, but the one that the event was sent with |
-//! | `distinct_id_from_user_or_device` | Mixpanel: no `distinct_id`, or a device's, but `$user_id` or `$device_id` |
-//! | `merged_persons` | an event that makes one person of two |
-//! | `skipped_without_event_type` | Amplitude: no event of the application's |
-//! | `time_of_another_field` | the usual field has none that can be read, but another has |
-//! | `distinct_id_from_amplitude_id` | Amplitude: neither user nor device, but Amplitude's number of the person |
-//! | `generated_identify`, `generated_merge`, `generated_groupidentify` | an event more, for what the record says of ids or groups |
+//! | `renamed_event` | the event got our name for it |
+//! | `skipped_without_distinct_id` | skipped, as `skip_without_distinct_id` asks |
+//! | `distinct_id_before_identity` | Mixpanel: without `distinct_id`, the one that the event was sent with was taken |
+//! | `distinct_id_from_user_or_device` | Mixpanel: without `distinct_id`, or with a device's, `$user_id` or `$device_id` was taken |
+//! | `merged_persons` | an event that merges two persons |
+//! | `skipped_without_event_type` | Amplitude: skipped, as it is no event of the application |
+//! | `time_of_another_field` | the usual field has no readable time, and another was taken |
+//! | `distinct_id_from_amplitude_id` | Amplitude: without user and device, Amplitude's number of the person was taken |
+//! | `generated_identify`, `generated_merge`, `generated_groupidentify` | an additional event for ids or groups that the record names |
 
 #![forbid(unsafe_code)]
 
 mod countries;
+mod detect;
 mod events;
 mod export;
 mod exports;
-mod fault;
 mod format;
 pub mod framing;
-mod guess;
 mod instant;
 mod json;
 mod mapping;
 mod options;
 mod record;
+mod record_error;
 pub mod scan;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -54,7 +55,7 @@ pub use events::{Event, EventWriter, Events, Id, Mapping};
 pub use export::{Export, FetchError, Part, Transfer};
 pub use exports::{
     AmplitudeExport, AmplitudeSettings, ExportSettingsError, MixpanelCredentials, MixpanelExport,
-    MixpanelSettings, Pace,
+    MixpanelSettings, RateLimit,
 };
 pub use format::Format;
 pub use mapping::Captured;

@@ -1,30 +1,31 @@
-//! What the user of a format may choose: the table `[source]` of a mapping file.
+//! Settings of a format: the table `[source]` of a mapping file.
 
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
-/// How records are read and mapped. Each format looks at what concerns it.
+/// Settings for reading and mapping records. Each format uses those that concern it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
-    /// The zone of times that name none, such as `Europe/Berlin`; UTC without. For Mixpanel: the zone of a project
-    /// made before 2023, whose export has the project's local time where UTC is expected.
+    /// Zone of times without one, such as `Europe/Berlin`; UTC by default. For Mixpanel: the zone
+    /// of a project created before 2023, whose export has local times instead of UTC.
     pub time_zone: Option<String>,
-    /// Added to each time, in seconds, for exports that are known to be off.
+    /// Seconds added to each time, for exports that are known to be off.
     pub time_offset_seconds: i64,
-    /// Records that name nobody are skipped and counted, not rejected.
+    /// True to skip and count records without an id of a person, instead of rejecting them.
     pub skip_without_distinct_id: bool,
-    /// Make `$identify` events where the source knows a user, and the device if it does.
+    /// True to generate `$identify` events if the source names a user, with the device if it names
+    /// one.
     pub identify: bool,
-    /// Make `$groupidentify` events where the source knows properties of groups.
+    /// True to generate `$groupidentify` events if the source has properties of groups.
     pub groups: bool,
-    /// The type of groups whose source has none (Segment, `RudderStack`).
+    /// Type of groups whose source has none (Segment, `RudderStack`).
     pub group_type: String,
     /// Mixpanel's group keys: properties whose value names a group of that type.
     pub group_keys: Vec<String>,
-    /// Which columns of CSV, Parquet and ClickHouse's rows are what.
+    /// Meaning of the columns of CSV, Parquet and ClickHouse's rows.
     pub columns: Columns,
-    /// Between the fields of CSV; found by the header without.
+    /// Delimiter of the fields of CSV; detected by the header by default.
     pub delimiter: Option<char>,
 }
 
@@ -32,19 +33,19 @@ pub struct Options {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Columns {
-    /// The event's name.
+    /// Column of the event's name.
     pub event: String,
-    /// A name for all events, for files that have no such column.
+    /// Name of all events, for files without such a column.
     pub event_name: Option<String>,
-    /// Whose event it is.
+    /// Column of the distinct id.
     pub distinct_id: String,
-    /// When it happened: ISO 8601, or a number since 1970.
+    /// Column of the time: ISO 8601, or a number since 1970.
     pub timestamp: String,
-    /// The event's uuid.
+    /// Column of the event's uuid.
     pub uuid: String,
-    /// A JSON object with more properties.
+    /// Column of a JSON object with more properties.
     pub properties: String,
-    /// Whether all of CSV stays text; else numbers, `true` and `false` become what they look like.
+    /// True if all fields of CSV stay texts; otherwise numbers, `true` and `false` are converted.
     pub texts: bool,
 }
 
@@ -78,19 +79,19 @@ impl Default for Columns {
     }
 }
 
-/// An option that cannot be had.
+/// An invalid option.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
-    /// No such zone.
+    /// The time zone is unknown.
     #[error("there is no time zone {0:?}; name one such as Europe/Berlin or America/New_York")]
     TimeZone(String),
-    /// A delimiter that is more than one byte, or means something else.
+    /// The delimiter has more than one byte, or another meaning.
     #[error("{0:?} cannot be between the fields of CSV; use a character of ASCII that is no quote")]
     Delimiter(char),
 }
 
 impl Options {
-    /// The zone of times that name none.
+    /// Zone of times without one.
     pub(crate) fn zone(&self) -> Result<TimeZone, OptionsError> {
         let Some(name) = &self.time_zone else {
             return Ok(TimeZone::UTC);
@@ -98,7 +99,7 @@ impl Options {
         TimeZone::get(name).map_err(|_| OptionsError::TimeZone(name.clone()))
     }
 
-    /// The delimiter as a byte.
+    /// Delimiter as a byte.
     pub(crate) fn delimiter(&self) -> Result<Option<u8>, OptionsError> {
         let Some(delimiter) = self.delimiter else {
             return Ok(None);
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_had_is_said() {
+    fn an_invalid_option_is_refused() {
         let options = |zone: &str, delimiter| Options {
             time_zone: Some(zone.to_owned()),
             delimiter,
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_option_is_refused() {
+    fn an_unknown_option_is_refused() {
         let read = serde_json::from_str::<Options>;
         assert_eq!(read("{}").unwrap(), Options::default());
         assert!(read(r#"{"timezone": "UTC"}"#).is_err());

@@ -1,11 +1,11 @@
-//! Records of a file, and where they are.
+//! Records of a file, and their positions.
 
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// A place between two records of a file. A framing that is opened there goes on with the record
-/// behind it as if it had read all before.
+/// Position between two records of a file. A framing that is opened there continues with the next
+/// record as if it had read all before.
 #[derive(
     Clone,
     Copy,
@@ -19,80 +19,81 @@ use std::io::{self, Read, Seek, SeekFrom};
     serde::Deserialize,
 )]
 pub struct Position {
-    /// Bytes of the decompressed file before it; for Parquet, whole row groups before it.
+    /// Number of bytes of the decompressed file before it; for Parquet, of whole row groups.
     pub offset: u64,
-    /// Records of the file before it: blank lines, headers and commas are none.
+    /// Number of records before it, without blank lines, headers and commas.
     pub ordinal: u64,
-    /// Lines of the file before it, so that a file's first line is line 0 here and 1 for people;
-    /// for formats without lines the same as `ordinal`.
+    /// Number of lines before it, so that a file's first line is line 0 here and 1 for people; for
+    /// formats without lines equal to `ordinal`.
     pub line: u64,
 }
 
 /// One record: a line, an element of an array, a row.
 #[derive(Debug)]
 pub struct Record<'a> {
-    /// Where it begins.
+    /// Position of the record.
     pub at: Position,
-    /// Where the next one begins. Always behind `at` by the ordinal.
+    /// Position of the next record, whose ordinal is always greater.
     pub next: Position,
-    /// Its bytes as a [`crate::Mapping`] reads them, without white space around: the JSON of a line or an
-    /// element, a line of TSV; for CSV and Parquet the row as a JSON object by column name. It is what the
-    /// file of rejects keeps, so that the record can be mapped again without its file.
+    /// Bytes for a [`crate::Mapping`], without surrounding white space: the JSON of a line or an
+    /// element, a line of TSV; for CSV and Parquet the row as a JSON object by column name. The
+    /// file of rejects keeps them, so that the record can be mapped again without its file.
     pub raw: &'a [u8],
-    /// Why it is no record after all, such as a line that is too long or a row with too few columns.
-    pub fault: Option<RecordError>,
+    /// Error for which the record cannot be mapped, such as a line that is too long or a row with
+    /// too few columns.
+    pub error: Option<RecordError>,
 }
 
-/// Why a record gives no event. The file goes on behind it.
+/// Error for which a record gives no event. The records after it can still be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, serde::Serialize)]
 #[error("{message}")]
 pub struct RecordError {
-    /// For machines, `snake_case`. The server's codes (`missing_distinct_id`, `invalid_timestamp`,
-    /// `invalid_json`…) where they say what is wrong.
+    /// Code in `snake_case`: the server's (`missing_distinct_id`, `invalid_timestamp`,
+    /// `invalid_json`…) if one fits.
     pub code: &'static str,
-    /// Which field of the source, such as `event_time`.
+    /// Field of the source, such as `event_time`.
     pub field: Option<Cow<'static, str>>,
-    /// A sentence for people, with what to do.
+    /// Reason for people, with advice.
     pub message: String,
 }
 
-/// Why a file cannot be read on.
+/// Error for which a file cannot be read further.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The disk, or a compressed file that is damaged or cut off.
+    /// The disk failed, or a compressed file is damaged or truncated.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It is not of the format, so that no further record can be told apart.
-    #[error("{message}{}", place(*offset))]
+    /// The file is not of the format, so that no further record can be found.
+    #[error("{message}{}", offset_text(*offset))]
     Malformed {
-        /// Where, in bytes of the decompressed file; 0 where it is wrong as a whole.
+        /// Offset in the decompressed file; 0 if it is wrong as a whole.
         offset: u64,
-        /// A sentence for people, with what to do.
+        /// Reason for people, with advice.
         message: String,
     },
 }
 
-/// A place in a file, compressed or not.
-fn place(offset: u64) -> String {
+/// Suffix of an error message that names the offset.
+fn offset_text(offset: u64) -> String {
     match offset {
         0 => String::new(),
         _ => format!(" (at byte {offset} of its contents)"),
     }
 }
 
-/// The decompressed bytes of a file.
+/// Decompressed bytes of a file.
 pub enum Input {
-    /// A plain file.
+    /// An uncompressed file.
     Plain(File),
-    /// What cannot be sought in: standard input, or what comes out of a decompressor.
+    /// A stream without seek: standard input, or the output of a decompressor.
     Stream(Box<dyn Read + Send>),
 }
 
 impl Input {
-    /// Goes from the beginning of the file to this byte.
+    /// Skips from the beginning of the file to an offset.
     ///
     /// # Errors
-    /// Those of the file; an end before that byte is `UnexpectedEof`.
+    /// I/O errors of the file; an end before the offset is `UnexpectedEof`.
     pub fn skip_to(&mut self, offset: u64) -> io::Result<()> {
         match self {
             Self::Plain(file) => file.seek(SeekFrom::Start(offset)).map(drop),
@@ -117,12 +118,12 @@ impl Read for Input {
     }
 }
 
-/// Tells the records of one file apart. Memory is bounded, however long the file is.
+/// Splits a file into records, in bounded memory.
 pub trait Framing: Send {
-    /// The next record; `None` at the end of the file.
+    /// Reads the next record; `None` at the end of the file.
     ///
     /// # Errors
-    /// When the file cannot be read on. What is wrong with one record is its `fault`.
+    /// The file cannot be read further. An error of one record is in its `error`.
     fn next(&mut self) -> Result<Option<Record<'_>>, FileError>;
 }
 

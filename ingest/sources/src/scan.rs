@@ -1,9 +1,9 @@
-//! Where JSON values end, without reading what is in them.
+//! Finds the ends of JSON values without parsing them.
 //!
-//! Strings and brackets are followed and nothing else is looked at: what passes here may still be no JSON, which the
-//! server then says. What both agree on is where an event ends and where its neighbour begins.
+//! Only strings and brackets are followed: a value found here may still be invalid JSON, which the
+//! server then refuses. Both agree on the end of an event and the beginning of the next one.
 
-/// Where the value that begins at `at` ends; `None` when the text ends before it does.
+/// Offset of the end of the value that begins at `at`; `None` when the text ends before.
 #[must_use]
 pub fn value_end(json: &[u8], at: usize) -> Option<usize> {
     match json.get(at)? {
@@ -13,7 +13,7 @@ pub fn value_end(json: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Behind the quote that ends the string whose first byte is at `at`.
+/// Offset after the closing quote of the string whose first byte is at `at`.
 #[must_use]
 pub fn string_end(json: &[u8], mut at: usize) -> Option<usize> {
     loop {
@@ -39,12 +39,13 @@ const ONES: u64 = 0x0101_0101_0101_0101;
 const QUOTES: u64 = ONES * b'"' as u64;
 const BACKSLASHES: u64 = ONES * b'\\' as u64;
 
-/// The highest bit of the first byte that is zero, and perhaps of bytes behind it.
+/// Sets the highest bit of the first byte that is zero, and perhaps of later bytes.
 const fn zero_bytes(word: u64) -> u64 {
     word.wrapping_sub(ONES) & !word & (ONES << 7)
 }
 
-/// The first byte from `at` on that is not white space; the end of the text if there is none.
+/// Offset of the first byte from `at` on that is not white space; the end of the text if there is
+/// none.
 #[must_use]
 pub fn blank_end(json: &[u8], mut at: usize) -> usize {
     while json
@@ -75,7 +76,7 @@ fn container_end(json: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// The end of the text may be in the middle of a number, so it is not taken for its end.
+/// Offset of the end of a scalar; `None` at the end of the text, which may be within a number.
 fn scalar_end(json: &[u8], at: usize) -> Option<usize> {
     let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r');
     let length = json.get(at..)?.iter().position(ends)?;
@@ -85,17 +86,17 @@ fn scalar_end(json: &[u8], at: usize) -> Option<usize> {
 /// One member of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Where its name begins, behind the quote.
+    /// Start of the name, after the quote.
     pub name_start: usize,
-    /// Where its name ends, before the quote.
+    /// End of the name, before the quote.
     pub name_end: usize,
-    /// Where its value begins.
+    /// Start of the value.
     pub value_start: usize,
-    /// Where its value ends.
+    /// End of the value.
     pub value_end: usize,
 }
 
-/// Walks over the members of an object.
+/// Iterates over the members of an object.
 #[derive(Debug)]
 pub struct Members<'a> {
     json: &'a [u8],
@@ -105,7 +106,7 @@ pub struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// Of the object that begins at `at`; `None` when none does.
+    /// Starts at the object that begins at `at`; `None` when there is none.
     #[must_use]
     pub fn new(json: &'a [u8], at: usize) -> Option<Self> {
         (json.get(at) == Some(&b'{')).then_some(Self {
@@ -116,7 +117,8 @@ impl<'a> Members<'a> {
         })
     }
 
-    /// Behind the object's brace, once all members were walked over; `None` when the text is none.
+    /// Offset after the object's closing brace, once all members were visited; `None` when the text
+    /// is no object.
     #[must_use]
     pub fn end(&self) -> Option<usize> {
         self.end
@@ -165,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_end_where_they_end() {
+    fn the_end_of_a_value_is_found() {
         let table = [
             (r#"{"a":"}"} "#, Some(9)),
             (r#"{"a":[{"b":"\""}]},"#, Some(18)),
@@ -183,16 +185,16 @@ mod tests {
     }
 
     #[test]
-    fn strings_end_at_their_quote_wherever_it_lies() {
+    fn a_string_ends_at_its_quote_at_every_alignment() {
         for before in 0..40 {
-            for (middle, behind) in [
+            for (middle, after) in [
                 ("", ""),
                 (r#"\""#, "x"),
                 (r"\\", "\"\""),
                 ("\u{e9}!", "0123456789"),
             ] {
                 let text = format!("{}{middle}", "a".repeat(before));
-                let all = format!("{text}\"{behind}");
+                let all = format!("{text}\"{after}");
                 assert_eq!(string_end(all.as_bytes(), 0), Some(text.len() + 1), "{all}");
                 assert_eq!(string_end(text.as_bytes(), 0), None, "{text}");
             }
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_names_and_values_and_know_the_end() {
+    fn members_have_names_and_values_and_the_object_an_end() {
         let text = r#"{ "a" : 1 , "b\"":{"c":[2]}, "d":"x" } "#;
         let mut members = Members::new(text.as_bytes(), 0).unwrap();
         let found: Vec<_> = members

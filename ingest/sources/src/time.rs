@@ -1,10 +1,10 @@
-//! Times as they are written into events.
+//! Writes times into events.
 
 use millrace_rows::Micros;
 
 const MICROS_PER_DAY: i64 = 86_400_000_000;
 
-/// Appends `YYYY-MM-DDThh:mm:ss[.ffffff]Z`.
+/// Appends a time as `YYYY-MM-DDThh:mm:ss[.ffffff]Z`.
 pub fn write(json: &mut Vec<u8>, at: Micros) {
     let (year, month, day) = date(at.0.div_euclid(MICROS_PER_DAY));
     let of_day = at.0.rem_euclid(MICROS_PER_DAY);
@@ -23,21 +23,21 @@ pub fn write(json: &mut Vec<u8>, at: Micros) {
     }
 }
 
-/// A number with leading zeros, its first digit worth `worth`, and what is behind it.
-fn digits(json: &mut Vec<u8>, number: i64, mut worth: i64, behind: u8) {
+/// Appends a number with leading zeros, whose first digit has the given worth, and a byte after it.
+fn digits(json: &mut Vec<u8>, number: i64, mut worth: i64, after: u8) {
     while worth > 0 {
-        // One digit, of a year below 10 000.
+        // One digit, as years are below 10 000.
         let digit = u8::try_from(number / worth % 10).unwrap_or_default();
         json.push(b'0' + digit);
         worth /= 10;
     }
-    json.push(behind);
+    json.push(after);
 }
 
-/// Year, month and day of a number of days since 1970-01-01, in the proleptic Gregorian calendar: years are
-/// counted from March, so that the leap day is the last of its year.
+/// Year, month and day of a number of days since 1970-01-01, in the proleptic Gregorian calendar.
 #[must_use]
 pub fn date(days: i64) -> (i64, i64, i64) {
+    // Years are counted from March, so that the leap day is the last of its year.
     let since_march_0000 = days + 719_468;
     let era = since_march_0000.div_euclid(146_097);
     let of_era = since_march_0000.rem_euclid(146_097);
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_as_the_server_reads_them() {
+    fn times_are_written_in_iso_8601() {
         let table = [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_400_000_000, "2000-02-29T00:00:00Z"),

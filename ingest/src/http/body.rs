@@ -1,12 +1,12 @@
-//! Reading a body: as fast as it comes, no further than the limit, and not for ever.
+//! Bodies of requests: read as fast as they come, up to a limit of size and time.
 //!
-//! hyper waits for bodies without end; here a pause longer than the stall timeout, a window of as long in which less
-//! came than at the lowest speed, or more time than any body has ends in 408. A mean since the start would let who sent
-//! much at once pause for hours. The bytes are counted against the process's budget as
-//! they arrive, in steps: counting the declared length at once would let a few silent
-//! connections use the budget up.
+//! hyper waits for bodies without end; here a pause longer than the stall timeout, a window of the
+//! same length in which fewer bytes came than at the lowest speed, or more time than any body has,
+//! ends in 408. (By the mean speed since the start, a client that sent much at once could pause for
+//! hours.) The bytes are counted against the process's budget as they arrive, in steps: counting
+//! the declared length at once would let a few silent connections use the budget up.
 
-use super::Call;
+use super::RequestContext;
 use crate::budget::{SMALL_BYTES_MAX, Share};
 use crate::config::HttpLimits;
 use crate::core::Core;
@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
-use millrace_encoding::Whole;
+use millrace_encoding::BodyBuf;
 use millrace_parse::{ApiError, ErrorType};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -22,45 +22,45 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 use tokio::time::Sleep;
 
-/// Steps in which the budget is asked: a small body is one.
+/// Bytes of a step in which the budget is asked: a small body is one step.
 const SHARE_STEP_BYTES: usize = SMALL_BYTES_MAX;
-/// The most that is allocated on the strength of a declared length alone.
+/// Bytes that are allocated at most for a declared length alone.
 const RESERVE_BYTES_MAX: usize = 1 << 20;
 
-/// Reads the body into one piece. `judge` is shown its beginning, and the length that it will have
-/// as far as that is known: a body that is refused then is not kept. `is_known` is shown the beginning of a
-/// large one, and says whether its project is known by it.
+/// Reads the body into one piece. `check_beginning` is given its beginning, and its length as far
+/// as that is known: a body that is refused then is not kept. `is_known` is given the beginning of
+/// a large body, and returns true if that names a known project.
 pub async fn gather<T>(
     body: &mut Incoming,
-    call: &Call<'_>,
+    request: &RequestContext<'_>,
     share: &mut Share,
-    judge: impl Fn(&[u8], usize) -> Result<T, ApiError>,
+    check_beginning: impl Fn(&[u8], usize) -> Result<T, ApiError>,
     is_known: impl Fn(&[u8]) -> bool,
-) -> Result<Whole, ApiError> {
-    let core = call.core;
+) -> Result<BodyBuf, ApiError> {
+    let core = request.core;
     let limits = &core.shared.config.limits;
     let declared = declared(body, limits)?;
     let mut out: Option<Vec<u8>> = None;
-    // While this is there, hyper reads what comes next into a buffer of just the size that it wants. A
-    // buffer that it has alone it doubles, and keeps for as long as the connection lasts.
+    // While this is alive, hyper reads the next bytes into a buffer of just the size that it wants.
+    // A buffer that it has alone it doubles, and keeps for as long as the connection lasts.
     let mut before = Bytes::new();
     let mut pace = Pace::new(limits);
     let mut is_large = false;
-    while let Some(bytes) = pace.data(body, || slow_down(call, share)).await? {
+    while let Some(bytes) = pace.data(body, || slow_down(request, share)).await? {
         if pace.bytes == bytes.len() {
-            judge(&bytes, declared.max(bytes.len()))?;
+            check_beginning(&bytes, declared.max(bytes.len()))?;
         }
         if pace.bytes > SMALL_BYTES_MAX && !std::mem::replace(&mut is_large, true) {
             let beginning = out.as_deref().unwrap_or(&bytes);
             if is_known(beginning) {
-                share.is_of_known_project();
+                share.mark_project_known();
             }
         }
         if !share.grow_to(pace.bytes.next_multiple_of(SHARE_STEP_BYTES)) {
             return Err(overloaded(core));
         }
         if out.is_none() && body.is_end_stream() {
-            return Ok(Whole::Frame(bytes));
+            return Ok(BodyBuf::Frame(bytes));
         }
         let out = out.get_or_insert_with(|| {
             let mut out = core.buffers.take();
@@ -70,21 +70,21 @@ pub async fn gather<T>(
         out.extend_from_slice(&bytes);
         drop(std::mem::replace(&mut before, bytes));
     }
-    share.is_whole();
-    Ok(out.map_or_else(|| Whole::Frame(Bytes::new()), Whole::Buffer))
+    share.mark_complete();
+    Ok(out.map_or_else(|| BodyBuf::Frame(Bytes::new()), BodyBuf::Buffer))
 }
 
-/// A body keeps us waiting, whether it comes slowly or not at all: the watermark passes it, and it is counted among those
-/// that do.
-fn slow_down(call: &Call<'_>, share: &mut Share) -> Result<(), ApiError> {
-    call.step_aside();
+/// Lets the watermark pass a body that is late, whether it comes slowly or not at all, and counts
+/// it among the slow ones.
+fn slow_down(request: &RequestContext<'_>, share: &mut Share) -> Result<(), ApiError> {
+    request.release_epoch();
     match share.slow_down() {
         true => Ok(()),
-        false => Err(overloaded(call.core)),
+        false => Err(overloaded(request.core)),
     }
 }
 
-/// Reads a body that means nothing and keeps none of it.
+/// Reads and discards a body that is not needed.
 pub async fn drain(body: &mut Incoming, limits: &HttpLimits) -> Result<(), ApiError> {
     declared(body, limits)?;
     let mut pace = Pace::new(limits);
@@ -92,7 +92,7 @@ pub async fn drain(body: &mut Incoming, limits: &HttpLimits) -> Result<(), ApiEr
     Ok(())
 }
 
-/// The length that the head declares, in bytes; 0 for chunks.
+/// Length that the head declares, in bytes; 0 for chunks.
 pub fn declared(body: &Incoming, limits: &HttpLimits) -> Result<usize, ApiError> {
     usize::try_from(body.size_hint().lower())
         .ok()
@@ -100,17 +100,18 @@ pub fn declared(body: &Incoming, limits: &HttpLimits) -> Result<usize, ApiError>
         .ok_or_else(|| too_large(limits))
 }
 
-/// Whether a body keeps coming.
+/// Pace at which a body comes.
 struct Pace<'a> {
     limits: &'a HttpLimits,
     started: Instant,
-    /// When the last bytes came.
+    /// Time at which the last bytes came.
     last: Instant,
     bytes: usize,
-    /// When the window began in which its speed is measured, and what had come by then.
+    /// Start of the window in which its speed is measured.
     window: Instant,
+    /// Bytes that had come before the window.
     window_bytes: usize,
-    /// Made when the body first keeps us waiting, which most never do.
+    /// Timer, made when the body is first waited for, which most never are.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -128,8 +129,8 @@ impl<'a> Pace<'a> {
         }
     }
 
-    /// The next bytes; nothing at the body's end. Calls `slow`, which may refuse it, where it has kept us waiting for
-    /// long.
+    /// Next bytes; `None` at the body's end. Calls `slow`, which may refuse the body, once it has
+    /// been late for long.
     async fn data(
         &mut self,
         body: &mut Incoming,
@@ -159,7 +160,7 @@ impl<'a> Pace<'a> {
         }
     }
 
-    /// Ready when nothing has come for too long, or all of it takes too long.
+    /// Ready with an error when no bytes have come for too long, or the body takes too long.
     fn poll_stall(
         &mut self,
         cx: &mut Context<'_>,
@@ -191,7 +192,7 @@ impl<'a> Pace<'a> {
         Poll::Pending
     }
 
-    /// Bytes came; refuses when all of them together are too many, or came too slowly.
+    /// Counts bytes that came; refuses when all of them together are too many, or came too slowly.
     fn arrived(&mut self, bytes: usize) -> Result<(), ApiError> {
         self.bytes += bytes;
         if self.bytes > self.limits.body_bytes_max {
@@ -216,7 +217,7 @@ impl<'a> Pace<'a> {
     }
 }
 
-/// 413 for a body as sent.
+/// Builds a 413 for a body as sent.
 fn too_large(limits: &HttpLimits) -> ApiError {
     ApiError::new(
         StatusCode::PAYLOAD_TOO_LARGE,
@@ -229,9 +230,9 @@ fn too_large(limits: &HttpLimits) -> ApiError {
     )
 }
 
-/// 503 for want of memory or time.
+/// Builds a 503 for want of memory or time.
 pub fn overloaded(core: &Core) -> ApiError {
-    core.later(
+    core.unavailable(
         "overloaded",
         "The server has more to do than it can at the moment. Send the request again.",
     )

@@ -1,36 +1,39 @@
-//! Events in: the one handler of all capture paths and of the per-event protocol.
+//! Capture: the one handler of all capture paths and of the per-event protocol.
 //!
-//! Facts, body, key, parse, reserve, submit, answer. A client that goes away cancels everything
-//! up to the submission and nothing after it.
+//! Body, key, parse, reserve, submit, respond. A client that goes away cancels everything up to the
+//! submission and nothing after it.
 
-use super::answer::Answer;
 use super::body::overloaded;
 use super::head::bearer;
 use super::imports;
-use super::parse::{FirstEvents, Taken, parse};
+use super::parse::{FirstEventNote, ParsedRequest, parse};
 use super::payload::{self, Payload};
 use super::query::Query;
-use super::report::{Told, stores};
-use super::{Call, Route};
+use super::report::{CaptureResponse, stores};
+use super::response::HttpResponse;
+use super::{RequestContext, Route};
 use crate::core::Core;
 use crate::metrics::Stage;
-use crate::months::{MONTHS_MAX, MonthsRefusal, Paid};
-use crate::watermark::Arrival;
+use crate::month_limiter::{MONTHS_MAX, MonthCharge, MonthLimitRefusal};
+use crate::watermark::EpochGuard;
 use http::{HeaderValue, StatusCode};
 use hyper::body::Incoming;
-use millrace_parse::{ApiError, ErrorType, Facts, Parsed, Protocol};
-use millrace_pipeline::{Admission, Pending, Refusal, Slot};
+use millrace_parse::{ApiError, ErrorType, ParseContext, Parsed, Protocol};
+use millrace_pipeline::{ImportReservation, Pending, Refusal, Slot};
 use millrace_rows::{Batch, Lane};
 use std::rc::Rc;
 use std::time::Instant;
 
-/// Takes a request's events.
-pub async fn capture(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, ApiError> {
-    let query = Query::of(call.parts.uri.query());
+/// Handles a request with events.
+pub async fn capture(
+    request: &RequestContext<'_>,
+    body: &mut Incoming,
+) -> Result<HttpResponse, ApiError> {
+    let query = Query::of(request.parts.uri.query());
     if let Some(name) = query.unclear {
         return Err(unclear_flag(name));
     }
-    let protocol = protocol(call)?;
+    let protocol = protocol(request)?;
     let lane = if query.historical_migration {
         Lane::Historical
     } else {
@@ -38,57 +41,57 @@ pub async fn capture(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, Api
     };
     let key = match protocol {
         // An event in parts has its key in the head, or in itself.
-        Protocol::V0 if call.route == Route::Ai => bearer(call.head.authorization),
+        Protocol::V0 if request.route == Route::Ai => bearer(request.head.authorization),
         Protocol::V0 => None,
         Protocol::V1 { key, .. } => Some(key),
     };
-    let payload = payload::read(call, &query, lane, key, body).await?;
+    let payload = payload::read(request, &query, lane, key, body).await?;
     let Payload {
         json,
         mut share,
-        turn,
-        beside,
+        permit,
+        offload,
     } = payload;
-    let arrival = call.arrival();
-    let facts = Facts {
-        received_at: call.received_at,
-        created_at: arrival.created_at,
-        request_id: call.request_id,
-        engage: call.route == Route::Engage,
+    let epoch = request.epoch_guard();
+    let context = ParseContext {
+        received_at: request.received_at,
+        created_at: epoch.created_at,
+        request_id: request.request_id,
+        engage: request.route == Route::Engage,
         sent_at_query: query.sent_at.as_deref(),
         historical_query: query.historical_migration,
         strict: query.strict,
         dry_run: query.dry_run,
-        client_ip: Some(call.client_ip()),
+        client_ip: Some(request.client_ip()),
         protocol,
-        limits: call.core.shared.config.limits.parse,
+        limits: request.core.shared.config.limits.parse,
     };
-    // Asked before the parser works: a request that will not be stored should cost little. Only
-    // the parser knows the lane for sure; the pipeline exchanges the place if need be.
+    // Reserved before the parser works: a request that will not be stored should cost little. Only
+    // the parser knows the lane for sure; the pipeline exchanges the slot if need be.
     let slot = match query.dry_run {
         true => None,
-        false => Some(reserve(call.core, lane, json.len())?),
+        false => Some(reserve(request.core, lane, json.len())?),
     };
-    let Taken { parsed, unnoted } = parse(call, json, &facts, beside).await?;
-    share.is_of_known_project();
-    // In place of the body, which is no longer needed: rows may take more than it did.
+    let ParsedRequest { parsed, unnoted } = parse(request, json, &context, offload).await?;
+    share.mark_project_known();
+    // Replaces the share of the body, which is no longer needed: rows may take more than it did.
     if !share.grow_to(parsed.batch.bytes()) {
-        recycle(call.core, parsed.batch);
-        return Err(overloaded(call.core));
+        recycle(request.core, parsed.batch);
+        return Err(overloaded(request.core));
     }
-    let told = Told::of(&parsed, call.route == Route::V1);
+    let response = CaptureResponse::of(&parsed, request.route == Route::V1);
     if stores(&parsed)
         && let Some(slot) = slot
     {
-        store(call, arrival, slot, parsed, unnoted, told.plain()).await?;
+        store(request, epoch, slot, parsed, unnoted, response.plain()).await?;
     } else {
-        recycle(call.core, parsed.batch);
+        recycle(request.core, parsed.batch);
     }
-    drop((share, turn));
-    Ok(told.answer(query.beacon))
+    drop((share, permit));
+    Ok(response.into_http(query.beacon))
 }
 
-/// A flag in the query that is neither true nor false.
+/// Builds a 400 for a flag in the query that is neither true nor false.
 fn unclear_flag(name: &str) -> ApiError {
     let code = match name {
         "historical_migration" => "invalid_historical_migration",
@@ -97,12 +100,12 @@ fn unclear_flag(name: &str) -> ApiError {
     ApiError::invalid(code, format!("`{name}` must be true or false.")).at(name)
 }
 
-fn protocol<'a>(call: &Call<'a>) -> Result<Protocol<'a>, ApiError> {
-    if call.route != Route::V1 {
+fn protocol<'a>(request: &RequestContext<'a>) -> Result<Protocol<'a>, ApiError> {
+    if request.route != Route::V1 {
         return Ok(Protocol::V0);
     }
     let text = |value: Option<&'a HeaderValue>| value.and_then(|value| value.to_str().ok());
-    let key = bearer(call.head.authorization)
+    let key = bearer(request.head.authorization)
         .filter(|key| !key.is_empty())
         .ok_or_else(|| {
             ApiError::unauthorized(
@@ -112,69 +115,70 @@ fn protocol<'a>(call: &Call<'a>) -> Result<Protocol<'a>, ApiError> {
         })?;
     Ok(Protocol::V1 {
         key,
-        sent_at: text(call.head.request_timestamp),
-        sdk_info: text(call.head.sdk_info),
+        sent_at: text(request.head.request_timestamp),
+        sdk_info: text(request.head.sdk_info),
     })
 }
 
 /// Stores a batch, unless it was stored when it was sent before.
 async fn store(
-    call: &Call<'_>,
-    arrival: Arrival,
+    request: &RequestContext<'_>,
+    epoch: EpochGuard,
     slot: Slot,
     parsed: Parsed,
-    unnoted: Option<FirstEvents>,
+    unnoted: Option<FirstEventNote>,
     plain: bool,
 ) -> Result<(), ApiError> {
-    let core = call.core;
+    let core = request.core;
     let unnoted = unnoted.filter(|_| parsed.accepted > 0);
     let fingerprint = parsed.fingerprint;
-    if core.shared.resends.knows(fingerprint) {
+    if core.shared.request_dedup.contains(fingerprint) {
         core.metrics.resent();
         let shipping = slot.committed_before(parsed.batch.lane);
         recycle(core, parsed.batch);
-        // It brings no rows that anyone would have to wait for.
-        drop(arrival);
+        // It has no rows that the watermark would have to wait for.
+        drop(epoch);
         let known = match shipping {
             Some(shipping) => shipping.finished().await,
             None => Ok(()),
         };
         return known.map_err(|refusal| refused(core, refusal));
     }
-    let admission = match parsed.batch.lane {
+    let reservation = match parsed.batch.lane {
         Lane::Live => None,
         Lane::Historical => match imports::admit(core, &parsed).await {
-            Ok(admission) => admission,
+            Ok(reservation) => reservation,
             Err(error) => {
                 recycle(core, parsed.batch);
                 return Err(error);
             }
         },
     };
-    // Behind whatever may refuse the request for longer: to be told to wait costs nothing.
-    let months = match pay_for_months(call, &parsed) {
+    // Charged after every check that may refuse the request for longer: to be told to wait costs
+    // nothing.
+    let months = match charge_months(request, &parsed) {
         Ok(months) => months,
         Err(refusal) => {
             recycle(core, parsed.batch);
             return Err(refusal);
         }
     };
-    let started = call.now();
+    let started = request.now();
     let taken = Admitted {
         batch: parsed.batch,
-        admission,
+        reservation,
         months,
         fingerprint,
     };
     let stored = commit(Rc::clone(core), slot, taken, unnoted);
     let committed = async move {
         let committed = stored.await;
-        // Kept as long as the rows are not with the commit thread, also when the client has gone.
-        drop(arrival);
+        // Held until the rows are with the commit thread, also when the client has gone.
+        drop(epoch);
         committed
     };
-    let committed = core.orphans.adopt(committed).await;
-    call.took(Stage::Commit, started);
+    let committed = core.detached.run_to_completion(committed).await;
+    request.took(Stage::Commit, started);
     committed.map_err(|refusal| refused(core, refusal))?;
     core.metrics.accepted(parsed.accepted);
     if !plain {
@@ -183,17 +187,17 @@ async fn store(
     Ok(())
 }
 
-/// Pays for the older months of what is to be stored.
-fn pay_for_months(call: &Call<'_>, parsed: &Parsed) -> Result<Paid, ApiError> {
-    let months = &call.core.shared.months;
-    let paid = months.pay(
+/// Charges for the older months of the events that are to be stored.
+fn charge_months(request: &RequestContext<'_>, parsed: &Parsed) -> Result<MonthCharge, ApiError> {
+    let months = &request.core.shared.month_limiter;
+    let paid = months.charge(
         parsed.team_id,
         &parsed.batch,
-        call.received_at,
+        request.received_at,
         Instant::now(),
     );
     paid.map_err(|refusal| match refusal {
-        MonthsRefusal::TooMany { months } => ApiError::new(
+        MonthLimitRefusal::TooMany { months } => ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             ErrorType::InvalidRequest,
             "too_many_months",
@@ -202,7 +206,7 @@ fn pay_for_months(call: &Call<'_>, parsed: &Parsed) -> Result<Paid, ApiError> {
                  Send events of at most {MONTHS_MAX} such months in a request."
             ),
         ),
-        MonthsRefusal::Later {
+        MonthLimitRefusal::Later {
             retry_after_seconds,
         } => ApiError {
             retry_after_seconds: Some(retry_after_seconds),
@@ -215,39 +219,39 @@ fn pay_for_months(call: &Call<'_>, parsed: &Parsed) -> Result<Paid, ApiError> {
     })
 }
 
-/// What is stored of a request.
+/// Admitted batch of a request, with its reservations.
 struct Admitted {
     batch: Batch,
-    /// Of an import.
-    admission: Option<Admission>,
-    /// Given back if it is not stored.
-    months: Paid,
+    /// Reservation of an import's events.
+    reservation: Option<ImportReservation>,
+    /// Charge for older months, refunded if the batch is not stored.
+    months: MonthCharge,
     fingerprint: Option<u128>,
 }
 
-/// Runs to its end even when the client goes away meanwhile.
+/// Commits a batch; runs to its end even when the client goes away meanwhile.
 async fn commit(
     core: Rc<Core>,
     slot: Slot,
     admitted: Admitted,
-    unnoted: Option<FirstEvents>,
+    unnoted: Option<FirstEventNote>,
 ) -> Result<(), Refusal> {
     let Admitted {
         batch,
-        admission,
+        reservation,
         months,
         fingerprint,
     } = admitted;
     let reuse = |spent| core.parser.borrow_mut().recycle(spent);
-    let committed = slot.commit(batch, admission, reuse).await?;
+    let committed = slot.commit(batch, reservation, reuse).await?;
     months.keep();
-    // Now, as it is stored from here on, whatever its client is told and when.
+    // Now, as it is stored from here on, whatever response its client gets.
     match committed.pending {
-        None => core.shared.resends.remember(fingerprint),
-        Some(pending) if fingerprint.is_some() => remember_later(&core, pending, fingerprint),
+        None => core.shared.request_dedup.insert(fingerprint),
+        Some(pending) if fingerprint.is_some() => insert_when_stored(&core, pending, fingerprint),
         Some(_) => {}
     }
-    if let Some(FirstEvents { key, team_id }) = unnoted {
+    if let Some(FirstEventNote { key, team_id }) = unnoted {
         core.shared.deps.keys.note_first_event(&key, team_id);
     }
     reuse(committed.spent);
@@ -257,20 +261,20 @@ async fn commit(
     }
 }
 
-/// Remembers a request that was acknowledged before it was stored, once it is: sent again before, or
-/// if it never is, it has to be stored.
-fn remember_later(core: &Rc<Core>, pending: Pending, fingerprint: Option<u128>) {
-    let resends = core.shared.resends.clone();
-    let remembered = async move {
+/// Remembers a request that was acknowledged before it was stored, once it is stored: sent again
+/// before, or if it never is, it has to be stored.
+fn insert_when_stored(core: &Rc<Core>, pending: Pending, fingerprint: Option<u128>) {
+    let request_dedup = core.shared.request_dedup.clone();
+    let inserted = async move {
         if pending.is_stored().await {
-            resends.remember(fingerprint);
+            request_dedup.insert(fingerprint);
         }
     };
-    // Nobody waits for it, so the core drives it to its end.
-    drop(core.orphans.adopt(remembered));
+    // Nothing awaits it, so the core drives it to its end.
+    drop(core.detached.run_to_completion(inserted));
 }
 
-/// Of a batch that is not stored.
+/// Gives back the buffers of a batch that is not stored.
 fn recycle(core: &Core, batch: Batch) {
     let buffers = batch.groups.into_iter().map(|group| group.bytes);
     core.parser.borrow_mut().recycle(buffers);
@@ -296,7 +300,7 @@ fn reserve(core: &Core, lane: Lane, bytes: usize) -> Result<Slot, ApiError> {
         .map_err(|refusal| refused(core, refusal))
 }
 
-/// 413 for events whose rows take more room than one insert may.
+/// Builds a 413 for events whose rows take more room than one insert may.
 fn too_large() -> ApiError {
     ApiError::new(
         StatusCode::PAYLOAD_TOO_LARGE,
@@ -307,16 +311,16 @@ fn too_large() -> ApiError {
     )
 }
 
-/// 503 for a log or a queue that takes no more.
+/// Builds a 503 for a log or a queue that takes no more.
 pub fn refused(core: &Core, refusal: Refusal) -> ApiError {
     let code = match refusal {
         Refusal::QueueFull => "queue_full",
         Refusal::LogFull => "log_full",
         Refusal::DiskFull => "disk_full",
-        Refusal::HistoricalShed => "historical_shed",
+        Refusal::ImportLoadShed => "historical_shed",
         // Of what was written when the disk failed, the next start finds all or nothing.
         Refusal::LogFailed => {
-            return core.later(
+            return core.unavailable(
                 "log_failed",
                 format!(
                     "It is not known whether the events were stored: {refusal}. Send the request again; an event \
@@ -326,14 +330,14 @@ pub fn refused(core: &Core, refusal: Refusal) -> ApiError {
         }
         Refusal::ShuttingDown => "shutting_down",
         Refusal::NotShipped => {
-            return core.later(
+            return core.unavailable(
                 "not_shipped",
                 format!("The events are stored, but not in ClickHouse yet: {refusal}. Sent again, they are stored once more."),
             );
         }
         Refusal::TooLarge => return too_large(),
     };
-    core.later(
+    core.unavailable(
         code,
         format!("Nothing was stored: {refusal}. Send the request again."),
     )

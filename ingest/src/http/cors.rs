@@ -1,23 +1,23 @@
-//! Preflights: a browser asks before it sends JSON or `Content-Encoding` from another origin.
+//! CORS preflights: a browser asks before it sends JSON or `Content-Encoding` from another origin.
 
-use super::answer::Answer;
-use super::head::Head;
+use super::head::RequestHead;
+use super::response::HttpResponse;
 use http::HeaderValue;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_MAX_AGE, VARY,
 };
 
-/// How long a browser may remember, in seconds; more is ignored by Chrome.
+/// Time for which a browser may remember a preflight, in seconds; Chrome ignores more.
 const MAX_AGE_SECONDS: &str = "7200";
 
-/// The answer to `OPTIONS`, preflight or not. The origin is mirrored as on every answer.
-pub fn preflight(head: &Head<'_>, allow: &'static str) -> Answer {
-    let mut answer = Answer::empty();
-    answer.allow = Some(allow);
+/// Response to `OPTIONS`, preflight or not. The origin is mirrored as on every response.
+pub fn preflight(head: &RequestHead<'_>, allow: &'static str) -> HttpResponse {
+    let mut response = HttpResponse::empty();
+    response.allow = Some(allow);
     if head.origin.is_none() {
-        return answer;
+        return response;
     }
-    answer.headers = vec![
+    response.headers = vec![
         (
             ACCESS_CONTROL_ALLOW_METHODS,
             HeaderValue::from_static(allow),
@@ -32,9 +32,9 @@ pub fn preflight(head: &Head<'_>, allow: &'static str) -> Answer {
         ),
     ];
     if let Some(wanted) = head.requested_headers {
-        answer
+        response
             .headers
             .push((ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone()));
     }
-    answer
+    response
 }

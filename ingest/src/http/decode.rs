@@ -1,44 +1,44 @@
-//! From a body as it was sent to the JSON that was meant.
+//! Decodes a body as it was sent to JSON.
 
-use super::Call;
-use super::beside::{Beside, ON_CORE_SENT_BYTES_MAX};
+use super::RequestContext;
 use super::body::overloaded;
+use super::offload::{ON_CORE_SENT_BYTES_MAX, OffloadSlot};
 use super::parse::{LOOKUPS_MAX, catalog_unavailable};
 use crate::budget::Share;
 use crate::core::Core;
 use millrace_encoding::{
-    Boundary, Buffers, Decoder, Encoded, Encoding, Expansion, Hints, Room, UnwrapError, Unwrapper,
-    Whole, keys_at_beginning, keys_in,
+    BodyBuf, BodyDecodeError, BodyDecoder, Boundary, Buffers, DecodeLimits, Decoder, Encoded,
+    Encoding, Expansion, Hints, keys_at_beginning, keys_in,
 };
 use millrace_parse::{ApiError, KeyLookup};
 use std::cell::RefCell;
 
-/// Bytes of an event in parts, in events of the largest size: a larger one is refused by itself, and kept
-/// with those that were, but nobody's mistake is to cost as much as a batch may.
+/// Factor by which an event in parts may be larger than the largest event: past that it is refused
+/// as a whole, and not kept with the rejected ones, so that no mistake costs as much as a batch.
 const PARTS_PER_EVENT_MAX: usize = 4;
 
-/// A body as it was sent, and how it is taken apart.
-pub struct Sent {
-    pub bytes: Whole,
-    pub shape: Shape,
+/// Payload as it was sent, and how it is decoded.
+pub struct EncodedPayload {
+    pub bytes: BodyBuf,
+    pub kind: PayloadKind,
     pub hints: Hints,
 }
 
-/// What a payload is the body of.
-pub enum Shape {
-    /// A request.
+/// Kind of a payload.
+pub enum PayloadKind {
+    /// Body of a request.
     Body,
-    /// The query parameter `data`.
+    /// Query parameter `data`.
     Data,
-    /// An event in parts of so many bytes, at most.
+    /// Event in parts of so many bytes, at most.
     Parts {
         boundary: Boundary,
         bytes_max: usize,
     },
 }
 
-impl Shape {
-    /// An event in parts, of which the largest has so many bytes.
+impl PayloadKind {
+    /// Kind of an event in parts, where the largest event has so many bytes.
     pub const fn parts(boundary: Boundary, event_bytes_max: usize) -> Self {
         Self::Parts {
             boundary,
@@ -47,28 +47,28 @@ impl Shape {
     }
 }
 
-/// A body as it was meant.
-pub struct Decoded {
-    pub json: Whole,
-    /// The memory that it is accounted for.
+/// Payload after decoding.
+pub struct DecodedPayload {
+    pub json: BodyBuf,
+    /// Memory that it is accounted for.
     pub share: Share,
-    /// The thread on which it was decoded, if that was not the core's.
-    pub beside: Option<Beside>,
+    /// Thread on which it was decoded, if that was not the core's.
+    pub offload: Option<OffloadSlot>,
 }
 
-/// Decodes a body; `key` is its project's where the head names it.
+/// Decodes a payload; `key` is its project's where the head names it.
 pub async fn decode(
-    call: &Call<'_>,
-    sent: Sent,
+    request: &RequestContext<'_>,
+    sent: EncodedPayload,
     key: Option<&str>,
     mut share: Share,
-) -> Result<Decoded, ApiError> {
-    let core = call.core;
+) -> Result<DecodedPayload, ApiError> {
+    let core = request.core;
     let sent_bytes = sent.bytes.len();
     let decoded_bytes_max = core.shared.config.limits.decoded_bytes_max;
     let expansion = Expansion::of(sent_bytes, decoded_bytes_max);
     let mut tried = Tried {
-        room: Room::of_all(0),
+        limits: DecodeLimits::of_all(0),
         is_key_known: false,
         encoded: None,
         encoding: Encoding::Identity,
@@ -77,53 +77,56 @@ pub async fn decode(
     if is_short || !sent.hints.may_be_encoded(&sent.bytes) {
         tried.is_key_known = key.is_some_and(|key| is_known(core.shared.deps.keys.cached(key)));
         if tried.is_key_known {
-            share.is_of_known_project();
+            share.mark_project_known();
         }
-        let room = expansion.room(tried.is_key_known);
-        tried.room = room.on_core(sent_bytes);
-        match sent.json(&core.buffers, &core.decoder, tried.room, key) {
+        let limits = expansion.limits(tried.is_key_known);
+        tried.limits = limits.on_core(sent_bytes);
+        match sent.json(&core.buffers, &core.decoder, tried.limits, key) {
             Ok(json) => {
                 let json = sent.replaced(json, &core.buffers);
                 if !share.grow_to(sent_bytes.max(json.len())) {
                     return Err(overloaded(core));
                 }
-                return Ok(Decoded {
+                return Ok(DecodedPayload {
                     json,
                     share,
-                    beside: None,
+                    offload: None,
                 });
             }
-            Err(UnwrapError::Refused(error)) => return Err(error),
-            Err(UnwrapError::TooLarge(encoded)) => tried.encoded = Some(encoded),
+            Err(BodyDecodeError::Refused(error)) => return Err(error),
+            Err(BodyDecodeError::TooLarge(encoded)) => tried.encoded = Some(encoded),
         }
     }
-    // Boxed, as few requests come here and all would carry its room.
-    Box::pin(decode_beside(call, sent, key, share, expansion, tried)).await
+    // Boxed, as few requests come here and all would carry its size.
+    Box::pin(decode_offloaded(
+        request, sent, key, share, expansion, tried,
+    ))
+    .await
 }
 
-/// How far a body was decoded in vain.
+/// State of an attempt to decode that did not suffice.
 struct Tried {
-    room: Room,
+    limits: DecodeLimits,
     is_key_known: bool,
     encoded: Option<Encoded>,
-    /// Of what was too large.
+    /// Encoding of what was too large.
     encoding: Encoding,
 }
 
 /// Decodes a body that is too large for a core, or for one whose key is not known.
 #[cold]
-async fn decode_beside(
-    call: &Call<'_>,
-    mut sent: Sent,
+async fn decode_offloaded(
+    request: &RequestContext<'_>,
+    mut sent: EncodedPayload,
     key: Option<&str>,
     mut share: Share,
     expansion: Expansion,
     mut tried: Tried,
-) -> Result<Decoded, ApiError> {
-    let core = call.core;
+) -> Result<DecodedPayload, ApiError> {
+    let core = request.core;
     let keys = keys_so_far(key, &mut tried, &sent);
     tried.is_key_known = is_any_known(core, &keys).await?;
-    let mut beside = Beside::enter(call, tried.is_key_known).await?;
+    let mut offload = OffloadSlot::acquire(request, tried.is_key_known).await?;
     let mut is_searched = false;
     loop {
         if let Some(encoded) = tried.encoded.take() {
@@ -133,49 +136,49 @@ async fn decode_beside(
             }
             let is_found = key.is_some() || tried.is_key_known;
             if let Some(bytes_max) = expansion.searched_bytes_max(encoded.encoding)
-                && bytes_max > tried.room.of(encoded.encoding)
+                && bytes_max > tried.limits.of(encoded.encoding)
                 && !is_found
                 && !is_searched
             {
                 is_searched = true;
                 let keys;
-                (beside, sent, share, keys) =
-                    search(core, beside, (sent, share), encoded, bytes_max).await?;
+                (offload, sent, share, keys) =
+                    search(core, offload, (sent, share), encoded, bytes_max).await?;
                 tried.is_key_known = is_any_known(core, &keys).await?;
             }
         }
         if tried.is_key_known {
-            beside.is_of_known_project();
-            share.is_of_known_project();
+            offload.mark_project_known();
+            share.mark_project_known();
         }
-        let room = expansion.room(tried.is_key_known);
-        refuse_larger(&sent, &expansion, &tried, room)?;
+        let limits = expansion.limits(tried.is_key_known);
+        refuse_larger(&sent, &expansion, &tried, limits)?;
         let head_key = key.map(str::to_owned);
         let work = move || {
             let (buffers, decoder) = (Buffers::default(), RefCell::default());
-            let json = sent.json(&buffers, &decoder, room, head_key.as_deref());
+            let json = sent.json(&buffers, &decoder, limits, head_key.as_deref());
             let decoded = json
                 .as_ref()
                 .map_or(0, |json| json.as_ref().map_or(0, |it| it.len()));
-            let has_room = share.grow_to(sent.bytes.len().max(decoded));
-            (sent, json, share, has_room)
+            let has_capacity = share.grow_to(sent.bytes.len().max(decoded));
+            (sent, json, share, has_capacity)
         };
-        let (json, has_room);
-        (beside, (sent, json, share, has_room)) = beside.run(core, work).await?;
-        if !has_room {
+        let (json, has_capacity);
+        (offload, (sent, json, share, has_capacity)) = offload.run(core, work).await?;
+        if !has_capacity {
             return Err(overloaded(core));
         }
         match json {
             Ok(json) => {
-                return Ok(Decoded {
+                return Ok(DecodedPayload {
                     json: sent.replaced(json, &core.buffers),
                     share,
-                    beside: Some(beside),
+                    offload: Some(offload),
                 });
             }
-            Err(UnwrapError::Refused(error)) => return Err(error),
-            Err(UnwrapError::TooLarge(encoded)) => {
-                tried.room = room;
+            Err(BodyDecodeError::Refused(error)) => return Err(error),
+            Err(BodyDecodeError::TooLarge(encoded)) => {
+                tried.limits = limits;
                 tried.encoded = Some(encoded);
             }
         }
@@ -183,7 +186,7 @@ async fn decode_beside(
 }
 
 /// Keys that the head or the beginning of the body names.
-fn keys_so_far(key: Option<&str>, tried: &mut Tried, sent: &Sent) -> Vec<String> {
+fn keys_so_far(key: Option<&str>, tried: &mut Tried, sent: &EncodedPayload) -> Vec<String> {
     match (key, &mut tried.encoded) {
         (Some(key), _) => vec![key.to_owned()],
         (None, Some(encoded)) => std::mem::take(&mut encoded.keys),
@@ -191,19 +194,19 @@ fn keys_so_far(key: Option<&str>, tried: &mut Tried, sent: &Sent) -> Vec<String>
     }
 }
 
-/// Refuses a body that was too large for as much room as there is.
+/// Refuses a body that was too large for the limits there are.
 fn refuse_larger(
-    sent: &Sent,
+    sent: &EncodedPayload,
     expansion: &Expansion,
     tried: &Tried,
-    room: Room,
+    limits: DecodeLimits,
 ) -> Result<(), ApiError> {
-    let bytes_max = room.of(tried.encoding);
-    let parts_max = match &sent.shape {
-        Shape::Parts { bytes_max, .. } => *bytes_max,
+    let bytes_max = limits.of(tried.encoding);
+    let parts_max = match &sent.kind {
+        PayloadKind::Parts { bytes_max, .. } => *bytes_max,
         _ => usize::MAX,
     };
-    if tried.room.of(tried.encoding) < bytes_max.min(parts_max) {
+    if tried.limits.of(tried.encoding) < bytes_max.min(parts_max) {
         return Ok(());
     }
     Err(if parts_max < bytes_max {
@@ -213,27 +216,27 @@ fn refuse_larger(
     })
 }
 
-/// Looks for keys further on in what was too large.
+/// Searches for keys further on in a body that was too large.
 async fn search(
     core: &Core,
-    beside: Beside,
-    (sent, mut share): (Sent, Share),
+    offload: OffloadSlot,
+    (sent, mut share): (EncodedPayload, Share),
     encoded: Encoded,
     bytes_max: usize,
-) -> Result<(Beside, Sent, Share, Vec<String>), ApiError> {
+) -> Result<(OffloadSlot, EncodedPayload, Share, Vec<String>), ApiError> {
     let work = move || {
-        let has_room = share.grow_to(sent.bytes.len().max(bytes_max));
+        let has_capacity = share.grow_to(sent.bytes.len().max(bytes_max));
         let bytes = encoded.inner.as_deref().unwrap_or(&sent.bytes);
-        let keys = has_room.then(|| keys_in(encoded.encoding, bytes, bytes_max));
+        let keys = has_capacity.then(|| keys_in(encoded.encoding, bytes, bytes_max));
         (sent, share, keys)
     };
-    let (beside, (sent, share, keys)) = beside.run(core, work).await?;
+    let (offload, (sent, share, keys)) = offload.run(core, work).await?;
     let keys = keys.ok_or_else(|| overloaded(core))?;
-    Ok((beside, sent, share, keys))
+    Ok((offload, sent, share, keys))
 }
 
-/// Whether one of the first of these is a project's key. What is cached is asked first, as that works without
-/// the catalog, too.
+/// Returns true if one of the first of these is a project's key. Cached keys are asked first, as
+/// that works without the catalog, too.
 async fn is_any_known(core: &Core, keys: &[String]) -> Result<bool, ApiError> {
     let known = &core.shared.deps.keys;
     if keys.iter().any(|key| is_known(known.cached(key))) {
@@ -248,35 +251,35 @@ async fn is_any_known(core: &Core, keys: &[String]) -> Result<bool, ApiError> {
     Ok(false)
 }
 
-impl Sent {
-    /// The JSON, unless what was sent is just that.
+impl EncodedPayload {
+    /// Decoded JSON; `None` if it was sent as it is.
     fn json(
         &self,
         buffers: &Buffers,
         decoder: &RefCell<Decoder>,
-        room: Room,
+        limits: DecodeLimits,
         key: Option<&str>,
-    ) -> Result<Option<Whole>, UnwrapError> {
-        let mut unwrapper = Unwrapper {
+    ) -> Result<Option<BodyBuf>, BodyDecodeError> {
+        let mut body_decoder = BodyDecoder {
             buffers,
             decoder,
-            room,
+            limits,
         };
-        match &self.shape {
-            Shape::Body => unwrapper.body(&self.bytes, self.hints),
-            Shape::Data => unwrapper.data(&self.bytes, self.hints.compression),
-            Shape::Parts {
+        match &self.kind {
+            PayloadKind::Body => body_decoder.body(&self.bytes, self.hints),
+            PayloadKind::Data => body_decoder.data(&self.bytes, self.hints.compression),
+            PayloadKind::Parts {
                 boundary,
                 bytes_max,
             } => {
-                unwrapper.room = room.at_most(*bytes_max);
-                let json = unwrapper.parts(&self.bytes, self.hints, boundary.clone(), key);
+                body_decoder.limits = limits.at_most(*bytes_max);
+                let json = body_decoder.parts(&self.bytes, self.hints, boundary.clone(), key);
                 json.map(Some)
             }
         }
     }
 
-    /// Keys in the first part of a compressed body: who is known need not wait with those who are not.
+    /// Keys in the first part of a compressed body: known projects need not wait with unknown ones.
     fn keys_at_its_beginning(&self) -> Vec<String> {
         let encoding = match (self.hints.content_encoding, self.hints.compression) {
             (Encoding::Identity, _) => Encoding::of_magic(&self.bytes),
@@ -286,13 +289,14 @@ impl Sent {
             Encoding::Gzip | Encoding::Deflate | Encoding::Zstd => {
                 keys_at_beginning(encoding, &self.bytes)
             }
-            // Brotli and LZString may take long for a few bytes, and all else comes whole or not at all.
+            // Brotli and LZString may take long for a few bytes, and all other encodings come whole
+            // or not at all.
             _ => Vec::new(),
         }
     }
 
-    /// The JSON in place of what was sent.
-    fn replaced(self, json: Option<Whole>, buffers: &Buffers) -> Whole {
+    /// Replaces what was sent by its JSON.
+    fn replaced(self, json: Option<BodyBuf>, buffers: &Buffers) -> BodyBuf {
         match json {
             None => self.bytes,
             Some(json) => {
@@ -307,7 +311,7 @@ const fn is_known(lookup: KeyLookup) -> bool {
     matches!(lookup, KeyLookup::Found(_))
 }
 
-/// 400 for an event in parts, as for every event that is too large.
+/// Builds a 400 for an event in parts, as for every event that is too large.
 fn event_too_large() -> ApiError {
     ApiError::invalid(
         "event_too_large",
@@ -349,9 +353,9 @@ mod tests {
             ("named wrongly", first, Encoding::Zstd, None),
             ("not compressed", noise.into_bytes(), unnamed, None),
         ] {
-            let sent = Sent {
-                bytes: Whole::Buffer(body),
-                shape: Shape::Body,
+            let sent = EncodedPayload {
+                bytes: BodyBuf::Buffer(body),
+                kind: PayloadKind::Body,
                 hints: Hints {
                     content_encoding,
                     ..Hints::default()

@@ -1,4 +1,4 @@
-//! A request's head: read once, and refused where hyper is more lenient than is safe.
+//! Request heads: read once, and refused where hyper is more lenient than is safe.
 
 use http::request::Parts;
 use http::{HeaderValue, StatusCode, Version};
@@ -6,9 +6,9 @@ use ipnet::IpNet;
 use millrace_parse::{ApiError, ErrorType};
 use std::net::IpAddr;
 
-/// What the handlers need of a head.
+/// Fields of a head that the handlers need.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Head<'a> {
+pub struct RequestHead<'a> {
     /// `Origin`, to be mirrored.
     pub origin: Option<&'a HeaderValue>,
     /// `Access-Control-Request-Headers`, to be mirrored.
@@ -21,11 +21,11 @@ pub struct Head<'a> {
     pub request_timestamp: Option<&'a HeaderValue>,
     /// `PostHog-Sdk-Info`.
     pub sdk_info: Option<&'a HeaderValue>,
-    /// The content type is a form's.
+    /// True if the content type is a form's.
     pub form: bool,
-    /// There is an `X-Forwarded-For`.
+    /// True if there is an `X-Forwarded-For`.
     forwarded: bool,
-    /// `Content-Encoding` was given more than once.
+    /// Number of `Content-Encoding` headers.
     encodings: u32,
     hosts: u32,
     transfer_encodings: u32,
@@ -33,7 +33,7 @@ pub struct Head<'a> {
     bytes: usize,
 }
 
-impl<'a> Head<'a> {
+impl<'a> RequestHead<'a> {
     /// Reads all headers in one pass.
     pub fn read(parts: &'a Parts) -> Self {
         let uri_bytes = parts
@@ -70,9 +70,9 @@ impl<'a> Head<'a> {
         head
     }
 
-    /// Refuses what hyper lets through and another server in front of us might read otherwise.
-    /// `ambiguous` says that the raw head had both a length and a transfer encoding; hyper drops
-    /// the length before we see it.
+    /// Refuses a head that hyper lets through and another server in front of us might read
+    /// otherwise. `ambiguous` says that the raw head had both a length and a transfer encoding;
+    /// hyper drops the length before we see it.
     pub fn check(
         &self,
         version: Version,
@@ -109,15 +109,15 @@ impl<'a> Head<'a> {
         Ok(())
     }
 
-    /// Whether several encodings were applied one after the other.
+    /// Returns true if several encodings were applied one after the other.
     pub const fn stacked(&self) -> bool {
         self.encodings > 1
     }
 
-    /// Whom the request comes from: the peer, unless it is a proxy that we trust to say.
+    /// Address that the request comes from: the peer, unless it is a proxy that we trust to say.
     ///
-    /// Every proxy appends the address it saw, so the list is read from its end; the first
-    /// address that is not one of our proxies is the last one that nobody could have made up.
+    /// Every proxy appends the address it saw, so the list is read from its end; the first address
+    /// that is not one of our proxies is the last one that no client could have made up.
     pub fn client_ip(&self, parts: &Parts, peer: IpAddr, trusted: &[IpNet]) -> IpAddr {
         let peer = peer.to_canonical();
         let is_trusted = |ip: &IpAddr| trusted.iter().any(|net| net.contains(ip));
@@ -137,7 +137,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// One hop: an address, as some proxies write it with a port.
+/// Address of one hop, as some proxies write it with a port.
 fn forwarded_ip(hop: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(hop).ok()?.trim();
     let ip = text.parse::<IpAddr>().ok();
@@ -169,7 +169,7 @@ fn malformed(code: &'static str, detail: &'static str) -> ApiError {
     )
 }
 
-/// The key after `Bearer` in `Authorization`.
+/// Key after `Bearer` in `Authorization`.
 pub fn bearer(authorization: Option<&HeaderValue>) -> Option<&str> {
     let (scheme, key) = authorization?.to_str().ok()?.trim().split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
@@ -215,7 +215,8 @@ mod tests {
                 .map(|value| ("X-Forwarded-For", *value))
                 .collect();
             let parts = parts(&headers);
-            let found = Head::read(&parts).client_ip(&parts, peer.parse().unwrap(), &trusted);
+            let found =
+                RequestHead::read(&parts).client_ip(&parts, peer.parse().unwrap(), &trusted);
             assert_eq!(
                 found,
                 client.parse::<IpAddr>().unwrap(),
@@ -234,7 +235,7 @@ mod tests {
         ];
         for (value, form) in table {
             assert_eq!(
-                Head::read(&parts(&[("Content-Type", value)])).form,
+                RequestHead::read(&parts(&[("Content-Type", value)])).form,
                 form,
                 "{value}"
             );

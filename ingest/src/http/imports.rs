@@ -1,24 +1,24 @@
-//! Whether an import may be stored: admits its events, or says why not.
+//! Admission of imports: reserves their events, or builds the refusal.
 
-use crate::allowances::ImportRefusal;
 use crate::core::Core;
+use crate::import_quota::ImportRefusal;
 use crate::metrics;
 use http::StatusCode;
 use millrace_parse::{ApiError, ErrorType, Parsed};
-use millrace_pipeline::Admission;
+use millrace_pipeline::ImportReservation;
 
-/// How to get more.
+/// Advice on how to get more quota.
 const HOW_TO_ASK: &str = "Ask for more with POST /api/organizations/<organization id>/historical_migrations/ \
      (source, method, total_events, events_per_minute), and go on when the operator has approved it.";
 
-/// Admits what a request wants stored as events: all or nothing.
-pub async fn admit(core: &Core, parsed: &Parsed) -> Result<Option<Admission>, ApiError> {
+/// Admits the events that a request wants stored: all or nothing.
+pub async fn admit(core: &Core, parsed: &Parsed) -> Result<Option<ImportReservation>, ApiError> {
     if parsed.accepted == 0 {
         return Ok(None);
     }
     let events = u64::from(parsed.accepted);
-    let allowances = &core.shared.deps.allowances;
-    let admitted = allowances.admit(parsed.team_id, events).await;
+    let import_quota = &core.shared.deps.import_quota;
+    let admitted = import_quota.admit(parsed.team_id, events).await;
     admitted.map(Some).map_err(|refusal| {
         let error = refused(core, refusal);
         metrics::historical_refused(error.code, parsed.accepted);
@@ -65,7 +65,7 @@ fn refused(core: &Core, refusal: ImportRefusal) -> ApiError {
                 ),
             )
         },
-        ImportRefusal::Unavailable => core.later(
+        ImportRefusal::Unavailable => core.unavailable(
             "catalog_unavailable",
             "It cannot be looked up at the moment how much the project may import. Send the request \
              again.",

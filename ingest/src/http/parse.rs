@@ -1,113 +1,117 @@
-//! From a body's JSON to rows: on the core, or beside it where that takes long.
+//! Parses a body's JSON to rows: on the core, or in the offload pool where that takes long.
 
-use super::Call;
-use super::beside::Beside;
+use super::RequestContext;
+use super::offload::OffloadSlot;
 use super::payload::is_blank;
 use crate::core::Core;
 use crate::keys::Keys;
 use crate::metrics::Stage;
 use http::StatusCode;
-use millrace_encoding::{Unwrapper, Whole};
+use millrace_encoding::{BodyBuf, BodyDecoder};
 use millrace_parse::{
-    ApiError, ErrorType, Facts, Footprint, KeyLookup, ParseError, Parsed, Parser, Protocol,
+    ApiError, ErrorType, Footprint, KeyLookup, ParseContext, ParseError, Parsed, Parser, Protocol,
 };
 use millrace_rows::TeamId;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// Keys that one request may make us look up; a request has one, and more is a mistake of ours.
+/// Keys that one request may have looked up; a request has one, and more is a mistake of ours.
 pub const LOOKUPS_MAX: usize = 4;
 
-/// A request that was understood.
-pub struct Taken {
+/// Parsed request, with a note for its project if there is one.
+pub struct ParsedRequest {
     pub parsed: Parsed,
-    /// Its project, if it is not noted of it that it has events.
-    pub unnoted: Option<FirstEvents>,
+    /// Project of the request, if the catalog has not noted yet that it has events.
+    pub unnoted: Option<FirstEventNote>,
 }
 
-/// A project that has events, and the key by which it is known.
-pub struct FirstEvents {
+/// Project that has events, and the key by which it is known.
+pub struct FirstEventNote {
     pub key: Box<str>,
     pub team_id: TeamId,
 }
 
-/// Parses, and looks up the key when it is not in the cache.
+/// Parses a body, and looks up the key when it is not in the cache.
 pub async fn parse(
-    call: &Call<'_>,
-    json: Whole,
-    facts: &Facts<'_>,
-    beside: Option<Beside>,
-) -> Result<Taken, ApiError> {
-    if let Some(beside) = beside {
-        // Boxed, as few requests come here and all would carry its room.
-        return Box::pin(parse_beside(call, json, facts, beside)).await;
+    request: &RequestContext<'_>,
+    json: BodyBuf,
+    context: &ParseContext<'_>,
+    offload: Option<OffloadSlot>,
+) -> Result<ParsedRequest, ApiError> {
+    if let Some(offload) = offload {
+        // Boxed, as few requests come here and all would carry its size.
+        return Box::pin(parse_offloaded(request, json, context, offload)).await;
     }
-    let keys = &call.core.shared.deps.keys;
-    let mut looked_up = LookedUp::default();
+    let keys = &request.core.shared.deps.keys;
+    let mut lookups = KeyLookups::default();
     let mut unnoted = None;
     loop {
         let mut find = |key: &str| {
-            let lookup = looked_up.find(keys, key);
-            call.conn.was_of(key);
+            let lookup = lookups.find(keys, key);
+            request.conn.note_project(key);
             unnoted = first_events(key, lookup);
             lookup
         };
-        let started = call.now();
-        let result = call.core.parser.borrow_mut().parse(&json, facts, &mut find);
-        call.took(Stage::Parse, started);
-        if let Some(parsed) = looked_up.after(call.core, result).await? {
-            json.recycle(&call.core.buffers);
-            return Ok(Taken { parsed, unnoted });
+        let started = request.now();
+        let result = request
+            .core
+            .parser
+            .borrow_mut()
+            .parse(&json, context, &mut find);
+        request.took(Stage::Parse, started);
+        if let Some(parsed) = lookups.after(request.core, result).await? {
+            json.recycle(&request.core.buffers);
+            return Ok(ParsedRequest { parsed, unnoted });
         }
     }
 }
 
-/// The same for a body that would keep the core too long.
+/// Parses a body that would keep the core too long.
 #[cold]
-async fn parse_beside(
-    call: &Call<'_>,
-    json: Whole,
-    facts: &Facts<'_>,
-    beside: Beside,
-) -> Result<Taken, ApiError> {
-    let core = call.core;
-    let (mut beside, (json, footprint)) = beside
+async fn parse_offloaded(
+    request: &RequestContext<'_>,
+    json: BodyBuf,
+    context: &ParseContext<'_>,
+    offload: OffloadSlot,
+) -> Result<ParsedRequest, ApiError> {
+    let core = request.core;
+    let (mut offload, (json, footprint)) = offload
         .run(core, move || {
             let footprint = (!is_blank(&json)).then(|| Footprint::of(&json));
             (json, footprint)
         })
         .await?;
-    let footprint = footprint.ok_or_else(Unwrapper::empty_body)?;
-    let bytes = footprint.bytes_max(facts.limits.events_max);
-    let memory = beside.memory(core, bytes).await?;
-    let mut work = Work {
+    let footprint = footprint.ok_or_else(BodyDecoder::empty_body)?;
+    let bytes = footprint.bytes_max(context.limits.events_max);
+    let memory = offload.reserve_memory(core, bytes).await?;
+    let mut work = ParseJob {
         json,
         footprint,
         _memory: memory.ok_or_else(too_complex)?,
-        facts: OwnedFacts::of(facts),
+        context: OwnedParseContext::of(context),
         keys: core.shared.deps.keys.clone(),
-        looked_up: LookedUp::default(),
+        lookups: KeyLookups::default(),
         asked: None,
     };
     loop {
-        let started = call.now();
+        let started = request.now();
         let result;
-        (beside, (work, result)) = beside.run(core, move || work.run()).await?;
-        call.took(Stage::Parse, started);
-        if let Some(parsed) = work.looked_up.after(core, result).await? {
+        (offload, (work, result)) = offload.run(core, move || work.run()).await?;
+        request.took(Stage::Parse, started);
+        if let Some(parsed) = work.lookups.after(core, result).await? {
             if let Some((key, _)) = &work.asked {
-                call.conn.was_of(key);
+                request.conn.note_project(key);
             }
             let unnoted = work
                 .asked
                 .and_then(|(key, lookup)| first_events(&key, lookup));
-            return Ok(Taken { parsed, unnoted });
+            return Ok(ParsedRequest { parsed, unnoted });
         }
-        // To be parsed again, with a key that was found.
-        beside.is_of_known_project();
+        // The body is parsed again, with a key that was found.
+        offload.mark_project_known();
     }
 }
 
-/// 413 for a body that has more structure than there is ever memory for.
+/// Builds a 413 for a body that has more structure than there is ever memory for.
 fn too_complex() -> ApiError {
     ApiError::new(
         StatusCode::PAYLOAD_TOO_LARGE,
@@ -117,45 +121,46 @@ fn too_complex() -> ApiError {
     )
 }
 
-/// A body that is parsed on another thread, and all that this needs.
-struct Work {
-    json: Whole,
+/// Body that is parsed on another thread, and all that this needs.
+struct ParseJob {
+    json: BodyBuf,
     footprint: Footprint,
-    /// Held as long as the parser works.
+    /// Memory that is held as long as the parser works.
     _memory: OwnedSemaphorePermit,
-    facts: OwnedFacts,
+    context: OwnedParseContext,
     keys: Keys,
-    looked_up: LookedUp,
-    /// The last key that was asked for.
+    lookups: KeyLookups,
+    /// Last key that was asked for.
     asked: Option<(String, KeyLookup)>,
 }
 
-impl Work {
+impl ParseJob {
     fn run(mut self) -> (Self, Result<Parsed, ParseError>) {
-        let (keys, looked_up, asked) = (&self.keys, &self.looked_up, &mut self.asked);
+        let (keys, lookups, asked) = (&self.keys, &self.lookups, &mut self.asked);
         let mut find = |key: &str| {
-            let lookup = looked_up.find(keys, key);
+            let lookup = lookups.find(keys, key);
             *asked = Some((key.to_owned(), lookup));
             lookup
         };
-        // One of its own: what it grew to is given back.
-        let mut parser = Parser::with_room_for(&self.footprint);
-        let result = parser.parse(&self.json, &self.facts.facts(), &mut find);
+        // A parser of its own, whose memory is given back.
+        let mut parser = Parser::with_capacity_for(&self.footprint);
+        let result = parser.parse(&self.json, &self.context.as_context(), &mut find);
         (self, result)
     }
 }
 
-/// Keys that were not in the cache.
+/// Keys that were not in the cache, with the projects found.
 #[derive(Default)]
-struct LookedUp(Vec<(String, KeyLookup)>);
+struct KeyLookups(Vec<(String, KeyLookup)>);
 
-impl LookedUp {
+impl KeyLookups {
     fn find(&self, keys: &Keys, key: &str) -> KeyLookup {
         let known = self.0.iter().find(|(known, _)| known == key);
         known.map_or_else(|| keys.cached(key), |(_, lookup)| *lookup)
     }
 
-    /// What was parsed; `None` if it is to be parsed again, with a key that was looked up.
+    /// Rows that were parsed; `None` if the body is to be parsed again, with a key that was looked
+    /// up.
     async fn after(
         &mut self,
         core: &Core,
@@ -177,10 +182,10 @@ impl LookedUp {
     }
 }
 
-/// [`Facts`] that another thread may have.
-struct OwnedFacts {
-    /// All of it that is not text.
-    plain: Facts<'static>,
+/// [`ParseContext`] that owns its text, for another thread.
+struct OwnedParseContext {
+    /// Fields that are not text.
+    plain: ParseContext<'static>,
     sent_at_query: Option<String>,
     v1: Option<OwnedV1>,
 }
@@ -191,9 +196,9 @@ struct OwnedV1 {
     sdk_info: Option<String>,
 }
 
-impl OwnedFacts {
-    fn of(facts: &Facts<'_>) -> Self {
-        let v1 = match facts.protocol {
+impl OwnedParseContext {
+    fn of(context: &ParseContext<'_>) -> Self {
+        let v1 = match context.protocol {
             Protocol::V0 => None,
             Protocol::V1 {
                 key,
@@ -206,31 +211,31 @@ impl OwnedFacts {
             }),
         };
         Self {
-            sent_at_query: facts.sent_at_query.map(str::to_owned),
+            sent_at_query: context.sent_at_query.map(str::to_owned),
             v1,
-            plain: Facts {
-                received_at: facts.received_at,
-                created_at: facts.created_at,
-                request_id: facts.request_id,
-                engage: facts.engage,
+            plain: ParseContext {
+                received_at: context.received_at,
+                created_at: context.created_at,
+                request_id: context.request_id,
+                engage: context.engage,
                 sent_at_query: None,
-                historical_query: facts.historical_query,
-                strict: facts.strict,
-                dry_run: facts.dry_run,
-                client_ip: facts.client_ip,
+                historical_query: context.historical_query,
+                strict: context.strict,
+                dry_run: context.dry_run,
+                client_ip: context.client_ip,
                 protocol: Protocol::V0,
-                limits: facts.limits,
+                limits: context.limits,
             },
         }
     }
 
-    fn facts(&self) -> Facts<'_> {
+    fn as_context(&self) -> ParseContext<'_> {
         let protocol = self.v1.as_ref().map_or(Protocol::V0, |v1| Protocol::V1 {
             key: &v1.key,
             sent_at: v1.sent_at.as_deref(),
             sdk_info: v1.sdk_info.as_deref(),
         });
-        Facts {
+        ParseContext {
             sent_at_query: self.sent_at_query.as_deref(),
             protocol,
             ..self.plain
@@ -238,10 +243,10 @@ impl OwnedFacts {
     }
 }
 
-/// A project of which it is to be noted that it has events.
-fn first_events(key: &str, lookup: KeyLookup) -> Option<FirstEvents> {
+/// Project to be noted as having events, if it is not yet.
+fn first_events(key: &str, lookup: KeyLookup) -> Option<FirstEventNote> {
     match lookup {
-        KeyLookup::Found(project) if !project.ingested_event => Some(FirstEvents {
+        KeyLookup::Found(project) if !project.ingested_event => Some(FirstEventNote {
             key: key.into(),
             team_id: project.team_id,
         }),
@@ -249,9 +254,9 @@ fn first_events(key: &str, lookup: KeyLookup) -> Option<FirstEvents> {
     }
 }
 
-/// 503 for a key that nobody can look up.
+/// Builds a 503 for a key that cannot be looked up.
 pub fn catalog_unavailable(core: &Core) -> ApiError {
-    core.later(
+    core.unavailable(
         "catalog_unavailable",
         "The project key cannot be looked up at the moment. Send the request again.",
     )

@@ -1,28 +1,28 @@
-//! The few query parameters that mean something; all others are passed over.
+//! Query parameters of capture paths; unknown ones are ignored.
 
 use millrace_encoding::unescaped;
 use percent_encoding::percent_decode;
 use std::borrow::Cow;
 
-/// The query parameters of a capture path.
+/// Query parameters of a capture path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query<'a> {
-    /// How the body, or `data`, is encoded.
+    /// `compression`: encoding of the body, or of `data`.
     pub compression: Option<Cow<'a, [u8]>>,
-    /// The payload of a GET.
+    /// `data`: payload of a GET.
     pub data: Option<Cow<'a, [u8]>>,
-    /// `_`: when it was sent, in milliseconds.
+    /// `_`: time at which the request was sent, in milliseconds.
     pub sent_at: Option<Cow<'a, str>>,
-    /// `beacon=1`: nobody reads the answer.
+    /// `beacon=1`: the client does not read the response.
     pub beacon: bool,
     /// `strict=true`: all or nothing.
     pub strict: bool,
-    /// `dry_run=true`: only look.
+    /// `dry_run=true`: nothing is stored.
     pub dry_run: bool,
-    /// `historical_migration=true`.
+    /// `historical_migration=true`: the request is an import.
     pub historical_migration: bool,
-    /// A flag whose value is neither true nor false: guessing could lose an import or store what
-    /// was not to be stored.
+    /// Name of a flag whose value is neither true nor false: guessing could lose an import or store
+    /// what was not to be stored.
     pub unclear: Option<&'a str>,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Query<'a> {
         query
     }
 
-    /// A flag's value; without one it is set.
+    /// Reads a flag's value; a flag without a value is set.
     fn flag(&mut self, name: &'a str, value: &str) -> bool {
         let is_false = value == "0" || value.eq_ignore_ascii_case("false");
         let is_set = value.is_empty() || is_true(value);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_found_among_those_that_mean_nothing() {
+    fn parameters_are_found_among_unknown_ones() {
         let query = Query::of(Some(
             "ip=1&_=1700000000000&ver=1.150.0&compression=gzip%2Djs&beacon=1&strict=TRUE&dry_run=0",
         ));

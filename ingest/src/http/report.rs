@@ -1,26 +1,25 @@
-//! What a client is told of its events.
+//! Response bodies of capture requests: what became of their events.
 
-use super::answer::Answer;
+use super::response::HttpResponse;
 use http::StatusCode;
 use millrace_parse::{ApiError, EventResult, Parsed, Rejection, Warning};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-/// The answer to nearly every request.
+/// Response body of nearly every request.
 const OK: &str = r#"{"status":"Ok"}"#;
 
-/// What became of a request that could be read; what the answer is made from once the rows are
-/// on disk.
-pub struct Told {
-    /// Whether everything was stored without remark.
+/// Response to a request that could be parsed, sent once its rows are on disk.
+pub struct CaptureResponse {
+    /// True if all events were accepted without a warning.
     plain: bool,
-    /// The answer, when it is not the usual one.
-    answer: Option<Answer>,
+    /// Response, when it is not the usual one.
+    response: Option<HttpResponse>,
 }
 
-/// A report in a success.
+/// Body of a success with a report.
 #[derive(Serialize)]
-struct Stored<'a> {
+struct SuccessReport<'a> {
     status: &'static str,
     accepted: u32,
     rejected_count: u32,
@@ -29,12 +28,12 @@ struct Stored<'a> {
     warnings: Option<&'a [Warning]>,
 }
 
-/// A report in an error.
+/// Body of an error with a report.
 #[derive(Serialize)]
-struct Refused<'a> {
+struct ErrorReport<'a> {
     #[serde(flatten)]
     error: &'a ApiError,
-    /// What clients of the per-event protocol read beside the usual keys.
+    /// Key that clients of the per-event protocol read beside the usual ones.
     #[serde(rename = "error", skip_serializing_if = "Option::is_none")]
     tag: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,65 +43,65 @@ struct Refused<'a> {
     rejected: &'a [Rejection],
 }
 
-/// Whether the batch of this request may be stored.
+/// Returns true if the batch of this request may be stored.
 pub fn stores(parsed: &Parsed) -> bool {
     !(parsed.dry_run || refuses_all(parsed))
 }
 
-/// `strict`, and something is wrong.
+/// Returns true if the request is `strict` and an event was rejected.
 fn refuses_all(parsed: &Parsed) -> bool {
     parsed.strict && parsed.report.rejected_count > 0
 }
 
-impl Told {
-    /// What to tell the client of these events.
+impl CaptureResponse {
+    /// Builds the response for these events.
     pub fn of(parsed: &Parsed, v1: bool) -> Self {
         let report = &parsed.report;
         let plain = report.rejected_count == 0 && report.warning_count == 0 && !parsed.dry_run;
         if v1 && (parsed.dry_run || !refuses_all(parsed)) {
-            let results = Answer::json(
+            let results = HttpResponse::json(
                 StatusCode::OK,
                 &Results {
-                    results: By(&parsed.results),
+                    results: ResultsByUuid(&parsed.results),
                 },
             );
             return Self {
                 plain,
-                answer: Some(results),
+                response: Some(results),
             };
         }
-        let answer = if plain {
+        let response = if plain {
             None
         } else if !parsed.dry_run && (refuses_all(parsed) || parsed.accepted == 0) {
             Some(refusal(parsed, v1))
         } else {
             Some(success(parsed))
         };
-        Self { plain, answer }
+        Self { plain, response }
     }
 
-    /// The answer; `beacon`s are answered 204 whenever others are answered 200.
-    pub fn answer(self, beacon: bool) -> Answer {
-        match self.answer {
-            Some(answer) if answer.status != StatusCode::OK => answer,
-            _ if beacon => Answer::empty(),
-            Some(answer) => answer,
-            None => Answer::ok_static(OK),
+    /// Returns the HTTP response; `beacon`s are answered 204 whenever others are answered 200.
+    pub fn into_http(self, beacon: bool) -> HttpResponse {
+        match self.response {
+            Some(response) if response.status != StatusCode::OK => response,
+            _ if beacon => HttpResponse::empty(),
+            Some(response) => response,
+            None => HttpResponse::ok_static(OK),
         }
     }
 
-    /// Whether everything was stored without remark.
+    /// Returns true if all events were accepted without a warning.
     pub const fn plain(&self) -> bool {
         self.plain
     }
 }
 
-fn success(parsed: &Parsed) -> Answer {
+fn success(parsed: &Parsed) -> HttpResponse {
     let report = &parsed.report;
     let warned = report.warning_count > 0 || parsed.dry_run;
-    Answer::json(
+    HttpResponse::json(
         StatusCode::OK,
-        &Stored {
+        &SuccessReport {
             status: "Ok",
             accepted: parsed.accepted,
             rejected_count: report.rejected_count,
@@ -112,8 +111,9 @@ fn success(parsed: &Parsed) -> Answer {
     )
 }
 
-/// 400 with the first rejection as the error, so that clients that read nothing else see why.
-fn refusal(parsed: &Parsed, v1: bool) -> Answer {
+/// Builds a 400 with the first rejection as the error, so that clients that read nothing else see
+/// why.
+fn refusal(parsed: &Parsed, v1: bool) -> HttpResponse {
     let report = &parsed.report;
     let error = match report.rejected.first() {
         Some(first) => ApiError {
@@ -122,7 +122,7 @@ fn refusal(parsed: &Parsed, v1: bool) -> Answer {
         },
         None => ApiError::invalid("empty_batch", "There is no event in the request."),
     };
-    let body = Refused {
+    let body = ErrorReport {
         error: &error,
         tag: v1.then_some(error.code),
         error_description: v1.then_some(&*error.detail),
@@ -130,19 +130,19 @@ fn refusal(parsed: &Parsed, v1: bool) -> Answer {
         rejected_count: report.rejected_count,
         rejected: &report.rejected,
     };
-    Answer::json(StatusCode::BAD_REQUEST, &body)
+    HttpResponse::json(StatusCode::BAD_REQUEST, &body)
 }
 
-/// The per-event protocol's success.
+/// Body of the per-event protocol's success.
 #[derive(Serialize)]
 struct Results<'a> {
-    results: By<'a>,
+    results: ResultsByUuid<'a>,
 }
 
 /// Results by uuid, in the order of the events.
-struct By<'a>(&'a [EventResult]);
+struct ResultsByUuid<'a>(&'a [EventResult]);
 
-impl Serialize for By<'_> {
+impl Serialize for ResultsByUuid<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct One {

@@ -1,6 +1,6 @@
-//! Which paths there are.
+//! Routes: the paths of the contract and how each is answered.
 
-/// A path of the contract.
+/// Path of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     /// `/batch`.
@@ -45,28 +45,28 @@ pub enum Route {
     Unknown,
 }
 
-/// How a path is answered.
+/// Kind of a route, which decides how it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RouteKind {
     /// Takes events.
     Capture,
     /// Takes events by the per-event protocol.
     V1,
     /// Takes events of language models.
     Ai,
-    /// Answers POST with something harmless.
-    Courtesy,
+    /// Answers POST with a stub.
+    Compat,
     /// Answers GET and HEAD.
     Page,
-    /// 404.
+    /// Answers 404.
     Unknown,
 }
 
 impl Route {
-    /// How many routes there are.
+    /// Number of routes.
     pub const COUNT: usize = Self::Unknown as usize + 1;
 
-    /// The route of a path, with or without a slash at its end.
+    /// Route of a path, with or without a slash at its end.
     pub fn of(path: &str) -> Self {
         match path.strip_suffix('/').unwrap_or(path) {
             "/batch" => Self::Batch,
@@ -105,12 +105,12 @@ impl Route {
         }
     }
 
-    /// The route's place in a table.
+    /// Index of the route in a table.
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The label of the route in metrics.
+    /// Label of the route in metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Batch => "/batch",
@@ -136,33 +136,33 @@ impl Route {
         }
     }
 
-    /// How the route is answered.
-    pub const fn kind(self) -> Kind {
+    /// Kind of the route.
+    pub const fn kind(self) -> RouteKind {
         match self {
             Self::Batch | Self::Capture | Self::E | Self::IV0E | Self::Track | Self::Engage => {
-                Kind::Capture
+                RouteKind::Capture
             }
-            Self::V1 => Kind::V1,
-            Self::AiBatch | Self::Ai => Kind::Ai,
-            Self::Flags | Self::Decide | Self::Replay => Kind::Courtesy,
+            Self::V1 => RouteKind::V1,
+            Self::AiBatch | Self::Ai => RouteKind::Ai,
+            Self::Flags | Self::Decide | Self::Replay => RouteKind::Compat,
             Self::Config
             | Self::ConfigJs
             | Self::ArrayJs
             | Self::Static
             | Self::Root
             | Self::Live
-            | Self::Ready => Kind::Page,
-            Self::Unknown => Kind::Unknown,
+            | Self::Ready => RouteKind::Page,
+            Self::Unknown => RouteKind::Unknown,
         }
     }
 }
 
-impl Kind {
-    /// The methods, as `Allow` names them.
+impl RouteKind {
+    /// Allowed methods, as `Allow` names them.
     pub const fn allow(self) -> &'static str {
         match self {
             Self::Capture => "GET, POST, OPTIONS",
-            Self::V1 | Self::Ai | Self::Courtesy => "POST, OPTIONS",
+            Self::V1 | Self::Ai | Self::Compat => "POST, OPTIONS",
             Self::Page => "GET, HEAD, OPTIONS",
             Self::Unknown => "",
         }

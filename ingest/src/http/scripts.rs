@@ -1,9 +1,9 @@
-//! posthog-js for pages: what the HTML snippet loads, and what that loads by itself.
+//! posthog-js for pages: the files that the HTML snippet loads, and those that these load.
 //!
-//! A path that names the version never changes; one that does not is asked about again after an hour.
+//! A path that names the version never changes; one that does not is asked for again after an hour.
 //! Scripts of replay, surveys and the like are not here, as there is none of these.
 
-use super::answer::{Answer, Content};
+use super::response::{Content, HttpResponse};
 use super::route::Route;
 use http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, ETAG, HeaderName, IF_NONE_MATCH, LINK, VARY,
@@ -13,19 +13,19 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use millrace_browser::{File, LICENSE};
 use millrace_parse::{ApiError, ErrorType};
 
-/// For paths that name the version.
+/// Caching of paths that name the version.
 const FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
-/// For paths whose content is another one after an upgrade.
+/// Caching of paths whose content changes with an upgrade.
 const FOR_AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
-/// Answers differ by these; a cache must not give a page what another origin was told.
+/// Headers that responses differ by; a cache must not give one page the response to another origin.
 const VARIES_BY: HeaderValue = HeaderValue::from_static("Accept-Encoding, Origin");
 const LICENSED: HeaderValue = HeaderValue::from_static("</static/LICENSE.txt>; rel=\"license\"");
-/// Lets pages that isolate themselves load the script.
+/// Header that lets pages that isolate themselves load the script.
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
     HeaderName::from_static("cross-origin-resource-policy");
 const CROSS_ORIGIN: HeaderValue = HeaderValue::from_static("cross-origin");
 
-/// A content coding of a file.
+/// Content coding of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Coding {
     Plain,
@@ -33,8 +33,8 @@ enum Coding {
     Brotli,
 }
 
-/// The answer to a GET of a script.
-pub fn script(route: Route, parts: &Parts) -> Answer {
+/// Response to a GET of a script.
+pub fn script(route: Route, parts: &Parts) -> HttpResponse {
     let path = parts.uri.path();
     let path = path.strip_suffix('/').unwrap_or(path);
     let query = parts.uri.query().unwrap_or_default();
@@ -48,12 +48,12 @@ pub fn script(route: Route, parts: &Parts) -> Answer {
         ),
     };
     match millrace_browser::file(name) {
-        Some(file) => answer(file, is_versioned, &parts.headers),
+        Some(file) => file_response(file, is_versioned, &parts.headers),
         None => not_found(version),
     }
 }
 
-/// The file that a path below `/static/` names, and whether it names the version that we have.
+/// File that a path below `/static/` names, and true if it names the version that we have.
 fn named<'a>(path: &'a str, query: &str, version: Option<&str>) -> (&'a str, bool) {
     if let Some((said, name)) = path.split_once('/') {
         // SDKs of other versions then ask without one.
@@ -67,7 +67,7 @@ fn named<'a>(path: &'a str, query: &str, version: Option<&str>) -> (&'a str, boo
     (path, said.is_some() && said == version)
 }
 
-fn answer(file: &'static File, is_versioned: bool, headers: &HeaderMap) -> Answer {
+fn file_response(file: &'static File, is_versioned: bool, headers: &HeaderMap) -> HttpResponse {
     let coding = accepted(headers);
     let (body, suffix) = match coding {
         Coding::Plain => (file.plain, ""),
@@ -79,34 +79,35 @@ fn answer(file: &'static File, is_versioned: bool, headers: &HeaderMap) -> Answe
         LICENSE => Content::Text,
         _ => Content::JavaScript,
     };
-    let mut answer = if is_known(headers, &tag) {
-        Answer::new(StatusCode::NOT_MODIFIED, Content::Empty, "")
+    let mut response = if is_known(headers, &tag) {
+        HttpResponse::new(StatusCode::NOT_MODIFIED, Content::Empty, "")
     } else {
-        Answer::new(StatusCode::OK, content, body)
+        HttpResponse::new(StatusCode::OK, content, body)
     };
     let kept = if is_versioned { FOR_EVER } else { FOR_AN_HOUR };
-    answer.headers = vec![
+    response.headers = vec![
         (CACHE_CONTROL, kept),
         (VARY, VARIES_BY),
         (LINK, LICENSED),
         (CROSS_ORIGIN_RESOURCE_POLICY, CROSS_ORIGIN),
     ];
     if let Ok(tag) = HeaderValue::from_str(&tag) {
-        answer.headers.push((ETAG, tag));
+        response.headers.push((ETAG, tag));
     }
     let coding = match coding {
-        Coding::Plain => return answer,
+        Coding::Plain => return response,
         Coding::Gzip => "gzip",
         Coding::Brotli => "br",
     };
-    if answer.status == StatusCode::OK {
+    if response.status == StatusCode::OK {
         let coding = HeaderValue::from_static(coding);
-        answer.headers.push((CONTENT_ENCODING, coding));
+        response.headers.push((CONTENT_ENCODING, coding));
     }
-    answer
+    response
 }
 
-/// Whether the client has the file: by `If-None-Match`, weakly, as proxies weaken what they compress.
+/// Returns true if the client has the file: by `If-None-Match`, weakly, as proxies weaken the tags
+/// of what they compress.
 fn is_known(headers: &HeaderMap, tag: &str) -> bool {
     let values = headers.get_all(IF_NONE_MATCH).iter();
     let mut tags = values
@@ -116,7 +117,7 @@ fn is_known(headers: &HeaderMap, tag: &str) -> bool {
     tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 
-/// The coding that the client likes best; brotli, which is the smallest, if it likes several.
+/// Coding that the client prefers; brotli, which is the smallest, among equals.
 fn accepted(headers: &HeaderMap) -> Coding {
     let (mut brotli, mut gzip, mut any) = (None, None, None);
     let values = headers.get_all(ACCEPT_ENCODING).iter();
@@ -142,7 +143,7 @@ fn accepted(headers: &HeaderMap) -> Coding {
     }
 }
 
-fn not_found(version: Option<&str>) -> Answer {
+fn not_found(version: Option<&str>) -> HttpResponse {
     let detail = match version {
         Some(version) => format!(
             "posthog-js {version} is served without this file. Replay, surveys, product tours, conversations \
@@ -152,7 +153,7 @@ fn not_found(version: Option<&str>) -> Answer {
                  take posthog-js from npm."
             .to_owned(),
     };
-    Answer::error(&ApiError::new(
+    HttpResponse::error(&ApiError::new(
         StatusCode::NOT_FOUND,
         ErrorType::InvalidRequest,
         "not_found",
@@ -165,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_smallest_coding_is_sent_that_a_client_takes() {
+    fn the_smallest_coding_that_a_client_accepts_is_sent() {
         let table = [
             ("", Coding::Plain),
             ("gzip, deflate, br, zstd", Coding::Brotli),

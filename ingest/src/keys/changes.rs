@@ -1,4 +1,5 @@
-//! Changes of keys, by this process and by others, and the list of imported keys, which goes with them.
+//! Changes of keys, by this process and by others, and the list of imported keys, which goes with
+//! them.
 
 use super::{CatalogUnavailable, Keys, Shared, Validity, lock};
 use std::collections::HashSet;
@@ -6,24 +7,24 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How often other processes' changes are looked for: often enough for a key that was revoked
-/// elsewhere to be dead here within two seconds.
+/// Interval in which other processes' changes are looked for: often enough for a key that was
+/// revoked elsewhere to be dead here within two seconds.
 pub(super) const POLL_PERIOD: Duration = Duration::from_millis(500);
-/// With more imported keys than these, checksums are not used to refuse.
+/// Imported keys above which checksums are not used to refuse.
 const IMPORTED_MAX: usize = 10_000;
 /// Known keys that are asked about at once.
 const RECHECKED_MAX: usize = 500;
 
-/// Known keys that are not believed where nothing newer can be had: something was changed, and the
-/// catalog has not said yet that it was not their end.
+/// Known keys that do not count past their age: something was changed, and the catalog has not said
+/// yet that these were not revoked.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) enum Doubt {
-    /// None.
+pub(super) enum StaleKeys {
+    /// No key.
     #[default]
-    Nothing,
-    /// Those that were not asked about before the catalog failed.
+    None,
+    /// Keys that were not asked about before the catalog failed.
     Some(HashSet<Arc<str>>),
-    /// All.
+    /// Every key.
     All,
 }
 
@@ -34,12 +35,12 @@ impl Keys {
         ticker.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticker.tick().await;
-            self.look_for_changes().await;
+            self.poll_changes().await;
         }
     }
 
-    /// Ends when no answer counts any more that is older than the call: whoever changed keys in this
-    /// process waits for it before saying so. Any runtime may await it.
+    /// Makes answers from before the call stale if a key changed: to be awaited by whoever changed
+    /// keys in this process, before saying so. Any runtime may await it.
     pub async fn catch_up(&self) {
         let keys = self.clone();
         // On the catalog's runtime, because its connections live there.
@@ -48,26 +49,26 @@ impl Keys {
             version.is_some() && version == *lock(&keys.0.seen_version)
         });
         if !looked.await.unwrap_or(false) {
-            // What the counter says beyond that is for the next look, which sees it once more.
+            // A later value of the counter is for the next look, which sees it once more.
             self.invalidate_all();
         }
     }
 
-    /// One look at the counter of changes.
-    pub(super) async fn look_for_changes(&self) {
+    /// Looks at the counter of changes once.
+    pub(super) async fn poll_changes(&self) {
         let before = self.0.generation.load(Ordering::Acquire);
         let Ok(version) = self.version().await else {
             return;
         };
         let seen = *lock(&self.0.seen_version);
         if seen == Some(version) {
-            // Whoever doubted had a failure and no change.
-            self.0.doubt_only(before, Doubt::Nothing);
+            // Keys were stale because of a failure, not of a change.
+            self.0.narrow_stale_keys(before, StaleKeys::None);
         } else {
             let generation = self.invalidate_all();
             let unasked = self.forget_revoked().await;
-            let is_done = unasked == Doubt::Nothing;
-            self.0.doubt_only(generation, unasked);
+            let is_done = unasked == StaleKeys::None;
+            self.0.narrow_stale_keys(generation, unasked);
             if !is_done {
                 // Seen once more the next time.
                 return;
@@ -85,10 +86,10 @@ impl Keys {
         self.0.ask(version).await
     }
 
-    /// Looks which of the known keys are nobody's any more, without waiting for them to be used:
-    /// while the catalog cannot be reached known keys go on working, and a key that was revoked
-    /// before must not. Returns those of which the catalog did not say.
-    async fn forget_revoked(&self) -> Doubt {
+    /// Drops known keys that were revoked, without waiting for them to be used: while the catalog
+    /// cannot be reached known keys go on working, and a key that was revoked before must not.
+    /// Returns the keys that the catalog did not answer for.
+    async fn forget_revoked(&self) -> StaleKeys {
         let known: Vec<Arc<str>> = self.0.found.iter().map(|(key, _)| (*key).clone()).collect();
         for (round, keys) in known.chunks(RECHECKED_MAX).enumerate() {
             let (catalog, asked) = (self.0.catalog.clone(), keys.to_vec());
@@ -98,14 +99,14 @@ impl Keys {
             };
             let Ok(living) = self.0.ask(living).await else {
                 let unasked = known.iter().skip(round * RECHECKED_MAX);
-                return Doubt::Some(unasked.cloned().collect());
+                return StaleKeys::Some(unasked.cloned().collect());
             };
             let living: HashSet<String> = living.into_iter().collect();
             for key in keys.iter().filter(|key| !living.contains(&***key)) {
                 self.0.found.invalidate(&**key);
             }
         }
-        Doubt::Nothing
+        StaleKeys::None
     }
 
     async fn load_imported(&self) {
@@ -126,26 +127,26 @@ impl Keys {
 }
 
 impl Shared {
-    /// Whether a known key may be believed past its age, as nothing newer can be had.
-    pub(super) fn outlives(&self, key: &str, validity: Validity) -> bool {
+    /// Returns true if a known key may be served past its age, as the catalog does not answer.
+    pub(super) fn may_serve_stale(&self, key: &str, validity: Validity) -> bool {
         // Looked up since the last change.
         validity.generation == self.generation.load(Ordering::Acquire)
-            || match &*lock(&self.doubt) {
-                Doubt::Nothing => true,
-                Doubt::Some(keys) => !keys.contains(key),
-                Doubt::All => false,
+            || match &*lock(&self.stale_keys) {
+                StaleKeys::None => true,
+                StaleKeys::Some(keys) => !keys.contains(key),
+                StaleKeys::All => false,
             }
     }
 
-    /// Narrows the doubt down to what a look left, if nobody has doubted since it began.
-    fn doubt_only(&self, generation: u64, left: Doubt) {
-        let mut doubt = lock(&self.doubt);
+    /// Narrows the stale keys down to what a look left, if nothing changed since it began.
+    fn narrow_stale_keys(&self, generation: u64, left: StaleKeys) {
+        let mut stale_keys = lock(&self.stale_keys);
         if self.generation.load(Ordering::Acquire) == generation {
-            *doubt = left;
+            *stale_keys = left;
         }
     }
 
-    /// Whether a key with a wrong checksum was certainly not imported.
+    /// Returns true if a key with a wrong checksum was certainly not imported.
     pub(super) fn is_garbage(&self, key: &str) -> bool {
         let imported = lock(&self.imported);
         imported

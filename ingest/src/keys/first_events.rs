@@ -1,8 +1,8 @@
-//! Noting in the catalog that a project has events.
+//! Notes in the catalog that a project has events.
 //!
-//! Beside the requests and never in their way: projects wait in a set until one task has told the
-//! catalog of them, one after the other. What is lost because the set is full, the catalog fails
-//! or the process ends is made good by the project's next events, whose answer from the cache
+//! Beside the requests and never in their way: projects wait in a set until one task has noted them
+//! in the catalog, one after the other. A note that is lost because the set is full, the catalog
+//! fails or the process ends is made good by the project's next events, whose answer from the cache
 //! still says that nothing is noted. Another process notices at its next look-up of the key.
 
 use super::{Keys, QUERY_TIMEOUT, RETRY_MICROS, Shared, lock, memo};
@@ -11,29 +11,29 @@ use moka::ops::compute::Op;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Projects that wait at a time.
+/// Projects that wait to be noted at a time.
 const WAITING_MAX: usize = 1_024;
 
-/// What is to be noted.
+/// Projects that are to be noted.
 #[derive(Default)]
-pub(super) struct FirstEvents {
+pub(super) struct FirstEventQueue {
     /// Projects, each with the key that its events came with.
     pub(super) waiting: BTreeMap<TeamId, Arc<str>>,
-    /// Whether a task works on them.
-    pub(super) is_worked_on: bool,
-    /// Until when the catalog is left alone after it failed, on the cache's ticks.
+    /// True while a task notes them.
+    pub(super) is_running: bool,
+    /// Time until which the catalog is left alone after it failed, on the cache's ticks.
     paused_until: u64,
 }
 
 impl Keys {
-    /// Sees to it that the catalog notes that the project of this key has events. For those of
-    /// which [`millrace_parse::Project::ingested_event`] says that it is not noted. Never waits.
+    /// Has the catalog note that the project of this key has events. For projects whose
+    /// [`millrace_parse::Project::ingested_event`] is false. Never waits.
     pub fn note_first_event(&self, key: &str, team_id: TeamId) {
         let shared = &self.0;
         if let Some(found) = shared.found.get(key)
             && found.project.ingested_event
         {
-            // It is, and this thread did not know.
+            // It is noted, and this thread did not know.
             memo::remember(shared.id, key, found);
             return;
         }
@@ -46,8 +46,8 @@ impl Keys {
             return;
         }
         first.waiting.entry(team_id).or_insert_with(|| key.into());
-        if !first.is_worked_on {
-            first.is_worked_on = true;
+        if !first.is_running {
+            first.is_running = true;
             let noting = shared.clone().note_all();
             shared.catalog.runtime().spawn(noting);
         }
@@ -55,7 +55,7 @@ impl Keys {
 }
 
 impl Shared {
-    /// Tells the catalog of all who wait.
+    /// Notes all projects that wait.
     async fn note_all(self: Arc<Self>) {
         while let Some((team_id, key)) = self.next_waiting() {
             let noting = self.catalog.note_first_event(team_id);
@@ -70,16 +70,17 @@ impl Shared {
         }
     }
 
-    /// Who is next; if nobody is, the task ends.
+    /// Next project to note; without one the task ends.
     fn next_waiting(&self) -> Option<(TeamId, Arc<str>)> {
         let mut first = lock(&self.first_events);
         let next = first.waiting.first_key_value();
         let next = next.map(|(team_id, key)| (*team_id, key.clone()));
-        first.is_worked_on = next.is_some();
+        first.is_running = next.is_some();
         next
     }
 
-    /// So that later events cost nothing. A key that was forgotten meanwhile stays forgotten.
+    /// Marks the cached project as noted, so that later events cost nothing. A key that was
+    /// forgotten meanwhile stays forgotten.
     fn remember_noted(&self, key: &Arc<str>) {
         let noted = |entry: Option<moka::Entry<Arc<str>, super::Found>>| match entry {
             Some(entry) => {

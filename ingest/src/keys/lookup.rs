@@ -1,4 +1,4 @@
-//! Asking the catalog for a key, once for all who want it.
+//! Look-ups of keys in the catalog, one for all requests that want the same key.
 
 use super::{
     CatalogUnavailable, FOUND_MICROS, Found, Keys, Shared, UNKNOWN_MICROS, Validity, lock,
@@ -8,27 +8,28 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::watch;
 
-/// Keys being looked up at a time, of whoever sends them.
+/// Keys that are looked up at a time, of any clients.
 pub(super) const LOOKUPS_MAX: usize = 1_024;
-/// The same with those that were found before, which nobody can make up: strangers' keys do not keep them waiting.
+/// Keys that are looked up at a time including those that were found before, which no client can
+/// make up: keys of nobody do not keep them waiting.
 pub(super) const LOOKUPS_WITH_FOUND_MAX: usize = 2 * LOOKUPS_MAX;
 
-/// What all who wait are told.
-pub(super) type Answer = Result<Looked, CatalogUnavailable>;
-/// Where a look-up under way will tell it.
-pub(super) type Pending = watch::Receiver<Option<Answer>>;
+/// Result that all waiting requests get.
+pub(super) type LookupResult = Result<LookedUpKey, CatalogUnavailable>;
+/// Receiver of a look-up under way.
+pub(super) type PendingLookup = watch::Receiver<Option<LookupResult>>;
 
-/// What a look-up found.
+/// Project that a look-up found, if any.
 #[derive(Clone, Copy)]
-pub(super) struct Looked {
+pub(super) struct LookedUpKey {
     pub(super) project: Option<Project>,
-    /// The generation in which it began.
+    /// Generation in which the look-up began.
     pub(super) generation: u64,
 }
 
 impl Keys {
-    /// Waits for the look-up that is under way, or begins one.
-    pub(super) fn join_lookup(&self, key: &str) -> Result<Pending, CatalogUnavailable> {
+    /// Joins the look-up that is under way, or begins one.
+    pub(super) fn join_lookup(&self, key: &str) -> Result<PendingLookup, CatalogUnavailable> {
         let (answer, pending) = watch::channel(None);
         let key: Arc<str> = key.into();
         {
@@ -57,11 +58,11 @@ impl Keys {
     }
 }
 
-/// One look-up under way. Dropping it ends it for all who wait.
+/// Look-up under way. Dropping it ends it for all that wait.
 struct Lookup {
     shared: Arc<Shared>,
     key: Arc<str>,
-    answer: watch::Sender<Option<Answer>>,
+    answer: watch::Sender<Option<LookupResult>>,
 }
 
 impl Lookup {
@@ -70,8 +71,8 @@ impl Lookup {
         if let (Err(CatalogUnavailable), Some(project)) =
             (answer, self.shared.found_before(&self.key))
         {
-            // Nothing newer can be had.
-            answer = Ok(Looked {
+            // The catalog does not answer.
+            answer = Ok(LookedUpKey {
                 project: Some(project),
                 generation: u64::MAX,
             });
@@ -80,7 +81,7 @@ impl Lookup {
     }
 
     /// Asks until no change happened meanwhile.
-    async fn ask(&self) -> Answer {
+    async fn ask(&self) -> LookupResult {
         loop {
             let generation = self.shared.generation.load(Ordering::Acquire);
             let row = self.shared.catalog.project_by_key(&self.key);
@@ -89,7 +90,7 @@ impl Lookup {
                 anonymize_ips: row.anonymize_ips,
                 ingested_event: row.ingested_event,
             });
-            let looked = Looked {
+            let looked = LookedUpKey {
                 project,
                 generation,
             };
@@ -97,7 +98,7 @@ impl Lookup {
             if self.shared.generation.load(Ordering::Acquire) == generation {
                 return Ok(looked);
             }
-            // Whoever looks which keys were revoked may have looked before this one was there.
+            // Revoked keys may have been dropped before this one was there.
             self.shared.found.invalidate(&*self.key);
         }
     }
@@ -110,8 +111,8 @@ impl Drop for Lookup {
 }
 
 impl Shared {
-    /// Keeps an answer, for as long as it counts.
-    pub(super) fn store(&self, key: &Arc<str>, looked: Looked) {
+    /// Keeps an answer for as long as it counts.
+    pub(super) fn store(&self, key: &Arc<str>, looked: LookedUpKey) {
         let now = self.ticks.now_micros();
         let generation = looked.generation;
         if let Some(project) = looked.project {

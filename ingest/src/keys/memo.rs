@@ -1,4 +1,4 @@
-//! The keys that this thread saw last.
+//! Keys that this thread looked up last.
 //!
 //! A shared cache must count its readers, and they wait for each other over it: 240 ns a look on
 //! one core, 800 ns on four. This table belongs to its thread: a look compares one slot. It holds
@@ -9,7 +9,8 @@ use millrace_catalog::key::PROJECT_KEY_BYTES_MAX;
 use millrace_parse::Project;
 use std::cell::RefCell;
 
-/// A power of two; more active projects than these on a thread take turns. 230 KB in all.
+/// Slots, a power of two; more active projects than these on a thread displace each other. 230 KB
+/// in all.
 const SLOTS: usize = 2_048;
 
 thread_local! {
@@ -18,11 +19,11 @@ thread_local! {
 
 #[derive(Clone, Copy)]
 struct Slot {
-    /// Which cache it belongs to; 0: empty.
+    /// Id of the cache that it belongs to; 0: empty.
     cache_id: u64,
     found: Found,
     key_bytes: usize,
-    /// The key, then whatever was here before.
+    /// Bytes of the key, then leftovers of an earlier one.
     key: [u8; PROJECT_KEY_BYTES_MAX],
 }
 
@@ -43,7 +44,7 @@ const EMPTY: Slot = Slot {
     key: [0; PROJECT_KEY_BYTES_MAX],
 };
 
-/// What this thread last knew of a key; the caller checks whether it still holds.
+/// Answer that this thread last had for a key; the caller checks whether it still counts.
 pub(super) fn recall(cache_id: u64, key: &str) -> Option<Found> {
     let found = SEEN.try_with(|seen| {
         let seen = seen.try_borrow().ok()?;
@@ -55,9 +56,9 @@ pub(super) fn recall(cache_id: u64, key: &str) -> Option<Found> {
     found.ok().flatten()
 }
 
-/// Keeps an answer in the place of whichever had its slot.
+/// Keeps an answer, in place of the one that had its slot.
 pub(super) fn remember(cache_id: u64, key: &str, found: Found) {
-    // What fails when the thread is ending, or the key is too long to be one, is forgotten.
+    // A failure, when the thread is ending or the key is too long to be one, is ignored.
     let _ = SEEN.try_with(|seen| {
         let mut seen = seen.try_borrow_mut().ok()?;
         if seen.is_empty() {
@@ -74,7 +75,8 @@ pub(super) fn remember(cache_id: u64, key: &str, found: Found) {
     });
 }
 
-/// By the last bytes, which are the most random; multiplied so that all of them count.
+/// Slot of a key: by its last bytes, which are the most random, multiplied so that all of them
+/// count.
 fn slot_of(key: &str) -> usize {
     let tail = key.as_bytes().iter().rev().take(8);
     let tail = tail.fold(0_u64, |tail, byte| tail << 8 | u64::from(*byte));

@@ -1,7 +1,8 @@
-//! Grace periods against a model of a node: cores, a log that ships, a clock that jumps. Each step of
-//! a request and of who advances the watermark is one of its own, and any of them may come next.
+//! Model of a node, against which grace periods are tested: cores, a log that ships, a clock that
+//! jumps. Each step of a request and of the advancing watermark is one of its own, and any of them
+//! may come next.
 
-use super::{Arrivals, CoreArrivals};
+use super::{CoreEpochs, RequestEpochs};
 use millrace_rows::{Clock, Micros};
 use proptest::prelude::{Strategy, any, prop_oneof};
 use proptest::{collection, prop_assert, proptest};
@@ -13,10 +14,10 @@ use std::sync::{Arc, Mutex};
 
 const CORES: usize = 3;
 
-/// What goes on.
+/// Step of the model.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// The request that is entering on a core does its next step, or one begins to.
+    /// A request that is entering on a core does its next step, or one begins to.
     Enter(usize),
     /// The oldest request under way on a core submits its row.
     Submit(usize),
@@ -26,40 +27,55 @@ enum Step {
     Ship,
     /// The clock goes on, or back.
     Tick(i8),
-    /// Who advances the watermark does the next step.
+    /// The advancing watermark does its next step.
     Advance,
 }
 
-/// What is left out or done in another order, to see that it is noticed.
+/// Fault that is injected, to see that it is noticed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     None,
     NoSecondLook,
-    FloorBeforeEpoch,
-    FloorAfterEpoch,
-    NoFloor,
+    MinReadBeforeEpoch,
+    MinRaisedAfterEpoch,
+    NoMinimum,
     NoWaitForRequests,
     NoWaitForShipping,
 }
 
-/// A request on its way in, and the floor as it was at first.
+/// Request that is entering, and `min_created_at` as it was at first.
 #[derive(Clone, Copy)]
 enum Entering {
-    Begun { floor: i64 },
-    Read { epoch: u64, floor: i64 },
-    Counted { epoch: u64, floor: i64 },
-    Entered { epoch: u64, floor: i64 },
-    Timed { epoch: u64, floor: i64, now: i64 },
+    Begun {
+        min_created_at: i64,
+    },
+    Read {
+        epoch: u64,
+        min_created_at: i64,
+    },
+    Counted {
+        epoch: u64,
+        min_created_at: i64,
+    },
+    Entered {
+        epoch: u64,
+        min_created_at: i64,
+    },
+    Timed {
+        epoch: u64,
+        min_created_at: i64,
+        now: i64,
+    },
 }
 
 struct Core {
-    arrivals: Rc<CoreArrivals>,
+    request_epochs: Rc<CoreEpochs>,
     entering: Option<Entering>,
-    /// Requests under way: their epoch, and what their row will say.
+    /// Requests under way: their epoch, and the `created_at` of their row.
     under_way: Vec<(u64, i64)>,
 }
 
-/// How far who advances the watermark is.
+/// Progress of the advancing watermark.
 #[derive(Clone, Copy)]
 enum Advancing {
     Idle,
@@ -70,30 +86,30 @@ enum Advancing {
     Marked { time: i64, end: usize },
 }
 
-struct World {
+struct Model {
     fault: Fault,
-    arrivals: Arrivals,
+    request_epochs: RequestEpochs,
     cores: Vec<Core>,
     clock: i64,
     advancing: Advancing,
-    /// What the rows say, in the order of the log, and how many of them are shipped.
+    /// `created_at` of the rows in the order of the log, and how many of them are shipped.
     log: Vec<i64>,
     shipped: usize,
     watermark: i64,
 }
 
-impl World {
+impl Model {
     fn new(fault: Fault) -> Self {
-        let arrivals = Arrivals::default();
+        let request_epochs = RequestEpochs::default();
         let core = |_| Core {
-            arrivals: arrivals.of_core(),
+            request_epochs: request_epochs.for_core(),
             entering: None,
             under_way: Vec::new(),
         };
         Self {
             cores: (0..CORES).map(core).collect(),
             fault,
-            arrivals,
+            request_epochs,
             clock: 0,
             advancing: Advancing::Idle,
             log: Vec::new(),
@@ -102,7 +118,7 @@ impl World {
         }
     }
 
-    /// An error if a row is older than the watermark and not shipped.
+    /// Does a step; an error if a row is older than the watermark and not shipped.
     fn step(&mut self, step: Step) -> Result<(), String> {
         match step {
             Step::Enter(core) => self.enter(core),
@@ -111,13 +127,13 @@ impl World {
                 if !core.under_way.is_empty() {
                     let (epoch, created_at) = core.under_way.remove(0);
                     self.log.push(created_at);
-                    core.arrivals.end(epoch);
+                    core.request_epochs.end(epoch);
                 }
             }
             Step::GiveUp(core) => {
                 let core = &mut self.cores[core];
                 if let Some((epoch, _)) = core.under_way.pop() {
-                    core.arrivals.end(epoch);
+                    core.request_epochs.end(epoch);
                 }
             }
             Step::Ship => self.shipped = self.log.len().min(self.shipped + 1),
@@ -133,41 +149,60 @@ impl World {
 
     fn enter(&mut self, core: usize) {
         let Core {
-            arrivals,
+            request_epochs,
             entering,
             under_way,
         } = &mut self.cores[core];
         let fault = self.fault;
         *entering = match *entering {
             None => Some(Entering::Begun {
-                floor: arrivals.not_before_floor(Micros(i64::MIN)).0,
+                min_created_at: request_epochs.at_least_min_created_at(Micros(i64::MIN)).0,
             }),
-            Some(Entering::Begun { floor }) => Some(Entering::Read {
-                epoch: arrivals.epoch(),
-                floor,
+            Some(Entering::Begun { min_created_at }) => Some(Entering::Read {
+                epoch: request_epochs.epoch(),
+                min_created_at,
             }),
-            Some(Entering::Read { epoch, floor }) => {
-                arrivals.begin(epoch);
-                Some(Entering::Counted { epoch, floor })
+            Some(Entering::Read {
+                epoch,
+                min_created_at,
+            }) => {
+                request_epochs.begin(epoch);
+                Some(Entering::Counted {
+                    epoch,
+                    min_created_at,
+                })
             }
-            Some(Entering::Counted { epoch, floor }) => {
-                if arrivals.epoch() == epoch || fault == Fault::NoSecondLook {
-                    Some(Entering::Entered { epoch, floor })
+            Some(Entering::Counted {
+                epoch,
+                min_created_at,
+            }) => {
+                if request_epochs.epoch() == epoch || fault == Fault::NoSecondLook {
+                    Some(Entering::Entered {
+                        epoch,
+                        min_created_at,
+                    })
                 } else {
-                    arrivals.end(epoch);
+                    request_epochs.end(epoch);
                     None
                 }
             }
-            Some(Entering::Entered { epoch, floor }) => Some(Entering::Timed {
+            Some(Entering::Entered {
                 epoch,
-                floor,
+                min_created_at,
+            }) => Some(Entering::Timed {
+                epoch,
+                min_created_at,
                 now: self.clock,
             }),
-            Some(Entering::Timed { epoch, floor, now }) => {
+            Some(Entering::Timed {
+                epoch,
+                min_created_at,
+                now,
+            }) => {
                 let created_at = match fault {
-                    Fault::NoFloor => now,
-                    Fault::FloorBeforeEpoch => now.max(floor),
-                    _ => arrivals.not_before_floor(Micros(now)).0,
+                    Fault::NoMinimum => now,
+                    Fault::MinReadBeforeEpoch => now.max(min_created_at),
+                    _ => request_epochs.at_least_min_created_at(Micros(now)).0,
                 };
                 under_way.push((epoch, created_at));
                 None
@@ -181,19 +216,20 @@ impl World {
             Advancing::Idle => Advancing::Noted { time: self.clock },
             Advancing::Noted { time } => {
                 let time = time.max(self.watermark);
-                if fault != Fault::FloorAfterEpoch {
-                    self.arrivals.raise_floor(Micros(time));
+                if fault != Fault::MinRaisedAfterEpoch {
+                    self.request_epochs.raise_min_created_at(Micros(time));
                 }
                 Advancing::Raised { time }
             }
             Advancing::Raised { time } => {
-                let epoch = self.arrivals.next_epoch();
+                let epoch = self.request_epochs.next_epoch();
                 Advancing::Turned { time, epoch }
             }
             Advancing::Turned { time, epoch } => {
-                let is_over = self.arrivals.is_over(epoch) || fault == Fault::NoWaitForRequests;
+                let is_over =
+                    self.request_epochs.is_over(epoch) || fault == Fault::NoWaitForRequests;
                 if is_over {
-                    self.arrivals.raise_floor(Micros(time));
+                    self.request_epochs.raise_min_created_at(Micros(time));
                     Advancing::Over { time }
                 } else {
                     self.advancing
@@ -232,19 +268,19 @@ proptest! {
     fn no_row_below_the_watermark_is_missing_or_made_later(
         steps in collection::vec(step(), 1..300),
     ) {
-        let mut world = World::new(Fault::None);
+        let mut model = Model::new(Fault::None);
         for step in steps {
-            let stepped = world.step(step);
+            let stepped = model.step(step);
             prop_assert!(stepped.is_ok(), "{step:?}: {stepped:?}");
         }
     }
 }
 
-/// Whether a row is missed in one of many random orders of steps.
+/// Returns true if a row is missed in one of many random orders of steps.
 fn is_noticed(fault: Fault) -> bool {
     (0..20_000).any(|seed| {
         let mut random = SmallRng::seed_from_u64(seed);
-        let mut world = World::new(fault);
+        let mut model = Model::new(fault);
         (0..300).any(|_| {
             let core = random.random_range(0..CORES);
             let step = match random.random_range(0..21) {
@@ -255,18 +291,18 @@ fn is_noticed(fault: Fault) -> bool {
                 13..15 => Step::Tick(random.random_range(-128..=127)),
                 _ => Step::Advance,
             };
-            world.step(step).is_err()
+            model.step(step).is_err()
         })
     })
 }
 
 #[test]
-fn whatever_is_left_out_a_row_is_missed() {
+fn each_injected_fault_makes_a_row_be_missed() {
     for fault in [
         Fault::NoSecondLook,
-        Fault::FloorBeforeEpoch,
-        Fault::FloorAfterEpoch,
-        Fault::NoFloor,
+        Fault::MinReadBeforeEpoch,
+        Fault::MinRaisedAfterEpoch,
+        Fault::NoMinimum,
         Fault::NoWaitForRequests,
         Fault::NoWaitForShipping,
     ] {
@@ -277,27 +313,27 @@ fn whatever_is_left_out_a_row_is_missed() {
 
 #[test]
 fn the_watermark_goes_on_while_requests_come_and_go() {
-    let mut world = World::new(Fault::None);
+    let mut model = Model::new(Fault::None);
     let mut round = |clock: i8| {
-        world.step(Step::Tick(clock)).unwrap();
+        model.step(Step::Tick(clock)).unwrap();
         for step in [Step::Enter(0), Step::Submit(0), Step::Ship, Step::Advance] {
-            // As many as it takes to enter, and to advance.
+            // As many steps as it takes to enter, and to advance.
             for _ in 0..6 {
-                world.step(step).unwrap();
+                model.step(step).unwrap();
             }
         }
-        world.watermark
+        model.watermark
     };
     assert_eq!(round(7), 7);
     assert_eq!(round(3), 10);
     assert_eq!(round(-4), 10);
 }
 
-/// A clock that every look moves, and that goes back now and then.
+/// Clock that every reading moves, and that goes back now and then.
 #[derive(Debug, Default)]
-struct Restless(AtomicI64);
+struct JumpyClock(AtomicI64);
 
-impl Clock for Restless {
+impl Clock for JumpyClock {
     fn now(&self) -> Micros {
         let now = self.0.fetch_add(1, Ordering::Relaxed);
         if now % 1_000 == 999 {
@@ -308,19 +344,19 @@ impl Clock for Restless {
 }
 
 #[test]
-fn on_threads_no_row_comes_below_what_was_named() {
+fn on_threads_no_row_comes_below_a_named_time() {
     const EPOCHS: usize = 5_000;
     const ROWS: usize = 50_000;
-    let arrivals = Arrivals::default();
-    let clock = Arc::new(Restless::default());
+    let request_epochs = RequestEpochs::default();
+    let clock = Arc::new(JumpyClock::default());
     let log = Arc::new(Mutex::new(Vec::new()));
     let is_over = Arc::new(AtomicBool::new(false));
     let cores: Vec<_> = (0..CORES)
         .map(|_| {
-            let (arrivals, clock) = (arrivals.clone(), Arc::clone(&clock));
+            let (request_epochs, clock) = (request_epochs.clone(), Arc::clone(&clock));
             let (log, is_over) = (Arc::clone(&log), Arc::clone(&is_over));
             std::thread::spawn(move || {
-                let core = arrivals.of_core();
+                let core = request_epochs.for_core();
                 while !is_over.load(Ordering::Relaxed) {
                     let [first, second] = [core.enter(&*clock), core.enter(&*clock)];
                     log.lock().unwrap().push(first.created_at.0);
@@ -334,9 +370,9 @@ fn on_threads_no_row_comes_below_what_was_named() {
     let mut named = Vec::new();
     while named.len() < EPOCHS || log.lock().unwrap().len() < ROWS {
         let time = clock.now();
-        arrivals.raise_floor(time);
-        let epoch = arrivals.next_epoch();
-        while !arrivals.is_over(epoch) {
+        request_epochs.raise_min_created_at(time);
+        let epoch = request_epochs.next_epoch();
+        while !request_epochs.is_over(epoch) {
             std::thread::yield_now();
         }
         named.push((time.0, log.lock().unwrap().len()));
@@ -346,7 +382,7 @@ fn on_threads_no_row_comes_below_what_was_named() {
         core.join().unwrap();
     }
     let log = log.lock().unwrap();
-    // What came after each was named, from the last on.
+    // Rows that came after each time was named, from the last on.
     let mut oldest = i64::MAX;
     let mut end = log.len();
     for (time, len) in named.into_iter().rev() {

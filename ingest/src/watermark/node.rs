@@ -1,10 +1,10 @@
-//! A node and the catalog: registered before it takes a request, heard of every second, and taken
-//! leave of when nothing is left in its log.
+//! Registration of a node with the catalog: before it takes a request; it publishes its watermark
+//! every second, and deregisters once its log is empty.
 //!
-//! Nothing waits for the catalog but the start. A catalog that is away leaves the published watermark
-//! where it was, so exports wait, and nobody else does.
+//! Only the start waits for the catalog. While the catalog is unreachable, the published watermark
+//! stays where it was, so exports wait, and nothing else does.
 
-use super::{Arrivals, advance};
+use super::{RequestEpochs, advance};
 use crate::metrics;
 use millrace_catalog::{Catalog, IngestNode, NodeStarts, Published, RegisterError, UtcTime};
 use millrace_pipeline::Pipeline;
@@ -15,38 +15,38 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, timeout};
 
-/// How often the watermark advances, and is published.
+/// Interval in which the watermark advances, and is published.
 const EVERY: Duration = Duration::from_secs(1);
-/// How often a node is heard of whose watermark stands still.
-const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(10);
-/// How long the catalog may take for one statement.
+/// Interval in which a node is heard of whose watermark stands still.
+const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
+/// Time that the catalog may take for one statement.
 const CATALOG_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long to wait before the catalog is told once more that a node has ended.
+/// Pause before the catalog is told once more that a node has ended.
 const DEREGISTER_PAUSE: Duration = Duration::from_millis(200);
 
-/// A node that counts, and does not run yet: exports wait for it.
+/// Registered node that does not run yet: exports wait for it.
 #[derive(Debug)]
 pub struct Node {
-    record: Record,
-    arrivals: Arrivals,
-    floor: Option<Micros>,
+    record: NodeRecord,
+    request_epochs: RequestEpochs,
+    min_created_at: Option<Micros>,
 }
 
-/// A node whose watermark advances.
+/// Running node, whose watermark advances.
 pub struct RunningNode {
-    record: Record,
-    arrivals: Arrivals,
+    record: NodeRecord,
+    request_epochs: RequestEpochs,
     pipeline: Pipeline,
     clock: Arc<dyn Clock>,
     watermark: watch::Receiver<Option<Micros>>,
-    /// None ends by itself; one that does says why.
+    /// Tasks of the node. None ends by itself; one that does returns the reason.
     tasks: JoinSet<String>,
 }
 
-/// Its place in the catalog.
+/// Record of the node in the catalog.
 #[derive(Clone, Debug)]
-struct Record {
+struct NodeRecord {
     catalog: Catalog,
     name: String,
     host: String,
@@ -56,7 +56,7 @@ struct Record {
 // === impl Node ===
 
 impl Node {
-    /// Makes a node count. To be called before it takes a request: a window could be exported
+    /// Registers a node. To be called before it takes a request: a window could be exported
     /// otherwise that it still writes into.
     ///
     /// # Errors
@@ -67,24 +67,24 @@ impl Node {
         host: String,
         starts: NodeStarts,
     ) -> Result<Self, RegisterError> {
-        let record = Record {
+        let record = NodeRecord {
             catalog,
             name,
             host,
             starts,
         };
-        let floor = record.register().await?;
+        let min_created_at = record.register().await?;
         Ok(Self {
-            arrivals: Arrivals::new(floor),
+            request_epochs: RequestEpochs::new(min_created_at),
             record,
-            floor,
+            min_created_at,
         })
     }
 
-    /// What the server's requests are counted in.
+    /// Epochs that the server's requests are counted in.
     #[must_use]
-    pub fn arrivals(&self) -> Arrivals {
-        self.arrivals.clone()
+    pub fn request_epochs(&self) -> RequestEpochs {
+        self.request_epochs.clone()
     }
 
     /// Advances the watermark and publishes it, on the runtime of the caller.
@@ -92,16 +92,16 @@ impl Node {
     pub fn run(self, pipeline: Pipeline, clock: Arc<dyn Clock>) -> RunningNode {
         let Self {
             record,
-            arrivals,
-            floor,
+            request_epochs,
+            min_created_at,
         } = self;
         let (sender, watermark) = watch::channel(None);
         let mut tasks = JoinSet::new();
         let advancing = advance(
-            arrivals.clone(),
+            request_epochs.clone(),
             pipeline.clone(),
             Arc::clone(&clock),
-            floor,
+            min_created_at,
             EVERY,
             sender,
         );
@@ -111,7 +111,7 @@ impl Node {
         });
         let publisher = Publisher {
             record: record.clone(),
-            arrivals: arrivals.clone(),
+            request_epochs: request_epochs.clone(),
             clock: Arc::clone(&clock),
             watermark: watermark.clone(),
             is_failing: false,
@@ -119,7 +119,7 @@ impl Node {
         tasks.spawn(publisher.run());
         RunningNode {
             record,
-            arrivals,
+            request_epochs,
             pipeline,
             clock,
             watermark,
@@ -131,14 +131,14 @@ impl Node {
 // === impl RunningNode ===
 
 impl RunningNode {
-    /// How far it is; `None` until that is known.
+    /// Watermark of the node; `None` until it is known.
     #[must_use]
     pub fn watermark(&self) -> watch::Receiver<Option<Micros>> {
         self.watermark.clone()
     }
 
-    /// Waits until the node can go on no more, and says why: a task of it panicked, so that exports would wait for
-    /// it for ever, or another start has taken its name.
+    /// Waits until the node fails, and returns the reason: a task of it panicked, so that exports
+    /// would wait for it for ever, or another start has taken its name.
     pub async fn failed(&mut self) -> String {
         match self.tasks.join_next().await {
             Some(Ok(reason)) => reason,
@@ -147,13 +147,13 @@ impl RunningNode {
         }
     }
 
-    /// Takes leave, once no request is under way and shipping has ended: if nothing is left in the
-    /// log, nobody needs to wait for this node. The catalog may take `time` to hear it: on a busy disk
-    /// others write to it first.
+    /// Deregisters the node, once no request is under way and shipping has ended: if nothing is
+    /// left in the log, exports need not wait for it. The catalog may take `time` to hear it: on a
+    /// busy disk others write to it first.
     pub async fn stop(mut self, time: Duration) {
-        // Whatever was published after the leave would take it back.
+        // A watermark published after the deregistration would undo it.
         self.tasks.shutdown().await;
-        let Record {
+        let NodeRecord {
             catalog,
             name,
             starts,
@@ -166,11 +166,14 @@ impl RunningNode {
             );
             return;
         }
-        let floor = self.arrivals.floor();
-        let floor = floor.unwrap_or_else(|| self.clock.now());
+        let min_created_at = self.request_epochs.min_created_at();
+        let min_created_at = min_created_at.unwrap_or_else(|| self.clock.now());
         let mut reason = "it does not answer".to_owned();
         let telling = async {
-            while let Err(error) = catalog.stop_ingest_node(name, starts, floor.into()).await {
+            while let Err(error) = catalog
+                .stop_ingest_node(name, starts, min_created_at.into())
+                .await
+            {
                 reason = error.to_string();
                 tokio::time::sleep(DEREGISTER_PAUSE).await;
             }
@@ -186,7 +189,7 @@ impl RunningNode {
 
 // === impl Record ===
 
-impl Record {
+impl NodeRecord {
     async fn register(&self) -> Result<Option<Micros>, RegisterError> {
         let Self {
             catalog,
@@ -195,22 +198,24 @@ impl Record {
             starts,
         } = self;
         let registered = catalog.register_ingest_node(name, host, starts);
-        Ok(registered.await?.map(|UtcTime(floor)| Micros(floor)))
+        Ok(registered
+            .await?
+            .map(|UtcTime(min_created_at)| Micros(min_created_at)))
     }
 }
 
-/// Tells the catalog.
+/// Task that publishes the watermark.
 struct Publisher {
-    record: Record,
-    arrivals: Arrivals,
+    record: NodeRecord,
+    request_epochs: RequestEpochs,
     clock: Arc<dyn Clock>,
     watermark: watch::Receiver<Option<Micros>>,
-    /// Whether the last try failed: said once.
+    /// True if the last try failed, which is logged once.
     is_failing: bool,
 }
 
 impl Publisher {
-    /// Publishes until another start has taken the name; says which.
+    /// Publishes until another start has taken the name; returns which.
     async fn run(mut self) -> String {
         let started = self.clock.now();
         let mut every = tokio::time::interval(EVERY);
@@ -221,7 +226,7 @@ impl Publisher {
             let watermark = *self.watermark.borrow();
             metrics::watermark_age(self.clock.now(), watermark.unwrap_or(started));
             let (before, at) = published;
-            if watermark == before && at.elapsed() < SIGN_OF_LIFE_EVERY {
+            if watermark == before && at.elapsed() < HEARTBEAT_EVERY {
                 continue;
             }
             match self.publish(watermark).await {
@@ -232,10 +237,11 @@ impl Publisher {
         }
     }
 
-    /// Says how far the node is; false if it has to be said again, an error if another start has taken the name.
+    /// Publishes the watermark; returns false if it has to be published again, an error if another
+    /// start has taken the name.
     async fn publish(&mut self, watermark: Option<Micros>) -> Result<bool, Box<IngestNode>> {
-        let said = match timeout(CATALOG_TIMEOUT, self.try_to_publish(watermark)).await {
-            Ok(Ok(is_said)) => is_said,
+        let is_published = match timeout(CATALOG_TIMEOUT, self.try_to_publish(watermark)).await {
+            Ok(Ok(is_published)) => is_published,
             Ok(Err(RegisterError::Taken(other))) => return Err(other),
             Ok(Err(RegisterError::Catalog(error))) => return Ok(self.failed(&error.to_string())),
             Err(_) => return Ok(self.failed("it does not answer")),
@@ -243,11 +249,11 @@ impl Publisher {
         if std::mem::take(&mut self.is_failing) {
             tracing::info!("the catalog knows this node's watermark again");
         }
-        Ok(said)
+        Ok(is_published)
     }
 
     async fn try_to_publish(&self, watermark: Option<Micros>) -> Result<bool, RegisterError> {
-        let Record {
+        let NodeRecord {
             catalog,
             name,
             starts,
@@ -258,7 +264,7 @@ impl Publisher {
             Published::Done => return Ok(true),
             Published::Taken(other) => return Err(RegisterError::Taken(other)),
             Published::Unnoted => {}
-            // Somebody had it forgotten while it lives: windows may have run that it wrote into.
+            // The node was deregistered while it lives: windows may have run that it wrote into.
             Published::Unknown => tracing::error!(
                 node = name,
                 "the catalog has forgotten this node, or stopped it, though it runs; it registers again. \
@@ -270,8 +276,8 @@ impl Publisher {
     }
 
     async fn register_again(&self) -> Result<(), RegisterError> {
-        if let Some(floor) = self.record.register().await? {
-            self.arrivals.raise_floor(floor);
+        if let Some(min_created_at) = self.record.register().await? {
+            self.request_epochs.raise_min_created_at(min_created_at);
         }
         Ok(())
     }
@@ -286,7 +292,8 @@ impl Publisher {
     }
 }
 
-/// Two processes would say different things of one node: what started last has its name.
+/// Reason that a node ends with once another start has its name: two processes would publish
+/// different watermarks of one node.
 fn taken_by(name: &str, other: &IngestNode) -> String {
     let (host, at) = (shown(&other.host), other.started_at);
     format!(

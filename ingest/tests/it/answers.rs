@@ -1,7 +1,7 @@
-//! Section 5: what clients are told, and what is stored.
+//! Section 5: responses to clients, and the rows that are stored.
 
 use crate::rows::properties;
-use crate::stand::{KEY, NOW, Stand, batch, event};
+use crate::test_env::{KEY, NOW, TestEnv, batch, event};
 use millrace_rows::Micros;
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn nameless() -> Value {
 
 #[test]
 fn a_beacon_is_answered_204_whenever_others_are_answered_200() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let table = [
         (batch(&["e"]), 204),
         (batch_of(&[event("e"), nameless()]), 204),
@@ -23,7 +23,7 @@ fn a_beacon_is_answered_204_whenever_others_are_answered_200() {
         ("{".to_owned(), 400),
     ];
     for (body, status) in table {
-        let answer = stand.post("/e/?beacon=1", &body);
+        let answer = env.post("/e/?beacon=1", &body);
         assert_eq!(answer.status, status, "{body}");
         assert_eq!(answer.body.is_empty(), status == 204, "{body}");
     }
@@ -31,10 +31,10 @@ fn a_beacon_is_answered_204_whenever_others_are_answered_200() {
 
 #[test]
 fn a_batch_with_bad_events_is_stored_with_a_report() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let mut events: Vec<Value> = (0..3).map(|n| event(&format!("good {n}"))).collect();
     events.insert(1, nameless());
-    let answer = stand.post("/batch/", batch_of(&events));
+    let answer = env.post("/batch/", batch_of(&events));
     assert_eq!(answer.status, 200);
     let json = answer.json();
     assert_eq!(json["status"], "Ok");
@@ -45,7 +45,7 @@ fn a_batch_with_bad_events_is_stored_with_a_report() {
     assert_eq!(json["rejected"][0]["index"], 1);
     assert_eq!(json["rejected"][0]["code"], "missing_event");
     assert_eq!(json["rejected"][0]["attr"], "batch[1].event");
-    let rows = stand.rows();
+    let rows = env.rows();
     assert_eq!(rows.names(), ["good 0", "good 1", "good 2"]);
     let rejected = &rows.rejected[0];
     assert_eq!(
@@ -65,34 +65,34 @@ fn a_batch_with_bad_events_is_stored_with_a_report() {
 
 #[test]
 fn a_report_lists_100_rejections_and_counts_all() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let mut events = vec![nameless(); 150];
     events.push(event("good"));
-    let json = stand.post("/batch/", batch_of(&events)).json();
+    let json = env.post("/batch/", batch_of(&events)).json();
     assert_eq!(json["rejected"].as_array().unwrap().len(), 100);
     assert_eq!(
         (&json["rejected_count"], &json["accepted"]),
         (&json!(150), &json!(1))
     );
-    assert_eq!(stand.rows().rejected.len(), 150);
+    assert_eq!(env.rows().rejected.len(), 150);
 }
 
 #[test]
-fn a_warning_is_told_and_the_event_stored() {
-    let stand = Stand::start();
+fn a_warning_is_reported_and_the_event_stored() {
+    let env = TestEnv::start();
     let mut odd = event("odd");
     odd["distinct_id"] = "null".into();
-    let answer = stand.post("/batch/", batch_of(&[odd]));
+    let answer = env.post("/batch/", batch_of(&[odd]));
     assert_eq!(answer.status, 200);
     assert_eq!(answer.json()["warnings"][0]["code"], "illegal_distinct_id");
     assert_eq!(answer.json()["warnings"][0]["index"], 0);
-    assert_eq!(stand.rows().names(), ["odd"]);
+    assert_eq!(env.rows().names(), ["odd"]);
 }
 
 #[test]
 fn with_every_event_invalid_the_answer_is_400_and_the_events_are_kept_as_rejected() {
-    let stand = Stand::start();
-    let answer = stand.post("/batch/", batch_of(&[nameless(), nameless()]));
+    let env = TestEnv::start();
+    let answer = env.post("/batch/", batch_of(&[nameless(), nameless()]));
     assert_eq!(
         (answer.status, answer.code().as_str()),
         (400, "missing_event")
@@ -105,14 +105,14 @@ fn with_every_event_invalid_the_answer_is_400_and_the_events_are_kept_as_rejecte
         (&json!(0), &json!(2))
     );
     assert_eq!(json["rejected"].as_array().unwrap().len(), 2);
-    let rows = stand.rows();
+    let rows = env.rows();
     assert_eq!((rows.events.len(), rows.rejected.len()), (0, 2));
 }
 
 #[test]
 fn strict_stores_nothing_when_anything_is_invalid() {
-    let stand = Stand::start();
-    let answer = stand.post(
+    let env = TestEnv::start();
+    let answer = env.post(
         "/batch/?strict=true",
         batch_of(&[event("good"), nameless()]),
     );
@@ -122,16 +122,16 @@ fn strict_stores_nothing_when_anything_is_invalid() {
     );
     assert_eq!(answer.json()["rejected"][0]["index"], 1);
     assert_eq!(
-        stand.post("/batch/?strict=true", batch(&["alone"])).status,
+        env.post("/batch/?strict=true", batch(&["alone"])).status,
         200
     );
-    let rows = stand.rows();
+    let rows = env.rows();
     assert_eq!((rows.names(), rows.rejected.len()), (vec!["alone"], 0));
 }
 
 #[test]
 fn a_dry_run_reports_everything_and_stores_nothing() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let bodies = [
         (batch_of(&[event("good"), nameless()]), 1, 1),
         (batch_of(&[nameless()]), 0, 1),
@@ -139,7 +139,7 @@ fn a_dry_run_reports_everything_and_stores_nothing() {
     ];
     for query in ["?dry_run=true", "?dry_run=true&strict=true"] {
         for (body, accepted, rejected) in &bodies {
-            let answer = stand.post(&format!("/batch/{query}"), body);
+            let answer = env.post(&format!("/batch/{query}"), body);
             assert_eq!(answer.status, 200, "{body}");
             let json = answer.json();
             assert_eq!(json["accepted"], *accepted, "{body}");
@@ -150,13 +150,13 @@ fn a_dry_run_reports_everything_and_stores_nothing() {
             );
         }
     }
-    let rows = stand.rows();
+    let rows = env.rows();
     assert_eq!((rows.events.len(), rows.rejected.len()), (0, 0));
 }
 
 #[test]
-fn what_cannot_be_read_as_events_is_400() {
-    let stand = Stand::start();
+fn a_body_without_events_is_400() {
+    let env = TestEnv::start();
     let table: [(&str, &str); 5] = [
         ("{\"api_key\":", "invalid_json"),
         ("hello", "invalid_json"),
@@ -165,7 +165,7 @@ fn what_cannot_be_read_as_events_is_400() {
         (r#"{"api_key":"k","batch":[]}"#, "empty_batch"),
     ];
     for (body, code) in table {
-        let answer = stand.post("/batch/", body);
+        let answer = env.post("/batch/", body);
         assert_eq!(
             (answer.status, answer.code().as_str()),
             (400, code),
@@ -176,15 +176,15 @@ fn what_cannot_be_read_as_events_is_400() {
 
 #[test]
 fn a_row_holds_what_was_sent_and_when() {
-    let stand = Stand::start();
-    stand.clock.set(Micros(NOW.0 + 7));
+    let env = TestEnv::start();
+    env.clock.set(Micros(NOW.0 + 7));
     let properties = r#"{"b":1.0,"a":[1e400,12345678901234567890123],"$ip":"9.9.9.9"}"#;
     let body = format!(
         r#"{{"api_key":"{KEY}","batch":[{{"event":" n ","uuid":"{}","distinct_id":17,"timestamp":"2026-11-20T14:00:00.5+01:00","properties":{properties}}}]}}"#,
         uuid::Uuid::from_u128(9)
     );
-    assert_eq!(stand.post("/batch/", body).status, 200);
-    let row = stand.rows().events.remove(0);
+    assert_eq!(env.post("/batch/", body).status, 200);
+    let row = env.rows().events.remove(0);
     assert_eq!(row.uuid, uuid::Uuid::from_u128(9));
     assert_eq!((row.event.as_str(), row.distinct_id.as_str()), ("n", "17"));
     assert_eq!(row.properties, properties);
@@ -197,10 +197,10 @@ fn a_row_holds_what_was_sent_and_when() {
 
 #[test]
 fn the_address_of_the_client_becomes_ip() {
-    let stand = Stand::with(|options| {
+    let env = TestEnv::with(|options| {
         options.server.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
     });
-    let mut client = stand.client();
+    let mut client = env.client();
     let body = batch(&["e"]);
     client.post("/batch/", &[], body.as_bytes());
     client.post(
@@ -208,7 +208,7 @@ fn the_address_of_the_client_becomes_ip() {
         &[("X-Forwarded-For", "6.6.6.6, 203.0.113.7")],
         body.as_bytes(),
     );
-    let ips: Vec<Value> = stand
+    let ips: Vec<Value> = env
         .rows()
         .events
         .iter()
@@ -218,23 +218,22 @@ fn the_address_of_the_client_becomes_ip() {
 }
 
 #[test]
-fn nobody_untrusted_can_choose_the_address() {
-    let stand = Stand::start();
+fn an_untrusted_client_cannot_choose_its_address() {
+    let env = TestEnv::start();
     let headers = [("X-Forwarded-For", "203.0.113.7")];
-    stand
-        .client()
+    env.client()
         .post("/batch/", &headers, batch(&["e"]).as_bytes());
-    assert_eq!(properties(&stand.rows().events[0])["$ip"], "127.0.0.1");
+    assert_eq!(properties(&env.rows().events[0])["$ip"], "127.0.0.1");
 }
 
 #[test]
-fn a_historical_batch_says_so_in_its_rows() {
-    let stand = Stand::start();
+fn rows_of_a_historical_batch_are_marked() {
+    let env = TestEnv::start();
     let body = json!({"api_key": KEY, "historical_migration": true, "batch": [event("old")]});
-    assert_eq!(stand.post("/batch/", body.to_string()).status, 200);
-    let query = stand.post("/batch/?historical_migration=true", batch(&["by query"]));
+    assert_eq!(env.post("/batch/", body.to_string()).status, 200);
+    let query = env.post("/batch/?historical_migration=true", batch(&["by query"]));
     assert_eq!(query.status, 200);
-    let rows = stand.rows();
+    let rows = env.rows();
     assert_eq!(rows.names(), ["old", "by query"]);
     assert!(rows.events.iter().all(|row| row.historical_migration));
 }

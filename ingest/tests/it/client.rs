@@ -1,21 +1,21 @@
-//! HTTP/1.1 by hand: a test sees exactly what was sent.
+//! HTTP/1.1 client by hand: a test sees exactly what was sent.
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long a test waits before it fails; long, because machines that run tests are busy.
+/// Time that a test waits before it fails; long, because machines that run tests are busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A connection.
+/// Connection of a client.
 pub struct Client {
     reader: BufReader<TcpStream>,
 }
 
-/// An answer.
+/// Response of the server.
 #[derive(Debug)]
-pub struct Answer {
+pub struct TestResponse {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
@@ -32,19 +32,19 @@ impl Client {
         }
     }
 
-    /// Sends a request with a body and reads the answer.
-    pub fn post(&mut self, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    /// Sends a POST and reads the response.
+    pub fn post(&mut self, target: &str, headers: &[(&str, &str)], body: &[u8]) -> TestResponse {
         self.request("POST", target, headers, body)
     }
 
-    /// Sends a request and reads the answer.
+    /// Sends a request and reads the response.
     pub fn request(
         &mut self,
         method: &str,
         target: &str,
         headers: &[(&str, &str)],
         body: &[u8],
-    ) -> Answer {
+    ) -> TestResponse {
         self.send(&request(method, target, headers, body));
         if method == "HEAD" {
             self.read_head_only()
@@ -68,7 +68,7 @@ impl Client {
         self.reader.get_mut().shutdown(how).unwrap();
     }
 
-    /// Says that nothing more will be sent.
+    /// Shuts down the writing side: nothing more will be sent.
     pub fn finish(&mut self) {
         self.reader
             .get_mut()
@@ -76,8 +76,8 @@ impl Client {
             .unwrap();
     }
 
-    /// Reads an answer.
-    pub fn read(&mut self) -> Answer {
+    /// Reads a response.
+    pub fn read(&mut self) -> TestResponse {
         let mut answer = self.read_head_only();
         let length = answer
             .header("content-length")
@@ -87,7 +87,7 @@ impl Client {
         answer
     }
 
-    fn read_head_only(&mut self) -> Answer {
+    fn read_head_only(&mut self) -> TestResponse {
         let status_line = self.line();
         let status = status_line
             .split(' ')
@@ -102,7 +102,7 @@ impl Client {
             };
             headers.push((name.to_ascii_lowercase(), value.to_owned()));
         }
-        Answer {
+        TestResponse {
             status,
             headers,
             body: Vec::new(),
@@ -115,7 +115,7 @@ impl Client {
         line.trim_end().to_owned()
     }
 
-    /// The same connection once more, for a thread that only writes.
+    /// Clones the connection, for a thread that only writes.
     pub fn try_clone(&self) -> Self {
         Self {
             reader: BufReader::new(self.reader.get_ref().try_clone().unwrap()),
@@ -127,14 +127,14 @@ impl Client {
         self.reader.get_mut().write_all(&[byte]).is_ok()
     }
 
-    /// What one read gives.
+    /// Returns the bytes of one read.
     pub fn read_once(&mut self) -> Vec<u8> {
         let bytes = self.reader.fill_buf().unwrap().to_vec();
         self.reader.consume(bytes.len());
         bytes
     }
 
-    /// Whether the server says 200 before it closes the connection.
+    /// Returns true if the server responds 200 before it closes the connection.
     pub fn reads_success(&mut self) -> bool {
         let mut rest = Vec::new();
         // A reset is as good as a close.
@@ -142,7 +142,7 @@ impl Client {
         rest.starts_with(b"HTTP/1.1 200")
     }
 
-    /// The status of the next answer; nothing if the connection is closed before.
+    /// Status of the next response; `None` if the connection is closed before.
     pub fn reads_status(&mut self) -> Option<u16> {
         let mut line = String::new();
         // A reset is as good as a close.
@@ -150,7 +150,7 @@ impl Client {
         line.split(' ').nth(1)?.parse().ok()
     }
 
-    /// Whether the server has closed the connection; waits for it.
+    /// Returns true if the server closes the connection; waits for it.
     pub fn is_closed(&mut self) -> bool {
         let mut rest = Vec::new();
         match self.reader.read_to_end(&mut rest) {
@@ -161,7 +161,7 @@ impl Client {
     }
 }
 
-/// A request as bytes, with `Host`, and `Content-Length` where there is a body.
+/// Builds a request as bytes, with `Host`, and `Content-Length` where there is a body.
 pub fn request(method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut head = format!("{method} {target} HTTP/1.1\r\nHost: test\r\n");
     for (name, value) in headers {
@@ -174,7 +174,7 @@ pub fn request(method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]
     [head.as_bytes(), body].concat()
 }
 
-impl Answer {
+impl TestResponse {
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
@@ -185,7 +185,7 @@ impl Answer {
             .unwrap_or_else(|error| panic!("{error}: {:?}", String::from_utf8_lossy(&self.body)))
     }
 
-    /// The error's code, after a look at the four keys that every error has.
+    /// Code of the error, after a check of the four keys that every error has.
     pub fn code(&self) -> String {
         let json = self.json();
         let keys = ["type", "code", "detail", "attr"];

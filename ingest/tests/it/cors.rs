@@ -1,11 +1,11 @@
 //! CORS: the origin is mirrored everywhere, errors included.
 
-use crate::client::Answer;
-use crate::stand::{Stand, batch};
+use crate::client::TestResponse;
+use crate::test_env::{TestEnv, batch};
 
 const ORIGIN: (&str, &str) = ("Origin", "https://shop.example");
 
-fn assert_readable(answer: &Answer, what: &str) {
+fn assert_readable(answer: &TestResponse, what: &str) {
     assert_eq!(
         answer.header("access-control-allow-origin"),
         Some(ORIGIN.1),
@@ -23,8 +23,8 @@ fn assert_readable(answer: &Answer, what: &str) {
 
 #[test]
 fn every_answer_can_be_read_by_the_page_that_asked() {
-    let stand = Stand::start();
-    let mut client = stand.client();
+    let env = TestEnv::start();
+    let mut client = env.client();
     let good = batch(&["e"]);
     let table: [(&str, &str, &str, u16); 9] = [
         ("POST", "/batch/", &good, 200),
@@ -51,9 +51,9 @@ fn every_answer_can_be_read_by_the_page_that_asked() {
 
 #[test]
 fn a_503_can_be_read_with_its_retry_after() {
-    let stand = Stand::start();
-    stand.pipeline.close();
-    let answer = stand
+    let env = TestEnv::start();
+    env.pipeline.close();
+    let answer = env
         .client()
         .post("/e/", &[ORIGIN], batch(&["e"]).as_bytes());
     assert_eq!(answer.status, 503);
@@ -70,7 +70,7 @@ fn a_503_can_be_read_with_its_retry_after() {
 
 #[test]
 fn a_preflight_mirrors_what_is_asked_for() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let headers = [
         ORIGIN,
         ("Access-Control-Request-Method", "POST"),
@@ -80,7 +80,7 @@ fn a_preflight_mirrors_what_is_asked_for() {
         ),
     ];
     for target in ["/e/", "/batch", "/flags/?v=2", "/i/v1/analytics/events"] {
-        let answer = stand.client().request("OPTIONS", target, &headers, b"");
+        let answer = env.client().request("OPTIONS", target, &headers, b"");
         assert_eq!(answer.status, 204, "{target}");
         assert_readable(&answer, target);
         assert!(
@@ -101,7 +101,7 @@ fn a_preflight_mirrors_what_is_asked_for() {
 
 #[test]
 fn without_an_origin_there_is_nothing_to_mirror() {
-    let stand = Stand::start();
-    let answer = stand.post("/batch/", batch(&["e"]));
+    let env = TestEnv::start();
+    let answer = env.post("/batch/", batch(&["e"]));
     assert_eq!(answer.header("access-control-allow-origin"), None);
 }

@@ -1,6 +1,6 @@
-//! Section 2: encodings, and how they are found out.
+//! Section 2: encodings, and how they are detected.
 
-use crate::stand::{Stand, batch};
+use crate::test_env::{TestEnv, batch};
 use base64::Engine;
 use std::io::Write;
 
@@ -46,7 +46,7 @@ fn form(data: &[u8], rest: &str) -> Vec<u8> {
     format!("data={escaped}{rest}").into_bytes()
 }
 
-/// As clients that escape nothing but what they must.
+/// Form of clients that escape only what they must.
 fn careless_form(data: &[u8]) -> Vec<u8> {
     [b"data=", data].concat()
 }
@@ -166,9 +166,9 @@ fn as_text(json: &[u8]) -> Vec<Case<'static>> {
 }
 
 #[test]
-fn every_encoding_is_taken_however_it_is_announced() {
-    let stand = Stand::start();
-    let mut client = stand.client();
+fn every_encoding_is_decoded_however_it_is_announced() {
+    let env = TestEnv::start();
+    let mut client = env.client();
     // Characters that make base64 with + and /, in every length modulo 3.
     let names = ["ÿþ>>??~~", "ÿþ>>??~~.", "ÿþ>>??~~.."];
     let mut sent = 0;
@@ -188,15 +188,15 @@ fn every_encoding_is_taken_however_it_is_announced() {
             sent += 1;
         }
     }
-    let rows = stand.rows();
+    let rows = env.rows();
     assert_eq!(rows.events.len(), sent);
     assert!(rows.names().iter().all(|name| names.contains(name)));
 }
 
-/// Headers, query, body, status, code.
+/// Refused request: headers, query, body, status, code.
 type Refusal<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a [u8], u16, &'a str);
 
-/// A gzip body's head and the beginning of its data.
+/// Head of a gzip body and the beginning of its data.
 const HALF_A_GZIP: &[u8] = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\xab\x56\x4a\x2c\xc8\x8c\xcf\x4e\xad\x54";
 
 const REFUSALS: [Refusal<'_>; 14] = [
@@ -271,9 +271,9 @@ const REFUSALS: [Refusal<'_>; 14] = [
 ];
 
 #[test]
-fn what_cannot_be_decoded_is_refused_and_the_connection_lives_on() {
-    let stand = Stand::start();
-    let mut client = stand.client();
+fn a_body_that_cannot_be_decoded_is_refused_and_the_connection_goes_on() {
+    let env = TestEnv::start();
+    let mut client = env.client();
     let json = batch(&["e"]).into_bytes();
     for (headers, query, body, status, code) in REFUSALS {
         let answer = client.post(&format!("/batch/{query}"), headers, body);
@@ -286,5 +286,5 @@ fn what_cannot_be_decoded_is_refused_and_the_connection_lives_on() {
         );
     }
     assert_eq!(client.post("/batch/", &[], &json).status, 200);
-    assert_eq!(stand.rows().events.len(), 1);
+    assert_eq!(env.rows().events.len(), 1);
 }

@@ -1,7 +1,7 @@
 //! Section 1: paths and methods.
 
 use crate::rows::properties;
-use crate::stand::{KEY, Stand, batch, event};
+use crate::test_env::{KEY, TestEnv, batch, event};
 use serde_json::json;
 
 const CAPTURE: [&str; 7] = [
@@ -15,9 +15,9 @@ const CAPTURE: [&str; 7] = [
 ];
 
 #[test]
-fn every_capture_path_takes_every_shape_with_and_without_its_slash() {
-    let stand = Stand::start();
-    let mut client = stand.client();
+fn every_capture_path_accepts_every_shape_with_and_without_its_slash() {
+    let env = TestEnv::start();
+    let mut client = env.client();
     let mut single = event("single");
     single["api_key"] = KEY.into();
     let mut in_array = event("array");
@@ -40,28 +40,28 @@ fn every_capture_path_takes_every_shape_with_and_without_its_slash() {
             }
         }
     }
-    assert_eq!(stand.rows().events.len(), CAPTURE.len() * 2 * bodies.len());
+    assert_eq!(env.rows().events.len(), CAPTURE.len() * 2 * bodies.len());
 }
 
 #[test]
 fn an_object_without_a_name_is_an_identify_on_engage_only() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let body = json!({"api_key": KEY, "distinct_id": "d", "$set": {"a": 1}}).to_string();
-    assert_eq!(stand.post("/engage/", &body).status, 200);
-    let refused = stand.post("/batch/", &body);
+    assert_eq!(env.post("/engage/", &body).status, 200);
+    let refused = env.post("/batch/", &body);
     assert_eq!(
         (refused.status, refused.code().as_str()),
         (400, "missing_event")
     );
-    let rows = stand.rows();
+    let rows = env.rows();
     assert_eq!(rows.names(), ["$identify"]);
     assert_eq!(properties(&rows.events[0])["$set"], json!({"a": 1}));
 }
 
 #[test]
-fn methods_are_those_of_the_table() {
-    let stand = Stand::start();
-    let mut client = stand.client();
+fn each_path_allows_the_methods_of_the_contract() {
+    let env = TestEnv::start();
+    let mut client = env.client();
     let table: [(&str, &str, u16, &str); 37] = [
         ("GET", "/batch/", 400, "empty_body"),
         ("HEAD", "/batch/", 405, ""),
@@ -116,7 +116,7 @@ fn methods_are_those_of_the_table() {
 
 #[test]
 fn allow_names_the_methods_of_the_path() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let table = [
         ("/batch/", "GET, POST, OPTIONS"),
         ("/i/v1/analytics/events", "POST, OPTIONS"),
@@ -128,15 +128,15 @@ fn allow_names_the_methods_of_the_path() {
         ("/array/x/config", "GET, HEAD, OPTIONS"),
     ];
     for (path, allow) in table {
-        let answer = stand.client().request("PURGE", path, &[], b"");
+        let answer = env.client().request("PURGE", path, &[], b"");
         assert_eq!(answer.header("allow"), Some(allow), "{path}");
     }
 }
 
 #[test]
 fn a_get_carries_its_payload_in_data() {
-    let stand = Stand::start();
-    let mut client = stand.client();
+    let env = TestEnv::start();
+    let mut client = env.client();
     let plain = batch(&["plain"]);
     let escaped: String = plain.bytes().map(|byte| format!("%{byte:02X}")).collect();
     let base64 = {
@@ -155,13 +155,13 @@ fn a_get_carries_its_payload_in_data() {
             "{target}"
         );
     }
-    assert_eq!(stand.rows().names(), ["plain", "base64", "base64"]);
+    assert_eq!(env.rows().names(), ["plain", "base64", "base64"]);
 }
 
 #[test]
-fn courtesy_answers_switch_everything_off() {
-    let stand = Stand::start();
-    let mut client = stand.client();
+fn stub_endpoints_switch_every_feature_off() {
+    let env = TestEnv::start();
+    let mut client = env.client();
     for target in ["/flags/?v=2", "/flags?v=4", "/decide/?v=3"] {
         let body = json!({"api_key": KEY, "distinct_id": "d"}).to_string();
         let json = client.post(target, &[], body.as_bytes()).json();
@@ -193,15 +193,15 @@ fn courtesy_answers_switch_everything_off() {
 }
 
 #[test]
-fn recordings_are_thanked_for_and_not_kept() {
-    let stand = Stand::start();
-    let mut client = stand.client();
+fn session_recordings_are_acknowledged_and_not_kept() {
+    let env = TestEnv::start();
+    let mut client = env.client();
     let recording = crate::encodings::gzip(batch(&["$snapshot"]).as_bytes());
     for target in ["/s/?compression=gzip-js&ip=1", "/s", "/s/?beacon=1"] {
         let answer = client.post(target, &[("Content-Type", "text/plain")], &recording);
         assert_eq!(answer.status, 200, "{target}");
         assert_eq!(answer.body, br#"{"status":"Ok"}"#, "{target}");
     }
-    let rows = stand.rows();
+    let rows = env.rows();
     assert_eq!((rows.events.len(), rows.rejected.len()), (0, 0));
 }

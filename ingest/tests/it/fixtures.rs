@@ -1,8 +1,8 @@
-//! Every recorded request of a real SDK, replayed as it was sent; the rows that come out are
-//! compared with what the SDK meant.
+//! Recorded requests of real SDKs, replayed as they were sent; the rows that come out are compared
+//! with what the SDK meant.
 
 use crate::client::Client;
-use crate::stand::{KEY, Stand};
+use crate::test_env::{KEY, TestEnv};
 use base64::Engine;
 use millrace_rows::Micros;
 use millrace_rows::testing::Event;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use time::OffsetDateTime;
 use time::format_description::well_known::Iso8601;
 
-/// A recorded request.
+/// Recorded request.
 struct Recording {
     name: String,
     json: Value,
@@ -38,7 +38,7 @@ impl Recording {
         Micros((self.json["received_at"].as_f64().unwrap() * 1e6) as i64)
     }
 
-    /// The request's bytes, exactly as recorded.
+    /// Bytes of the request, exactly as recorded.
     fn bytes(&self) -> Vec<u8> {
         let mut head = format!(
             "{} {} HTTP/1.1\r\n",
@@ -53,7 +53,7 @@ impl Recording {
         [head.as_bytes(), &self.body].concat()
     }
 
-    /// The status that the contract wants.
+    /// Status that the contract wants.
     fn status(&self) -> u16 {
         let target = self.text("target");
         match self.text("kind") {
@@ -64,7 +64,7 @@ impl Recording {
         }
     }
 
-    /// The events, decoded here by other means than the server's.
+    /// Events of the request, decoded here by other means than the server's.
     fn events(&self) -> Vec<Value> {
         let how = self.json["decoded_how"].as_array().unwrap();
         let json = how.iter().fold(self.body.clone(), |body, step| {
@@ -89,7 +89,7 @@ impl Recording {
     }
 }
 
-/// Lone `\ud83d` becomes `\\ud83d`: text that JSON parsers take.
+/// Escapes lone surrogates, so that `\ud83d` becomes `\\ud83d`: text that JSON parsers take.
 fn hide_surrogates(text: &str) -> String {
     let mut hidden = String::with_capacity(text.len());
     let mut rest = text;
@@ -108,7 +108,7 @@ fn hide_surrogates(text: &str) -> String {
     hidden + rest
 }
 
-/// Whether the text begins with `\ud` and one of these digits.
+/// Returns true if the text begins with `\ud` and one of these digits.
 fn surrogate(text: &str, digits: &str) -> bool {
     let start = text.get(..4).unwrap_or_default().to_ascii_lowercase();
     start
@@ -116,7 +116,7 @@ fn surrogate(text: &str, digits: &str) -> bool {
         .is_some_and(|digit| digits.contains(digit))
 }
 
-/// What is stored for the numbers that JSON does not have.
+/// Replaces the numbers that JSON does not have by the stored `null`.
 fn nulls(text: &str) -> String {
     text.replace("-Infinity", "null")
         .replace("Infinity", "null")
@@ -184,9 +184,9 @@ fn every_recording_is_answered_and_its_events_are_stored_as_they_were_meant() {
     let mut events = 0;
     for recording in &recordings {
         // A server each: SDKs repeat uuids over recordings, and a resend is not stored.
-        let stand = Stand::with(|options| options.server.workers = 1);
-        stand.clock.set(recording.received_at());
-        let mut client = Client::connect(stand.addr);
+        let env = TestEnv::with(|options| options.server.workers = 1);
+        env.clock.set(recording.received_at());
+        let mut client = Client::connect(env.addr);
         client.send(&recording.bytes());
         let answer = client.read();
         let text = String::from_utf8_lossy(&answer.body).into_owned();
@@ -197,11 +197,11 @@ fn every_recording_is_answered_and_its_events_are_stored_as_they_were_meant() {
             recording.name
         );
         if recording.text("kind") != "ingest" || answer.status != 200 {
-            assert_eq!(stand.rows().events.len(), 0, "{}", recording.name);
+            assert_eq!(env.rows().events.len(), 0, "{}", recording.name);
             continue;
         }
         let sent = recording.events();
-        let rows = stand.rows();
+        let rows = env.rows();
         assert_eq!(rows.rejected, [], "{}", recording.name);
         assert_eq!(rows.events.len(), sent.len(), "{}", recording.name);
         for (sent, row) in sent.iter().zip(ordered(rows.events, &sent)) {
@@ -212,7 +212,7 @@ fn every_recording_is_answered_and_its_events_are_stored_as_they_were_meant() {
     assert!(events > 300, "{events}");
 }
 
-/// Rows of different months are in different sections; brings them into the order of the events.
+/// Brings rows into the order of the events, as rows of different months are in different sections.
 fn ordered(mut rows: Vec<Event>, sent: &[Value]) -> Vec<Event> {
     let place = |row: &Event| {
         sent.iter().position(|event| match event["uuid"].as_str() {
@@ -224,7 +224,8 @@ fn ordered(mut rows: Vec<Event>, sent: &[Value]) -> Vec<Event> {
     rows
 }
 
-/// Python 3 sends no uuids; the recordings number their events.
+/// Returns true if event and row have the same number, as Python 3 sends no uuids; the recordings
+/// number their events.
 fn same_seq(event: &Value, row: &Event) -> bool {
     let hidden = hide_surrogates(&row.properties);
     let properties: Value = serde_json::from_str(&hidden).unwrap();

@@ -1,7 +1,7 @@
 //! Liveness, readiness and metrics, on both listeners.
 
 use crate::client::Client;
-use crate::stand::{Stand, batch};
+use crate::test_env::{TestEnv, batch};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use millrace_ingest::{HealthServer, Readiness};
 use serde_json::json;
@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[test]
 fn readiness_names_what_is_wrong_on_both_listeners() {
     let prometheus = PrometheusBuilder::new().install_recorder().unwrap();
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let health = HealthServer::start(any, stand.readiness.clone(), prometheus).unwrap();
-    let mut clients = [stand.client(), Client::connect(health.addr())];
+    let health = HealthServer::start(any, env.readiness.clone(), prometheus).unwrap();
+    let mut clients = [env.client(), Client::connect(health.addr())];
     let broken = Arc::new(AtomicBool::new(false));
     let check = Arc::clone(&broken);
-    stand.readiness.require("log", move || {
+    env.readiness.require("log", move || {
         check
             .load(Ordering::Acquire)
             .then(|| "the disk is gone".to_owned())
@@ -46,11 +46,11 @@ fn readiness_names_what_is_wrong_on_both_listeners() {
     }
     assert_eq!(clients[1].request("POST", "/metrics", &[], b"").status, 405);
     assert_eq!(clients[1].request("POST", "/nothing", &[], b"").status, 404);
-    metrics_tell_of_requests_events_and_times(&stand, &mut clients[1]);
+    check_metrics(&env, &mut clients[1]);
 }
 
 #[test]
-fn connections_without_an_end_keep_no_probe_out_and_are_few() {
+fn connections_without_an_end_keep_no_probe_out_and_are_bounded() {
     let readiness = Readiness::default();
     let recorder = PrometheusBuilder::new().build_recorder();
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -76,14 +76,14 @@ fn connections_without_an_end_keep_no_probe_out_and_are_few() {
     assert_eq!(&answer, b"HTTP/1.1 200");
 }
 
-/// In one test with the above, because a process has one recorder.
-fn metrics_tell_of_requests_events_and_times(stand: &Stand, health: &mut Client) {
-    assert_eq!(stand.post("/batch/", batch(&["a", "b"])).status, 200);
+/// Checks the metrics. In one test with the above, because a process has one recorder.
+fn check_metrics(env: &TestEnv, health: &mut Client) {
+    assert_eq!(env.post("/batch/", batch(&["a", "b"])).status, 200);
     let bad = format!(
         r#"{{"api_key":"{}","batch":[{{"distinct_id":"d"}},{{"event":"e","distinct_id":"d"}}]}}"#,
-        crate::stand::KEY
+        crate::test_env::KEY
     );
-    assert_eq!(stand.post("/batch/", bad).status, 200);
+    assert_eq!(env.post("/batch/", bad).status, 200);
     let answer = health.request("GET", "/metrics", &[], b"");
     assert!(
         answer

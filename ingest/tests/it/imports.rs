@@ -1,29 +1,28 @@
-//! Imports: how much of them is taken, how fast, and what is answered beyond.
+//! Imports: volume, rate, and the responses beyond them.
 
-use crate::stand::{KEY, Stand, batch, event};
+use crate::test_env::{KEY, TestEnv, batch, event};
 use millrace_catalog::MigrationState;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// How long anything may take before a test fails.
+/// Time that anything may take before a test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const ROAD: &str = "/api/organizations/<organization id>/historical_migrations/";
 
-/// An import of so many events.
+/// Builds an import of so many events.
 fn import(events: usize) -> String {
     let events = vec![event("old"); events];
     json!({"api_key": KEY, "historical_migration": true, "batch": events}).to_string()
 }
 
-fn send(stand: &Stand, events: usize) -> (u16, Value, Option<u32>) {
-    let answer = stand.post("/batch/", import(events));
+fn send(env: &TestEnv, events: usize) -> (u16, Value, Option<u32>) {
+    let answer = env.post("/batch/", import(events));
     let retry_after = answer.header("retry-after").map(|it| it.parse().unwrap());
     (answer.status, answer.json(), retry_after)
 }
 
-/// Asks again and again until the answer is as it should be: what operators decide holds within
-/// seconds.
+/// Asks until the answer is as expected, as decisions of operators hold within seconds.
 fn until<T: std::fmt::Debug>(mut ask: impl FnMut() -> T, is_there: impl Fn(&T) -> bool) -> T {
     let started = Instant::now();
     loop {
@@ -37,47 +36,47 @@ fn until<T: std::fmt::Debug>(mut ask: impl FnMut() -> T, is_there: impl Fn(&T) -
 }
 
 #[test]
-fn ten_thousand_events_a_minute_are_taken_from_anyone() {
-    let stand = Stand::start();
-    let (status, body, _) = send(&stand, 10_001);
+fn any_project_may_import_ten_thousand_events_a_minute() {
+    let env = TestEnv::start();
+    let (status, body, _) = send(&env, 10_001);
     let said = (status, &body["type"], &body["code"]);
     let (kind, code) = (json!("invalid_request"), json!("batch_exceeds_rate"));
     assert_eq!(said, (413, &kind, &code));
-    assert_eq!(send(&stand, 10_000).0, 200);
-    let (status, body, retry_after) = send(&stand, 500);
+    assert_eq!(send(&env, 10_000).0, 200);
+    let (status, body, retry_after) = send(&env, 500);
     assert_eq!((status, retry_after), (429, Some(3)), "{body}");
     assert_eq!(body["type"], "throttled_error");
     assert_eq!(body["code"], "migration_rate_exceeded");
     assert!(body["detail"].as_str().unwrap().contains("10000"), "{body}");
     assert_eq!(body["attr"], Value::Null);
-    stand.pass(Duration::from_secs(3));
-    let (status, ..) = until(|| send(&stand, 500), |(status, ..)| *status == 200);
+    env.pass(Duration::from_secs(3));
+    let (status, ..) = until(|| send(&env, 500), |(status, ..)| *status == 200);
     assert_eq!(status, 200);
-    assert_eq!(stand.rows().events.len(), 10_500);
+    assert_eq!(env.rows().events.len(), 10_500);
 }
 
 #[test]
-fn what_retry_after_says_is_true_and_no_longer_than_needed() {
-    let stand = Stand::start();
-    stand.grant(1_000_000, 60);
-    until(|| send(&stand, 60).0, |status| *status == 200);
+fn an_import_is_accepted_after_retry_after_and_not_before() {
+    let env = TestEnv::start();
+    env.grant(1_000_000, 60);
+    until(|| send(&env, 60).0, |status| *status == 200);
     for (events, seconds) in [(1, 1), (7, 7), (45, 45), (60, 60)] {
-        let (status, body, retry_after) = send(&stand, events);
+        let (status, body, retry_after) = send(&env, events);
         assert_eq!((status, retry_after), (429, Some(seconds)), "{body}");
     }
-    stand.pass(Duration::from_secs(44));
-    let early = until(|| send(&stand, 45), |(_, _, after)| *after == Some(1));
+    env.pass(Duration::from_secs(44));
+    let early = until(|| send(&env, 45), |(_, _, after)| *after == Some(1));
     assert_eq!(early.0, 429);
-    stand.pass(Duration::from_secs(1));
-    until(|| send(&stand, 45).0, |status| *status == 200);
+    env.pass(Duration::from_secs(1));
+    until(|| send(&env, 45).0, |status| *status == 200);
 }
 
 #[test]
-fn no_event_more_is_taken_than_approved_and_all_or_nothing_of_a_request() {
-    let stand = Stand::start();
-    let migration = stand.grant(10, 1_000);
-    assert_eq!(send(&stand, 6).0, 200);
-    let (status, body, retry_after) = send(&stand, 5);
+fn no_more_events_are_imported_than_approved_and_all_or_none_of_a_request() {
+    let env = TestEnv::start();
+    let migration = env.grant(10, 1_000);
+    assert_eq!(send(&env, 6).0, 200);
+    let (status, body, retry_after) = send(&env, 5);
     assert_eq!((status, retry_after), (429, None), "no time helps");
     assert_eq!(body["type"], "throttled_error");
     assert_eq!(body["code"], "migration_volume_exceeded");
@@ -86,40 +85,39 @@ fn no_event_more_is_taken_than_approved_and_all_or_nothing_of_a_request() {
         detail.contains("4 more") && detail.contains(ROAD),
         "{detail}"
     );
-    assert_eq!(send(&stand, 4).0, 200);
-    assert_eq!(send(&stand, 1).1["code"], "migration_volume_exceeded");
-    assert_eq!(stand.rows().events.len(), 10);
+    assert_eq!(send(&env, 4).0, 200);
+    assert_eq!(send(&env, 1).1["code"], "migration_volume_exceeded");
+    assert_eq!(env.rows().events.len(), 10);
     let done = until(
-        || stand.migration(migration.id),
+        || env.migration(migration.id),
         |it| it.events_imported == 10,
     );
     until(
-        || stand.migration(done.id).state,
+        || env.migration(done.id).state,
         |state| *state == MigrationState::Finished,
     );
     // The next approval holds within seconds.
-    stand.grant(3, 1_000);
-    until(|| send(&stand, 3).0, |status| *status == 200);
-    assert_eq!(send(&stand, 1).1["code"], "migration_volume_exceeded");
+    env.grant(3, 1_000);
+    until(|| send(&env, 3).0, |status| *status == 200);
+    assert_eq!(send(&env, 1).1["code"], "migration_volume_exceeded");
 }
 
 #[test]
-fn only_events_of_imports_that_are_stored_count() {
-    let stand = Stand::start();
-    let migration = stand.grant(10, 1_000);
+fn only_stored_events_of_imports_count() {
+    let env = TestEnv::start();
+    let migration = env.grant(10, 1_000);
     let bad = json!({"event": "old"});
     let uuid = "0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6071";
     let mut named = event("old");
     named["uuid"] = json!(uuid);
     let mixed = |events: Value, query: &str| {
         let body = json!({"api_key": KEY, "historical_migration": true, "batch": events});
-        stand
-            .post(&format!("/batch/{query}"), body.to_string())
+        env.post(&format!("/batch/{query}"), body.to_string())
             .status
     };
     // Rejected, live, only tried, strict: none counts.
     assert_eq!(mixed(json!([bad, bad, bad]), ""), 400);
-    assert_eq!(stand.post("/batch/", batch(&["live"; 20])).status, 200);
+    assert_eq!(env.post("/batch/", batch(&["live"; 20])).status, 200);
     assert_eq!(mixed(json!(vec![event("old"); 20]), "?dry_run=true"), 200);
     assert_eq!(mixed(json!([event("old"), bad]), "?strict=true"), 400);
     // Of these one counts; sent again, it is known.
@@ -127,32 +125,29 @@ fn only_events_of_imports_that_are_stored_count() {
         assert_eq!(mixed(json!([named]), ""), 200);
     }
     assert_eq!(mixed(json!([event("old"), bad]), ""), 200);
-    until(
-        || stand.migration(migration.id),
-        |it| it.events_imported == 2,
-    );
-    assert_eq!(send(&stand, 9).1["code"], "migration_volume_exceeded");
-    assert_eq!(send(&stand, 8).0, 200);
+    until(|| env.migration(migration.id), |it| it.events_imported == 2);
+    assert_eq!(send(&env, 9).1["code"], "migration_volume_exceeded");
+    assert_eq!(send(&env, 8).0, 200);
 }
 
 #[test]
 fn an_organization_without_the_feature_imports_nothing_and_sends_live_events() {
-    let stand = Stand::start();
-    assert_eq!(send(&stand, 5).0, 200);
-    stand.switch_imports(false);
-    let (_, body, retry_after) = until(|| send(&stand, 1), |(status, ..)| *status == 403);
+    let env = TestEnv::start();
+    assert_eq!(send(&env, 5).0, 200);
+    env.switch_imports(false);
+    let (_, body, retry_after) = until(|| send(&env, 1), |(status, ..)| *status == 403);
     assert_eq!(body["type"], "authentication_error");
     assert_eq!(body["code"], "payment_required");
     assert_eq!(retry_after, None);
-    assert_eq!(stand.post("/batch/", batch(&["live"])).status, 200);
-    stand.switch_imports(true);
-    until(|| send(&stand, 1).0, |status| *status == 200);
+    assert_eq!(env.post("/batch/", batch(&["live"])).status, 200);
+    env.switch_imports(true);
+    until(|| send(&env, 1).0, |status| *status == 200);
 }
 
 #[test]
-fn clients_of_the_per_event_protocol_read_the_same_refusals() {
-    let stand = Stand::start();
-    stand.grant(1, 1_000);
+fn refusals_in_the_per_event_protocol_have_its_keys() {
+    let env = TestEnv::start();
+    env.grant(1, 1_000);
     let mut events = vec![event("a"), event("b")];
     for (number, event) in events.iter_mut().enumerate() {
         event["uuid"] = json!(format!("0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f607{number}"));
@@ -163,7 +158,7 @@ fn clients_of_the_per_event_protocol_read_the_same_refusals() {
         ("Authorization", &*key),
         ("Content-Type", "application/json"),
     ];
-    let mut client = stand.client();
+    let mut client = env.client();
     let answer = client.post(
         "/i/v1/analytics/events",
         &headers,

@@ -1,11 +1,11 @@
 //! Section 3: the project key.
 
-use crate::stand::{KEY, Stand, batch, event};
+use crate::test_env::{KEY, TestEnv, batch, event};
 use serde_json::json;
 
 #[test]
 fn a_request_without_a_good_key_is_401_and_stores_nothing() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let keyed = |key: serde_json::Value| json!({"api_key": key, "batch": [event("e")]});
     let two = json!([
         {"event": "e", "distinct_id": "d", "api_key": KEY},
@@ -22,7 +22,7 @@ fn a_request_without_a_good_key_is_401_and_stores_nothing() {
         (two, "multiple_api_keys"),
     ];
     for (body, code) in table {
-        let answer = stand.post("/batch/", body.to_string());
+        let answer = env.post("/batch/", body.to_string());
         assert_eq!(
             (answer.status, answer.code().as_str()),
             (401, code),
@@ -30,8 +30,8 @@ fn a_request_without_a_good_key_is_401_and_stores_nothing() {
         );
         assert_eq!(answer.json()["type"], "authentication_error", "{body}");
     }
-    let rows = stand.rows();
+    let rows = env.rows();
     assert_eq!((rows.events.len(), rows.rejected.len()), (0, 0));
-    assert_eq!(stand.post("/batch/", batch(&["e"])).status, 200);
-    assert_eq!(stand.rows().events[0].team_id, 1);
+    assert_eq!(env.post("/batch/", batch(&["e"])).status, 200);
+    assert_eq!(env.rows().events[0].team_id, 1);
 }

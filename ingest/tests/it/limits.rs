@@ -2,16 +2,16 @@
 
 use crate::client::request;
 use crate::encodings::{deflate, gzip, lz64};
-use crate::stand::{KEY, Stand, batch, event};
+use crate::test_env::{KEY, TestEnv, batch, event};
 use serde_json::json;
 use std::io::Write;
 
 #[test]
 fn a_body_over_the_limit_is_413_and_the_answer_arrives() {
-    let stand = Stand::with(|options| options.server.limits.body_bytes_max = 100_000);
+    let env = TestEnv::with(|options| options.server.limits.body_bytes_max = 100_000);
     // All of it is sent before anything is read, as most clients do.
     let body = vec![b' '; 8 << 20];
-    let mut client = stand.client();
+    let mut client = env.client();
     let answer = client.post("/batch/", &[], &body);
     assert_eq!(
         (answer.status, answer.code().as_str()),
@@ -19,7 +19,7 @@ fn a_body_over_the_limit_is_413_and_the_answer_arrives() {
     );
     assert_eq!(answer.header("connection"), Some("close"));
     assert!(client.is_closed());
-    let mut client = stand.client();
+    let mut client = env.client();
     let mut chunked =
         b"POST /batch/ HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
     for _ in 0..20 {
@@ -33,23 +33,23 @@ fn a_body_over_the_limit_is_413_and_the_answer_arrives() {
 
 #[test]
 fn a_declared_length_over_the_limit_is_refused_before_the_body() {
-    let stand = Stand::start();
-    let mut client = stand.client();
+    let env = TestEnv::start();
+    let mut client = env.client();
     client.send(b"POST /batch/ HTTP/1.1\r\nHost: t\r\nContent-Length: 20971521\r\nExpect: 100-continue\r\n\r\n");
     assert_eq!(client.read().status, 413);
 }
 
 #[test]
-fn a_body_at_the_limit_is_taken() {
-    let stand = Stand::start();
+fn a_body_at_the_limit_is_accepted() {
+    let env = TestEnv::start();
     let mut body = batch(&["e"]).into_bytes();
     body.resize(20 << 20, b' ');
-    assert_eq!(stand.post("/batch/", &body).status, 200);
+    assert_eq!(env.post("/batch/", &body).status, 200);
     body.push(b' ');
-    assert_eq!(stand.post("/batch/", &body).status, 413);
+    assert_eq!(env.post("/batch/", &body).status, 413);
 }
 
-/// So many hexadecimal digits that hardly compress.
+/// Returns hexadecimal digits that hardly compress.
 fn noise(digits: usize) -> String {
     let mut state = 1_u64;
     let mut digit = || {
@@ -63,9 +63,9 @@ fn noise(digits: usize) -> String {
 }
 
 #[test]
-fn bombs_are_413_in_every_encoding_and_say_which_limit_they_pass() {
+fn a_bomb_in_any_encoding_is_413_and_names_the_limit_that_it_passes() {
     const LIMIT_BYTES: usize = 8 << 20;
-    let stand = Stand::with(|options| options.server.limits.decoded_bytes_max = LIMIT_BYTES);
+    let env = TestEnv::with(|options| options.server.limits.decoded_bytes_max = LIMIT_BYTES);
     let with_key = |key: &str| {
         let mut text = format!(r#"{{"api_key":"{key}","batch":["#).into_bytes();
         text.resize(LIMIT_BYTES + 1, b' ');
@@ -89,7 +89,7 @@ fn bombs_are_413_in_every_encoding_and_say_which_limit_they_pass() {
         ("br", &brotli),
         ("zstd", &zstd),
     ];
-    let mut client = stand.client();
+    let mut client = env.client();
     for (encoding, encode) in encodings {
         // Behind so much that does not compress, the limit of all is the one that is passed.
         let long = [with_key(KEY), noise(300_000).into_bytes()].concat();
@@ -113,11 +113,11 @@ fn bombs_are_413_in_every_encoding_and_say_which_limit_they_pass() {
     );
 }
 
-/// Its decoder takes three times as long for a byte as others, so that it may be a third as many.
+/// LZ64 has a third of the limit, as its decoder takes three times as long for a byte as others.
 #[test]
 fn lz64_may_decode_to_no_more_than_brotli() {
     const LIMIT_BYTES: usize = 2 << 20;
-    let stand = Stand::with(|options| options.server.limits.decoded_bytes_max = LIMIT_BYTES);
+    let env = TestEnv::with(|options| options.server.limits.decoded_bytes_max = LIMIT_BYTES);
     let with_key = |key: &str, text: &str| format!(r#"{{"api_key":"{key}","batch":[{text}"#);
     // The one is repeated in hundreds of times what is sent, the other in some fifty times.
     let (digits, lines) = (
@@ -137,7 +137,7 @@ fn lz64_may_decode_to_no_more_than_brotli() {
         ),
         (with_key(KEY, &digits(1_000 << 10)), "invalid_json"),
     ];
-    let mut client = stand.client();
+    let mut client = env.client();
     for (plain, code) in table {
         let body = lz64(plain.as_bytes());
         let answer = client.post("/e/", &[("Content-Encoding", "lz64")], &body);
@@ -149,7 +149,7 @@ fn lz64_may_decode_to_no_more_than_brotli() {
             "{sent} bytes of {bytes}"
         );
     }
-    // A form of it is no way around.
+    // The same limit holds within a form.
     let data: String =
         form_urlencoded::byte_serialize(&lz64(digits(512 << 10).as_bytes())).collect();
     let answer = client.post(
@@ -161,8 +161,8 @@ fn lz64_may_decode_to_no_more_than_brotli() {
 }
 
 #[test]
-fn what_decodes_to_much_is_taken_if_a_known_key_is_in_it() {
-    let stand = Stand::start();
+fn a_body_that_decodes_to_much_is_accepted_with_a_known_key() {
+    let env = TestEnv::start();
     let one = r#"{"event":"e","distinct_id":"d"},"#;
     let noisy = json!({"event": "e", "properties": {"x": noise(4_000)}, "distinct_id": "d"});
     let events = |count: usize| format!("{}{noisy}", one.repeat(count - 1));
@@ -173,17 +173,17 @@ fn what_decodes_to_much_is_taken_if_a_known_key_is_in_it() {
         let sent = gzip(body.as_bytes());
         let ratio = body.len() / sent.len();
         assert!((70..180).contains(&ratio), "{ratio}");
-        let mut client = stand.client();
+        let mut client = env.client();
         let answer = client.post("/batch/", &[("Content-Encoding", "gzip")], &sent);
         assert_eq!(answer.status, status, "{}", answer.code());
     }
-    assert_eq!(stand.rows().events.len(), 40_000);
+    assert_eq!(env.rows().events.len(), 40_000);
 }
 
-/// Bodies above 4 MiB are decoded and parsed beside the core.
+/// Bodies above 4 MiB are decoded and parsed in the offload pool.
 #[test]
-fn a_large_body_is_taken_apart_as_a_small_one_is() {
-    let stand = Stand::start();
+fn a_large_body_is_parsed_as_a_small_one_is() {
+    let env = TestEnv::start();
     let padding = noise(6_000_000);
     let event = |number: usize| {
         let padding = &padding[number * 100_000..(number + 1) * 100_000];
@@ -205,7 +205,7 @@ fn a_large_body_is_taken_apart_as_a_small_one_is() {
         assert!(body.len() > 5 << 20);
         for sent in [body.as_bytes().to_vec(), gzip(body.as_bytes())] {
             let encoding = if sent.len() < body.len() { "gzip" } else { "" };
-            let mut client = stand.client();
+            let mut client = env.client();
             let answer = client.post("/batch/", &[("Content-Encoding", encoding)], &sent);
             assert_eq!(answer.status, status, "{code}");
             if status != 200 {
@@ -213,12 +213,12 @@ fn a_large_body_is_taken_apart_as_a_small_one_is() {
             }
         }
     }
-    assert_eq!(stand.rows().events.len(), 4 * 60);
+    assert_eq!(env.rows().events.len(), 4 * 60);
 }
 
 #[test]
-fn more_than_100_000_repairs_are_not_made() {
-    let stand = Stand::start();
+fn a_body_with_more_than_100_000_repairs_is_413() {
+    let env = TestEnv::start();
     let body = |count: usize, piece: &str| {
         let list = piece.repeat(count);
         format!(
@@ -226,8 +226,8 @@ fn more_than_100_000_repairs_are_not_made() {
         )
     };
     for piece in ["NaN,", "-Infinity,"] {
-        assert_eq!(stand.post("/batch/", body(100_000, piece)).status, 200);
-        let answer = stand.post("/batch/", body(100_001, piece));
+        assert_eq!(env.post("/batch/", body(100_000, piece)).status, 200);
+        let answer = env.post("/batch/", body(100_001, piece));
         let got = (answer.status, answer.code());
         assert_eq!(got, (413, "body_too_complex".to_owned()), "{piece}");
     }
@@ -238,8 +238,8 @@ fn more_than_100_000_repairs_are_not_made() {
         text.splice(at..at, [b"\"", &pair[..], b"\","].concat());
         text
     };
-    assert_eq!(stand.post("/batch/", halves(100_000)).status, 200);
-    let answer = stand.post("/batch/", halves(100_001));
+    assert_eq!(env.post("/batch/", halves(100_000)).status, 200);
+    let answer = env.post("/batch/", halves(100_001));
     assert_eq!(
         (answer.status, answer.code().as_str()),
         (413, "body_too_complex")
@@ -248,16 +248,16 @@ fn more_than_100_000_repairs_are_not_made() {
 
 #[test]
 fn nesting_over_128_is_refused_however_long_it_goes_on() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let nested = |depth: usize| {
         // Five are open around it: batch object, batch, event, properties, and its own.
         let inner = format!("{}{}", "[".repeat(depth - 4), "]".repeat(depth - 4));
         let event = format!(r#"{{"event":"e","distinct_id":"d","properties":{{"a":{inner}}}}}"#);
         format!(r#"{{"api_key":"{KEY}","batch":[{event}]}}"#)
     };
-    assert_eq!(stand.post("/batch/", nested(128)).status, 200);
+    assert_eq!(env.post("/batch/", nested(128)).status, 200);
     for body in [nested(129), "[".repeat(1 << 20)] {
-        let answer = stand.post("/batch/", &body);
+        let answer = env.post("/batch/", &body);
         assert_eq!(
             (answer.status, answer.code().as_str()),
             (400, "json_too_deep")
@@ -267,18 +267,18 @@ fn nesting_over_128_is_refused_however_long_it_goes_on() {
 
 #[test]
 fn an_event_over_1_mib_is_rejected_alone() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let mut large = event("large");
     large["properties"]["text"] = "x".repeat(1 << 20).into();
     let body = json!({"api_key": KEY, "batch": [event("small"), large]}).to_string();
-    let json = stand.post("/batch/", body).json();
+    let json = env.post("/batch/", body).json();
     assert_eq!(json["rejected"][0]["code"], "event_too_large");
-    assert_eq!(stand.rows().names(), ["small"]);
+    assert_eq!(env.rows().names(), ["small"]);
 }
 
 #[test]
 fn events_over_50_000_are_413() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let one = r#"{"event":"e","distinct_id":"d"},"#;
     let body = |count: usize| {
         let events = one.repeat(count);
@@ -287,20 +287,20 @@ fn events_over_50_000_are_413() {
             events.trim_end_matches(',')
         )
     };
-    let answer = stand.post("/batch/", body(50_001));
+    let answer = env.post("/batch/", body(50_001));
     assert_eq!(
         (answer.status, answer.code().as_str()),
         (413, "too_many_events")
     );
-    assert_eq!(stand.post("/batch/", body(50_000)).status, 200);
-    assert_eq!(stand.rows().events.len(), 50_000);
+    assert_eq!(env.post("/batch/", body(50_000)).status, 200);
+    assert_eq!(env.rows().events.len(), 50_000);
 }
 
 #[test]
 fn a_head_over_64_kib_or_100_fields_is_431() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let long = "x".repeat(64 << 10);
-    let answer = stand
+    let answer = env
         .client()
         .post("/batch/", &[("X-Long", &long)], batch(&["e"]).as_bytes());
     assert_eq!(
@@ -308,7 +308,7 @@ fn a_head_over_64_kib_or_100_fields_is_431() {
         (431, "headers_too_large")
     );
     let many = vec![("X-Many", "y"); 150];
-    let answer = stand
+    let answer = env
         .client()
         .post("/batch/", &many, batch(&["e"]).as_bytes());
     assert_eq!(
@@ -316,41 +316,41 @@ fn a_head_over_64_kib_or_100_fields_is_431() {
         (431, "headers_too_large")
     );
     let huge = "x".repeat(1 << 20);
-    let mut client = stand.client();
+    let mut client = env.client();
     client.send(&request("GET", "/", &[("X-Huge", &huge)], b""));
     assert_eq!(client.read().code(), "headers_too_large");
 }
 
 #[test]
 fn bodies_over_the_process_budget_are_503_with_retry_after() {
-    let stand = Stand::with(|options| options.server.limits.in_flight_bytes_max = 1 << 20);
+    let env = TestEnv::with(|options| options.server.limits.in_flight_bytes_max = 1 << 20);
     let mut body = batch(&["e"]).into_bytes();
     body.resize(2 << 20, b' ');
-    let answer = stand.post("/batch/", &body);
+    let answer = env.post("/batch/", &body);
     assert_eq!((answer.status, answer.code().as_str()), (503, "overloaded"));
     assert!(answer.header("retry-after").is_some());
-    assert_eq!(stand.post("/batch/", batch(&["e"])).status, 200);
+    assert_eq!(env.post("/batch/", batch(&["e"])).status, 200);
 }
 
 #[test]
 fn a_body_of_nothing_but_white_space_is_empty_however_long_it_is() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     for bytes in [0, 1, 100, 3 << 20, 5 << 20] {
-        let answer = stand.post("/batch/", vec![b' '; bytes]);
-        let got = (answer.status, answer.code());
+        let response = env.post("/batch/", vec![b' '; bytes]);
+        let got = (response.status, response.code());
         assert_eq!(got, (400, "empty_body".to_owned()), "{bytes}");
     }
 }
 
 #[test]
-fn connections_over_the_limit_are_told_503() {
-    let stand = Stand::with(|options| options.server.limits.connections_per_address_max = 2);
+fn connections_over_the_limit_get_a_503() {
+    let env = TestEnv::with(|options| options.server.limits.connections_per_address_max = 2);
     let body = batch(&["e"]);
-    let mut open = [stand.client(), stand.client()];
+    let mut open = [env.client(), env.client()];
     for client in &mut open {
         assert_eq!(client.post("/batch/", &[], body.as_bytes()).status, 200);
     }
-    let answer = stand.client().read();
+    let answer = env.client().read();
     assert_eq!(
         (answer.status, answer.code().as_str()),
         (503, "too_many_connections")
@@ -360,7 +360,7 @@ fn connections_over_the_limit_are_told_503() {
 
 #[test]
 fn a_full_log_is_503_and_nothing_is_lost_or_half_stored() {
-    let stand = Stand::with(|options| {
+    let env = TestEnv::with(|options| {
         options.pipeline.log_bytes_max = 1 << 20;
         options.pipeline.segment_bytes = 256 << 10;
     });
@@ -377,7 +377,7 @@ fn a_full_log_is_503_and_nothing_is_lost_or_half_stored() {
             .collect();
         let mut large = event("large");
         large["properties"]["text"] = text.into();
-        let answer = stand.post(
+        let answer = env.post(
             "/batch/",
             json!({"api_key": KEY, "batch": [large]}).to_string(),
         );
@@ -390,5 +390,5 @@ fn a_full_log_is_503_and_nothing_is_lost_or_half_stored() {
     assert_eq!((refused.status, refused.code().as_str()), (503, "log_full"));
     assert_eq!(refused.json()["type"], "server_error");
     assert!(refused.header("retry-after").is_some());
-    assert_eq!(stand.rows().events.len(), acknowledged);
+    assert_eq!(env.rows().events.len(), acknowledged);
 }

@@ -1,5 +1,5 @@
-//! The ingest contract, table by table, against a real server: real sockets, a real log on disk,
-//! a real SQLite catalog. Rows are read back from the log.
+//! Tests of the ingest contract, table by table, against a real server: real sockets, a real log on
+//! disk, a real SQLite catalog. Rows are read back from the log.
 //!
 //! Rules: every test has a server of its own on port 0 and a directory of its own; the clock
 //! stands still; nothing sleeps; a test's name is the sentence it proves.
@@ -16,8 +16,8 @@
 mod answers;
 mod client;
 mod cors;
-mod door;
 mod drain;
+mod early_reject;
 mod encodings;
 mod endpoints;
 mod fixtures;
@@ -30,10 +30,10 @@ mod months;
 mod overload;
 mod panics;
 mod parts;
-mod resends;
+mod request_dedup;
 mod rows;
 mod scripts;
 mod sockets;
-mod stand;
+mod test_env;
 mod v1;
 mod watermark;

@@ -1,9 +1,10 @@
-//! Events of many older months: how many a project may send, and that others do not notice.
+//! Limit of older months: how many a project may send at once, and that other projects do not
+//! notice.
 
-use crate::stand::{KEY, OTHER_KEY, Stand, batch};
+use crate::test_env::{KEY, OTHER_KEY, TestEnv, batch};
 use serde_json::json;
 
-/// One event of each of so many months, from the first of `year` on.
+/// Builds a batch with one event of each of so many months, from the first of `year` on.
 fn months(key: &str, year: u32, count: u32) -> String {
     let event = |month: u32| {
         let timestamp = format!("{}-{:02}-15T00:00:00Z", year + month / 12, month % 12 + 1);
@@ -14,12 +15,12 @@ fn months(key: &str, year: u32, count: u32) -> String {
 }
 
 #[test]
-fn an_import_of_very_many_months_is_let_in_and_the_next_one_waits() {
-    let stand = Stand::start();
+fn an_import_of_very_many_months_is_accepted_and_the_next_one_waits() {
+    let env = TestEnv::start();
     let import = |year| {
         let mut body: serde_json::Value = serde_json::from_str(&months(KEY, year, 300)).unwrap();
         body["historical_migration"] = true.into();
-        stand.post("/batch/", body.to_string())
+        env.post("/batch/", body.to_string())
     };
     assert_eq!(import(1970).status, 200);
     let answer = import(1995);
@@ -28,14 +29,14 @@ fn an_import_of_very_many_months_is_let_in_and_the_next_one_waits() {
         (503, "too_many_months")
     );
     assert!(answer.header("retry-after").is_some());
-    assert_eq!(stand.rows().events.len(), 300);
+    assert_eq!(env.rows().events.len(), 300);
 }
 
 #[test]
 fn a_project_that_spent_its_months_waits_and_others_do_not() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let send = |key, year, count| {
-        let answer = stand.post("/batch/", months(key, year, count));
+        let answer = env.post("/batch/", months(key, year, count));
         let retry_after = answer
             .header("retry-after")
             .map(|it| it.parse::<u32>().unwrap());
@@ -53,33 +54,33 @@ fn a_project_that_spent_its_months_waits_and_others_do_not() {
     assert_eq!((status, told), (503, code));
     assert!((1..=15).contains(&retry_after.unwrap()), "{retry_after:?}");
     assert_eq!(
-        stand.post("/batch/", batch(&["new"])).status,
+        env.post("/batch/", batch(&["new"])).status,
         200,
         "what happens now costs nothing"
     );
     assert_eq!(send(OTHER_KEY, 1990, 120), (200, None, None));
     assert_eq!(
-        stand.rows().events.len(),
+        env.rows().events.len(),
         241,
         "what was refused is not stored"
     );
 }
 
 #[test]
-fn an_import_that_is_refused_pays_for_no_month() {
-    let stand = Stand::start();
+fn a_refused_import_is_charged_for_no_month() {
+    let env = TestEnv::start();
     let refused = |year| {
         let mut body: serde_json::Value = serde_json::from_str(&months(KEY, year, 120)).unwrap();
         body["historical_migration"] = true.into();
         let events = body["batch"].as_array_mut().unwrap();
         let event = events[0].clone();
         events.resize(10_001, event);
-        let answer = stand.post("/batch/", body.to_string());
+        let answer = env.post("/batch/", body.to_string());
         (answer.status, answer.code())
     };
     for year in [1970, 1980, 1990] {
         assert_eq!(refused(year), (413, "batch_exceeds_rate".to_owned()));
     }
-    let answer = stand.post("/batch/", months(KEY, 2000, 120));
+    let answer = env.post("/batch/", months(KEY, 2000, 120));
     assert_eq!(answer.status, 200, "as nothing was stored before");
 }

@@ -1,8 +1,8 @@
-//! Bugs in tasks beside the requests: whoever waits for them hears that they ended.
+//! Panics of background tasks: their failure is reported.
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Catalog, NodeStarts};
-use millrace_ingest::Allowances;
+use millrace_ingest::ImportQuota;
 use millrace_ingest::watermark::Node;
 use millrace_pipeline::{Ack, Pipeline, PipelineOptions, Running};
 use millrace_rows::{Clock, Micros, SystemClock};
@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Longer than it takes on a busy machine.
+/// Time that is longer than it takes on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A clock that no task can read but that of the test.
+/// Clock that panics in every task but the test's.
 struct NotForTasks;
 
 impl Clock for NotForTasks {
@@ -38,10 +38,10 @@ fn pipeline() -> (TempDir, Pipeline, Running) {
 }
 
 #[tokio::test]
-async fn a_watermark_that_nobody_advances_or_publishes_any_more_is_told() {
+async fn a_panic_of_the_watermark_or_its_publisher_is_reported() {
     let table: [(Arc<dyn Clock>, Arc<dyn Clock>); 2] = [
         (Arc::new(NotForTasks), Arc::new(SystemClock)),
-        // What the catalog is told has the catalog's time.
+        // What is published has the catalog's time.
         (Arc::new(SystemClock), Arc::new(NotForTasks)),
     ];
     for (clock, catalog_clock) in table {
@@ -63,17 +63,17 @@ async fn a_watermark_that_nobody_advances_or_publishes_any_more_is_told() {
 }
 
 #[tokio::test]
-async fn imports_that_nobody_counts_any_more_are_told() {
+async fn a_panic_of_the_lease_renewer_is_reported() {
     let database = TestDatabase::sqlite();
     let catalog = Catalog::open_with_clock(database.url(), Arc::new(NotForTasks));
     let (_dir, pipeline, running) = pipeline();
-    let (_allowances, mut keeper) = Allowances::start(
+    let (_import_quota, mut lease_renewer) = ImportQuota::start(
         catalog.await.unwrap(),
         pipeline,
         "a".to_owned(),
         Arc::new(SystemClock),
     );
-    let failed = tokio::time::timeout(SOON, keeper.failed()).await;
+    let failed = tokio::time::timeout(SOON, lease_renewer.failed()).await;
     let reason = failed.expect("it is told");
     assert!(reason.contains("no longer counted"), "{reason}");
     running.stop();

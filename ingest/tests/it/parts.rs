@@ -1,19 +1,19 @@
 //! Section 1: one event in parts, at `/i/v0/ai`.
 
-use crate::client::Answer;
+use crate::client::TestResponse;
 use crate::encodings::gzip;
 use crate::rows::properties;
-use crate::stand::{KEY, Stand};
+use crate::test_env::{KEY, TestEnv};
 use serde_json::{Value, json};
 
-/// The boundary of the tests' bodies.
+/// Boundary of the tests' bodies.
 const BOUNDARY: &str = "----parts";
 
-/// A part: its name, its other headers, its content.
+/// Part of a body: its name, its other headers, its content.
 type Part<'a> = (&'a str, &'a str, &'a [u8]);
-/// Parts, and the properties that are stored.
+/// Case that is stored: parts, and the properties that are stored.
 type Stored<'a> = (&'a str, Vec<Part<'a>>, Value);
-/// Parts, and how they are refused.
+/// Case that is refused: parts, status and code.
 type Refused<'a> = (&'a str, Vec<Part<'a>>, u16, &'a str);
 
 const JSON: &str = "Content-Type: application/json\r\n";
@@ -21,9 +21,9 @@ const TEXT: &str = "Content-Type: text/plain\r\n";
 const GZIP: &str = "Content-Type: text/plain\r\nContent-Encoding: gzip\r\n";
 const ROT13: &str = "Content-Encoding: rot13\r\n";
 const BARE: &[u8] = br#"{"event":"$ai_generation","distinct_id":"d"}"#;
-/// An event without properties.
+/// Event without properties.
 const EVENT: Part<'_> = ("event", JSON, BARE);
-/// One with some.
+/// Event with properties.
 const FULL: Part<'_> =
     event(br#"{"event":"$ai_generation","properties":{"n": 1.50},"distinct_id":"d"}"#);
 
@@ -50,14 +50,14 @@ fn body(parts: &[Part<'_>]) -> Vec<u8> {
     [body, format!("--{BOUNDARY}--\r\n").into_bytes()].concat()
 }
 
-fn send(stand: &Stand, body: &[u8]) -> Answer {
+fn send(env: &TestEnv, body: &[u8]) -> TestResponse {
     let content_type = format!("multipart/form-data; boundary={BOUNDARY}");
     let bearer = format!("Bearer {KEY}");
     let headers = [
         ("Content-Type", content_type.as_str()),
         ("Authorization", bearer.as_str()),
     ];
-    stand.client().post("/i/v0/ai", &headers, body)
+    env.client().post("/i/v0/ai", &headers, body)
 }
 
 #[test]
@@ -115,15 +115,15 @@ fn an_event_in_parts_is_stored_as_one() {
 }
 
 fn is_stored((what, parts, expected): Stored<'_>) {
-    let stand = Stand::start();
-    let answer = send(&stand, &body(&parts));
+    let env = TestEnv::start();
+    let answer = send(&env, &body(&parts));
     let text = String::from_utf8_lossy(&answer.body).into_owned();
     assert_eq!(
         (answer.status, text.as_str()),
         (200, r#"{"status":"Ok"}"#),
         "{what}"
     );
-    let rows = stand.rows();
+    let rows = env.rows();
     assert_eq!(rows.rejected, [], "{what}");
     let mut stored = properties(&rows.events[0]);
     stored.as_object_mut().unwrap().remove("$ip");
@@ -131,7 +131,7 @@ fn is_stored((what, parts, expected): Stored<'_>) {
 }
 
 #[test]
-fn of_several_properties_in_an_event_the_last_count() {
+fn the_last_of_several_properties_in_an_event_counts() {
     let halves =
         br#"{"\ud800":1,"properties":{"x":1},"event":"e","distinct_id":"d","properties":{"y":1}}"#;
     let parts = vec![event(halves), blob(TEXT, b"z")];
@@ -139,8 +139,8 @@ fn of_several_properties_in_an_event_the_last_count() {
 }
 
 #[test]
-fn parts_that_are_no_event_are_told_what_is_wrong() {
-    let stand = Stand::start();
+fn parts_that_are_no_event_are_refused_with_the_reason() {
+    let env = TestEnv::start();
     let bomb = gzip(&vec![b' '; 50 << 20]);
     let table: [Refused<'_>; 12] = [
         ("no event", vec![properties_of(b"{}")], 400, "invalid_body"),
@@ -193,13 +193,13 @@ fn parts_that_are_no_event_are_told_what_is_wrong() {
         "event_too_large",
     )];
     for case in table.into_iter().chain(bombs) {
-        is_refused(&stand, case);
+        is_refused(&env, case);
     }
-    assert_eq!(stand.rows().events.len(), 0);
+    assert_eq!(env.rows().events.len(), 0);
 }
 
-fn is_refused(stand: &Stand, (what, parts, status, code): Refused<'_>) {
-    let answer = send(stand, &body(&parts));
+fn is_refused(env: &TestEnv, (what, parts, status, code): Refused<'_>) {
+    let answer = send(env, &body(&parts));
     assert_eq!(
         (answer.status, answer.code().as_str()),
         (status, code),
@@ -213,7 +213,7 @@ fn is_refused(stand: &Stand, (what, parts, status, code): Refused<'_>) {
 
 #[test]
 fn a_property_that_is_a_part_as_well_is_refused() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let shadowed = br#"{"event":"e","distinct_id":"d","properties":{"y":{"x":1},"\u0078":[2]}}"#;
     let table: [Refused<'_>; 3] = [
         (
@@ -236,28 +236,28 @@ fn a_property_that_is_a_part_as_well_is_refused() {
         ),
     ];
     for case in table {
-        is_refused(&stand, case);
+        is_refused(&env, case);
     }
-    assert_eq!(stand.rows().events.len(), 0);
+    assert_eq!(env.rows().events.len(), 0);
 }
 
 #[test]
 fn a_body_has_at_most_a_hundred_parts() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let names = (0..5_000).map(|it| format!("event.properties.p{it}"));
     let names: Vec<_> = names.collect();
     for (count, status) in [(99, 200), (100, 400), (5_000, 400)] {
         let blobs = names.iter().take(count);
         let blobs = blobs.map(|name| (name.as_str(), TEXT, &b"x"[..]));
         let parts: Vec<_> = [EVENT].into_iter().chain(blobs).collect();
-        assert_eq!(send(&stand, &body(&parts)).status, status, "{count} blobs");
+        assert_eq!(send(&env, &body(&parts)).status, status, "{count} blobs");
     }
-    assert_eq!(stand.rows().events.len(), 1);
+    assert_eq!(env.rows().events.len(), 1);
 }
 
 #[test]
-fn bodies_that_cannot_be_taken_apart_are_refused() {
-    let stand = Stand::start();
+fn bodies_that_cannot_be_split_into_parts_are_refused() {
+    let env = TestEnv::start();
     let whole = body(&[EVENT]);
     let table: [(&str, &[u8], &str); 5] = [
         ("nothing", b"", "empty_body"),
@@ -275,7 +275,7 @@ fn bodies_that_cannot_be_taken_apart_are_refused() {
         ("cut within a head", &whole[..40], "invalid_body"),
     ];
     for (what, sent, code) in table {
-        let answer = send(&stand, sent);
+        let answer = send(&env, sent);
         assert_eq!(
             (answer.status, answer.code().as_str()),
             (400, code),
@@ -283,7 +283,7 @@ fn bodies_that_cannot_be_taken_apart_are_refused() {
         );
     }
     assert_eq!(
-        send(&stand, &gzip(&whole)).status,
+        send(&env, &gzip(&whole)).status,
         200,
         "compressed as a whole"
     );
@@ -291,7 +291,7 @@ fn bodies_that_cannot_be_taken_apart_are_refused() {
 
 #[test]
 fn other_content_types_are_refused() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let bearer = format!("Bearer {KEY}");
     let table = [
         ("application/json", 415, "unsupported_media_type"),
@@ -307,36 +307,36 @@ fn other_content_types_are_refused() {
             ("Authorization", bearer.as_str()),
         ];
         let sent = body(&[EVENT]);
-        let answer = stand.client().post("/i/v0/ai", &headers, &sent);
+        let answer = env.client().post("/i/v0/ai", &headers, &sent);
         assert_eq!(
             (answer.status, answer.code().as_str()),
             (status, code),
             "{content_type}"
         );
     }
-    assert_eq!(stand.rows().events.len(), 0);
+    assert_eq!(env.rows().events.len(), 0);
 }
 
 #[test]
 fn an_event_past_its_limit_is_too_large_and_kept_up_to_four_times_it() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     for (bytes, kept) in [(1 << 20, 1), (6 << 20, 0), (19 << 20, 0)] {
         let long = vec![b'x'; bytes];
         let sent = body(&[EVENT, blob(TEXT, &long)]);
-        let before = stand.rows().rejected.len();
-        let answer = send(&stand, &sent);
+        let before = env.rows().rejected.len();
+        let answer = send(&env, &sent);
         assert_eq!(
             (answer.status, answer.code().as_str()),
             (400, "event_too_large"),
             "{bytes}"
         );
-        assert_eq!(stand.rows().rejected.len() - before, kept, "{bytes}");
+        assert_eq!(env.rows().rejected.len() - before, kept, "{bytes}");
     }
-    assert_eq!(stand.rows().events.len(), 0);
+    assert_eq!(env.rows().events.len(), 0);
 }
 
 #[test]
-fn the_key_is_that_of_the_head_or_of_the_event() {
+fn the_key_comes_from_the_head_or_the_event() {
     let content_type = format!("multipart/form-data; boundary={BOUNDARY}");
     let naming =
         |name: &str, key: &str| format!(r#"{{"event":"e","distinct_id":"d","{name}":{key}}}"#);
@@ -364,18 +364,18 @@ fn the_key_is_that_of_the_head_or_of_the_event() {
             "multiple_api_keys",
         ),
     ];
-    let stand = Stand::start();
+    let env = TestEnv::start();
     for (key, content, status, code) in table {
         let what = format!("{key:?} {}", String::from_utf8_lossy(content));
         let mut headers = vec![("Content-Type", content_type.as_str())];
         let bearer = key.map(|key| format!("Bearer {key}"));
         headers.extend(bearer.as_deref().map(|bearer| ("Authorization", bearer)));
         let sent = body(&[event(content)]);
-        let answer = stand.client().post("/i/v0/ai/", &headers, &sent);
+        let answer = env.client().post("/i/v0/ai/", &headers, &sent);
         assert_eq!(answer.status, status, "{what}");
         if status != 200 {
             assert_eq!(answer.code(), code, "{what}");
         }
     }
-    assert_eq!(stand.rows().events.len(), 4);
+    assert_eq!(env.rows().events.len(), 4);
 }

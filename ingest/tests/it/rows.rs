@@ -1,4 +1,4 @@
-//! Reads rows back from the logs.
+//! Reader of rows from the logs.
 
 use millrace_log::block::decompress_into_vec;
 use millrace_log::{FrameSection, LogHandle};
@@ -6,7 +6,7 @@ use millrace_rows::Table;
 use millrace_rows::testing::{self, Event, Rejected};
 use serde_json::Value;
 
-/// Everything in the logs.
+/// Rows of all logs.
 #[derive(Debug, Default)]
 pub struct Stored {
     pub events: Vec<Event>,
@@ -14,7 +14,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// The names of all events.
+    /// Names of all events.
     pub fn names(&self) -> Vec<&str> {
         self.events
             .iter()
@@ -23,7 +23,7 @@ impl Stored {
     }
 }
 
-/// The properties of an event.
+/// Properties of an event.
 pub fn properties(event: &Event) -> Value {
     serde_json::from_str(&event.properties).unwrap()
 }

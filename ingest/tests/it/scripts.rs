@@ -1,13 +1,14 @@
-//! Section 1: posthog-js for pages. The files are those of the package; `make test-setup` fetches it.
+//! Section 1: posthog-js for pages. The files are those of the package; `make test-setup` fetches
+//! it.
 
-use crate::client::Answer;
-use crate::stand::Stand;
+use crate::client::TestResponse;
+use crate::test_env::TestEnv;
 use std::path::Path;
 
 const HOUR: &str = "public, max-age=3600";
 const EVER: &str = "public, max-age=31536000, immutable";
 
-/// A file of the package, as npm has installed it.
+/// File of the package, as npm has installed it.
 fn installed(name: &str) -> Vec<u8> {
     let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("browser/node_modules/posthog-js");
     let path = package.join(name);
@@ -20,11 +21,11 @@ fn version() -> String {
     package["version"].as_str().unwrap().to_owned()
 }
 
-fn get(stand: &Stand, target: &str, headers: &[(&str, &str)]) -> Answer {
-    stand.client().request("GET", target, headers, b"")
+fn get(env: &TestEnv, target: &str, headers: &[(&str, &str)]) -> TestResponse {
+    env.client().request("GET", target, headers, b"")
 }
 
-fn unpacked(answer: &Answer) -> Vec<u8> {
+fn unpacked(answer: &TestResponse) -> Vec<u8> {
     let mut out = vec![0; 1 << 20];
     match answer.header("content-encoding") {
         None => answer.body.clone(),
@@ -45,7 +46,7 @@ fn unpacked(answer: &Answer) -> Vec<u8> {
 
 #[test]
 fn scripts_are_those_of_the_package_in_every_coding() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let version = version();
     let table = [
         ("/static/array.js".to_owned(), "dist/array.js", HOUR),
@@ -81,7 +82,7 @@ fn scripts_are_those_of_the_package_in_every_coding() {
     ];
     for (target, file, kept) in table {
         let answers = ["", "gzip", "gzip, deflate, br"].map(|coding| {
-            let answer = get(&stand, &target, &[("Accept-Encoding", coding)]);
+            let answer = get(&env, &target, &[("Accept-Encoding", coding)]);
             assert_eq!(answer.status, 200, "{target}");
             assert!(
                 unpacked(&answer) == installed(file),
@@ -99,9 +100,9 @@ fn scripts_are_those_of_the_package_in_every_coding() {
 
 #[test]
 fn pages_of_any_origin_may_load_a_script() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let origin = "https://shop.example";
-    let answer = get(&stand, "/static/array.js", &[("Origin", origin)]);
+    let answer = get(&env, "/static/array.js", &[("Origin", origin)]);
     let table = [
         ("access-control-allow-origin", origin),
         ("content-type", "application/javascript; charset=utf-8"),
@@ -110,15 +111,15 @@ fn pages_of_any_origin_may_load_a_script() {
     for (name, value) in table {
         assert_eq!(answer.header(name), Some(value), "{name}");
     }
-    // A cache must not give the answer to one page to another one's.
-    let alone = get(&stand, "/static/array.js", &[]);
+    // A cache must not give one page the response to another.
+    let alone = get(&env, "/static/array.js", &[]);
     assert_eq!(alone.header("vary"), Some("Accept-Encoding, Origin"));
 }
 
 #[test]
-fn a_script_that_is_known_is_not_sent_again() {
-    let stand = Stand::start();
-    let tag = get(&stand, "/static/array.js", &[("Accept-Encoding", "br")]);
+fn a_script_that_the_client_has_is_not_sent_again() {
+    let env = TestEnv::start();
+    let tag = get(&env, "/static/array.js", &[("Accept-Encoding", "br")]);
     let tag = tag.header("etag").unwrap();
     let table = [
         (tag.to_owned(), "br", 304),
@@ -133,13 +134,13 @@ fn a_script_that_is_known_is_not_sent_again() {
             ("If-None-Match", known.as_str()),
             ("Accept-Encoding", coding),
         ];
-        let answer = get(&stand, "/static/array.js", &headers);
+        let answer = get(&env, "/static/array.js", &headers);
         assert_eq!(answer.status, status, "{known} in {coding}");
         assert_eq!(answer.body.is_empty(), status == 304, "{known}");
         assert_eq!(answer.header("cache-control"), Some(HOUR), "{known}");
         assert!(answer.header("etag").is_some(), "{known}");
     }
-    let head = stand.client().request("HEAD", "/static/array.js", &[], b"");
+    let head = env.client().request("HEAD", "/static/array.js", &[], b"");
     let length = installed("dist/array.js").len().to_string();
     assert_eq!(
         (head.status, head.header("content-length")),
@@ -149,13 +150,13 @@ fn a_script_that_is_known_is_not_sent_again() {
 
 #[test]
 fn the_licence_is_beside_the_scripts() {
-    let stand = Stand::start();
-    let script = get(&stand, "/static/array.js", &[]);
+    let env = TestEnv::start();
+    let script = get(&env, "/static/array.js", &[]);
     assert_eq!(
         script.header("link"),
         Some("</static/LICENSE.txt>; rel=\"license\"")
     );
-    let licence = get(&stand, "/static/LICENSE.txt", &[]);
+    let licence = get(&env, "/static/LICENSE.txt", &[]);
     assert_eq!(licence.body, installed("LICENSE"));
     assert_eq!(
         licence.header("content-type"),
@@ -164,8 +165,8 @@ fn the_licence_is_beside_the_scripts() {
 }
 
 #[test]
-fn what_is_not_offered_is_404_with_a_reason() {
-    let stand = Stand::start();
+fn a_script_that_is_not_served_is_404_with_a_reason() {
+    let env = TestEnv::start();
     for target in [
         "/static/recorder.js",
         "/static/surveys.js?v=1.449.2",
@@ -176,7 +177,7 @@ fn what_is_not_offered_is_404_with_a_reason() {
         "/static/manifest.tsv",
         "/static/",
     ] {
-        let answer = get(&stand, target, &[("Origin", "https://shop.example")]);
+        let answer = get(&env, target, &[("Origin", "https://shop.example")]);
         assert_eq!(
             (answer.status, answer.code().as_str()),
             (404, "not_found"),

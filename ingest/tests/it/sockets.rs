@@ -1,28 +1,28 @@
-//! What only raw sockets show: slowness, smuggling, pipelining, half-closed peers.
+//! Behaviour that only raw sockets show: slowness, smuggling, pipelining, half-closed peers.
 
 use crate::client::{Client, request};
-use crate::stand::{Stand, batch};
+use crate::test_env::{TestEnv, batch};
 use std::time::Duration;
 
 const SHORT: Duration = Duration::from_millis(300);
 
-fn hasty() -> Stand {
-    Stand::with(|options| {
+fn hasty() -> TestEnv {
+    TestEnv::with(|options| {
         options.wait_at_most(SHORT);
         options.server.limits.body_bytes_per_second_min = 10_000;
     })
 }
 
 #[test]
-fn a_silent_connection_is_closed_without_a_word() {
-    let stand = hasty();
-    assert!(stand.client().is_closed());
+fn a_silent_connection_is_closed_without_a_response() {
+    let env = hasty();
+    assert!(env.client().is_closed());
 }
 
 #[test]
-fn an_idle_connection_is_closed_without_a_word() {
-    let stand = hasty();
-    let mut client = stand.client();
+fn an_idle_connection_is_closed_without_a_response() {
+    let env = hasty();
+    let mut client = env.client();
     assert_eq!(
         client.post("/batch/", &[], batch(&["e"]).as_bytes()).status,
         200
@@ -32,17 +32,17 @@ fn an_idle_connection_is_closed_without_a_word() {
 
 #[test]
 fn an_idle_connection_may_wait_longer_than_a_head() {
-    let stand = Stand::with(|options| {
+    let env = TestEnv::with(|options| {
         options.server.limits.header_timeout = SHORT;
         options.server.limits.idle_timeout = Duration::from_secs(60);
     });
-    let mut idle = stand.client();
+    let mut idle = env.client();
     assert_eq!(
         idle.post("/batch/", &[], batch(&["e"]).as_bytes()).status,
         200
     );
     // Another connection's timeout shows that the time of a head has passed.
-    assert!(stand.client().is_closed());
+    assert!(env.client().is_closed());
     assert_eq!(
         idle.post("/batch/", &[], batch(&["e"]).as_bytes()).status,
         200
@@ -51,8 +51,8 @@ fn an_idle_connection_may_wait_longer_than_a_head() {
 
 #[test]
 fn half_a_head_is_408_in_json() {
-    let stand = hasty();
-    let mut client = stand.client();
+    let env = hasty();
+    let mut client = env.client();
     client.send(b"POST /batch/ HTTP/1.1\r\nHost: t\r\nContent-");
     let answer = client.read();
     assert_eq!(
@@ -64,8 +64,8 @@ fn half_a_head_is_408_in_json() {
 
 #[test]
 fn a_body_that_stalls_or_trickles_is_408() {
-    let stand = hasty();
-    let mut stalled = stand.client();
+    let env = hasty();
+    let mut stalled = env.client();
     stalled.send(b"POST /batch/ HTTP/1.1\r\nHost: t\r\nContent-Length: 100\r\n\r\n{");
     let answer = stalled.read();
     assert_eq!(
@@ -74,7 +74,7 @@ fn a_body_that_stalls_or_trickles_is_408() {
     );
     assert_eq!(answer.header("connection"), Some("close"));
 
-    let mut trickle = stand.client();
+    let mut trickle = env.client();
     trickle.send(b"POST /batch/ HTTP/1.1\r\nHost: t\r\nContent-Length: 100000\r\n\r\n{");
     let mut writer = trickle.try_clone();
     let feeder = std::thread::spawn(move || {
@@ -89,7 +89,7 @@ fn a_body_that_stalls_or_trickles_is_408() {
     feeder.join().unwrap();
 }
 
-/// What, headers, code.
+/// Name, headers and code of ambiguous requests.
 const AMBIGUOUS: [(&str, &str, &str); 13] = [
     (
         "Content-Length and Transfer-Encoding",
@@ -151,10 +151,10 @@ const AMBIGUOUS: [(&str, &str, &str); 13] = [
 ];
 
 #[test]
-fn what_two_servers_could_read_differently_is_refused() {
-    let stand = Stand::start();
+fn a_request_that_two_servers_could_read_differently_is_refused() {
+    let env = TestEnv::start();
     for (what, headers, code) in AMBIGUOUS {
-        let mut client = stand.client();
+        let mut client = env.client();
         client.send(format!("POST /batch/ HTTP/1.1\r\n{headers}\r\n0\r\n\r\n").as_bytes());
         client.finish();
         let answer = client.read();
@@ -168,24 +168,24 @@ fn what_two_servers_could_read_differently_is_refused() {
 }
 
 #[test]
-fn what_is_not_http_is_400_in_json() {
-    let stand = Stand::start();
+fn bytes_that_are_not_http_are_400_in_json() {
+    let env = TestEnv::start();
     for bytes in [
         &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n"[..],
         b"HELLO\r\n\r\n",
     ] {
-        let mut client = stand.client();
+        let mut client = env.client();
         client.send(bytes);
         assert_eq!(client.read().code(), "malformed_request");
     }
 }
 
 #[test]
-fn chunked_bodies_are_taken_and_broken_ones_are_not_stored() {
-    let stand = Stand::start();
+fn chunked_bodies_are_stored_and_broken_ones_are_not() {
+    let env = TestEnv::start();
     let body = batch(&["chunked"]);
     let head = "POST /batch/ HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
-    let mut client = stand.client();
+    let mut client = env.client();
     for size in [1, 7, 100] {
         let mut text = head.to_owned();
         for chunk in body.as_bytes().chunks(size) {
@@ -198,17 +198,17 @@ fn chunked_bodies_are_taken_and_broken_ones_are_not_stored() {
         client.send(format!("{text}0\r\n\r\n").as_bytes());
         assert_eq!(client.read().status, 200, "{size}");
     }
-    let mut broken = stand.client();
+    let mut broken = env.client();
     broken.send(format!("{head}{:x}\r\n{body}\r\nzz\r\n", body.len()).as_bytes());
     broken.finish();
     assert!(!broken.reads_success());
-    assert_eq!(stand.rows().events.len(), 3);
+    assert_eq!(env.rows().events.len(), 3);
 }
 
 #[test]
 fn pipelined_requests_are_answered_in_order() {
-    let stand = Stand::start();
-    let mut client = stand.client();
+    let env = TestEnv::start();
+    let mut client = env.client();
     let names = ["a", "b", "c", "d"];
     let requests: Vec<u8> = names
         .iter()
@@ -218,13 +218,13 @@ fn pipelined_requests_are_answered_in_order() {
     for name in names {
         assert_eq!(client.read().status, 200, "{name}");
     }
-    assert_eq!(stand.rows().names(), names);
+    assert_eq!(env.rows().names(), names);
 }
 
 #[test]
-fn a_client_that_has_said_everything_still_gets_its_answer() {
-    let stand = Stand::start();
-    let mut client = stand.client();
+fn a_client_that_shut_down_its_writing_side_still_gets_its_response() {
+    let env = TestEnv::start();
+    let mut client = env.client();
     client.send(&request("POST", "/e/", &[], batch(&["e"]).as_bytes()));
     client.finish();
     assert_eq!(client.read().status, 200);
@@ -233,22 +233,22 @@ fn a_client_that_has_said_everything_still_gets_its_answer() {
 
 #[test]
 fn a_cut_body_is_not_stored() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let whole = request("POST", "/e/", &[], batch(&["cut"]).as_bytes());
     for len in [whole.len() - 1, whole.len() / 2] {
-        let mut client = stand.client();
+        let mut client = env.client();
         client.send(&whole[..len]);
         client.finish();
         assert!(!client.reads_success());
     }
-    assert_eq!(stand.post("/e/", batch(&["whole"])).status, 200);
-    assert_eq!(stand.rows().names(), ["whole"]);
+    assert_eq!(env.post("/e/", batch(&["whole"])).status, 200);
+    assert_eq!(env.rows().names(), ["whole"]);
 }
 
 #[test]
 fn head_and_body_of_an_answer_leave_in_one_segment() {
-    let stand = Stand::start();
-    let mut client = stand.client();
+    let env = TestEnv::start();
+    let mut client = env.client();
     for _ in 0..20 {
         client.send(&request("POST", "/e/", &[], batch(&["e"]).as_bytes()));
         // With TCP_NODELAY, two writes would be two segments, and two reads.
@@ -261,13 +261,13 @@ fn head_and_body_of_an_answer_leave_in_one_segment() {
 
 #[test]
 fn a_second_server_on_the_same_port_is_refused() {
-    let stand = Stand::start();
-    let error = stand.rival().err().unwrap().to_string();
+    let env = TestEnv::start();
+    let error = env.rival().err().unwrap().to_string();
     assert!(error.contains("another process listens there"), "{error}");
-    let addr = stand.addr.to_string();
+    let addr = env.addr.to_string();
     assert!(error.contains(&addr), "{error}");
     assert_eq!(
-        Client::connect(stand.addr)
+        Client::connect(env.addr)
             .post("/e/", &[], batch(&["e"]).as_bytes())
             .status,
         200

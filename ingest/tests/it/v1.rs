@@ -1,18 +1,17 @@
 //! Section 6: the per-event protocol.
 
-use crate::client::Answer;
-use crate::stand::{KEY, Stand};
+use crate::client::TestResponse;
+use crate::test_env::{KEY, TestEnv};
 use serde_json::{Value, json};
 
 const PATH: &str = "/i/v1/analytics/events";
 
-fn post(stand: &Stand, authorization: Option<&str>, body: &Value) -> Answer {
+fn post(env: &TestEnv, authorization: Option<&str>, body: &Value) -> TestResponse {
     let headers: Vec<_> = authorization
         .map(|value| ("Authorization", value))
         .into_iter()
         .collect();
-    stand
-        .client()
+    env.client()
         .post(PATH, &headers, body.to_string().as_bytes())
 }
 
@@ -25,23 +24,23 @@ const FIRST: &str = "01990000-0000-7000-8000-000000000001";
 const SECOND: &str = "01990000-0000-7000-8000-000000000002";
 
 #[test]
-fn results_are_told_by_uuid() {
-    let stand = Stand::start();
+fn results_are_listed_by_uuid() {
+    let env = TestEnv::start();
     let body = json!({"created_at": "2026-11-20T14:38:00Z",
         "batch": [event("good", FIRST), event("", SECOND)]});
-    let answer = post(&stand, Some(&format!("Bearer {KEY}")), &body);
+    let answer = post(&env, Some(&format!("Bearer {KEY}")), &body);
     assert_eq!(answer.status, 200);
     let results = &answer.json()["results"];
     assert_eq!(results[FIRST], json!({"result": "ok"}));
     assert_eq!(results[SECOND]["result"], "drop");
     assert_eq!(results[SECOND]["details"], "missing_event");
-    let rows = stand.rows();
+    let rows = env.rows();
     assert_eq!((rows.names(), rows.rejected.len()), (vec!["good"], 1));
 }
 
 #[test]
 fn errors_carry_the_keys_of_both_protocols() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let good = json!({"batch": [event("good", FIRST)]});
     let repeated = json!({"batch": [event("good", FIRST), event("good", FIRST)]});
     let key = format!("Bearer {KEY}");
@@ -58,7 +57,7 @@ fn errors_carry_the_keys_of_both_protocols() {
         (Some(&key), &repeated, 400, "repeated_uuid"),
     ];
     for (authorization, body, status, code) in table {
-        let answer = post(&stand, authorization, body);
+        let answer = post(&env, authorization, body);
         let got = (answer.status, answer.code());
         assert_eq!(got, (status, code.to_owned()), "{authorization:?}");
         let json = answer.json();
@@ -68,5 +67,5 @@ fn errors_carry_the_keys_of_both_protocols() {
             "{authorization:?}"
         );
     }
-    assert_eq!(stand.rows().events.len(), 0);
+    assert_eq!(env.rows().events.len(), 0);
 }

@@ -1,5 +1,6 @@
-//! Short bodies that stand for much: structure and text in every encoding and every way of sending them, without a key
-//! and with one.
+//! Decompression bombs: short bodies that decode to large structures and texts.
+//!
+//! They come in every encoding and every way of sending a body, without a key and with one.
 
 use super::http::request;
 use anyhow::{Context, Result, anyhow};
@@ -10,13 +11,13 @@ use rand::distr::{Alphanumeric, SampleString};
 use rand::rngs::StdRng;
 use std::io::Write;
 
-/// Bytes that each decodes to: what a body of a known key may, and more than one of nobody.
+/// Decoded size of a bomb in bytes: the limit for a known key, and more than the limit without one.
 const DECODED_BYTES: usize = 20 << 20;
-/// Letters that nobody can compress, so that a body decodes to less than 200 times what was sent and
-/// has to be read on.
+/// Random letters, which no encoding compresses. With them a body decodes to less than 200 times
+/// its size, and the server has to read on.
 const PADDING_BYTES: usize = 160 << 10;
 
-/// The pieces that bombs are made of, in an event of a batch or bare.
+/// Pieces that bombs repeat, each with whether it stands in an event of a batch or bare.
 const PIECES: [(&str, bool); 12] = [
     ("[", false),
     ("{\"\":", false),
@@ -32,32 +33,33 @@ const PIECES: [(&str, bool); 12] = [
     ("\u{1F389}", true),
 ];
 
-/// LZString's compressor takes the square of its time, and no more is needed for hundreds of times what is sent.
+/// Decoded size of a bomb in LZString. Its compressor takes quadratic time, and this size is enough
+/// for hundreds of times the encoded one.
 const LZ64_BYTES: usize = 96 << 10;
-/// One in so many pieces is sent by it, too.
+/// One piece in this many is sent in LZString, too.
 const LZ64_PIECES: usize = 3;
-/// Bytes that an image tag's data decodes to.
+/// Decoded size of an image tag's data in bytes.
 const IMAGE_BYTES: usize = 46 << 20;
-/// Bytes around a member of gzip that has no name.
+/// Bytes of the header of a gzip member without a name; the trailer is below.
 const GZIP_HEAD_BYTES: usize = 10;
 const GZIP_TAIL_BYTES: usize = 8;
 /// Boundary of a multipart body.
 const BOUNDARY: &str = "b";
 
-/// A body as it is sent.
+/// A body with its path and headers.
 #[derive(Clone, Debug)]
 pub(super) struct Bomb {
-    /// How, in a report.
+    /// Name of the encoding in a report.
     pub(super) way: &'static str,
-    /// Where to, if not to any path that takes events.
+    /// Path of the request; `None` for any path that takes events.
     path: Option<&'static str>,
     headers: Vec<(&'static str, &'static str)>,
-    /// The bytes.
+    /// Bytes of the body.
     body: Vec<u8>,
 }
 
 impl Bomb {
-    /// One whose encoding its head names.
+    /// A bomb whose encoding the `Content-Encoding` header names.
     fn encoded(encoding: &'static str, body: Vec<u8>) -> Self {
         Self {
             way: encoding,
@@ -67,7 +69,7 @@ impl Bomb {
         }
     }
 
-    /// A form whose field `data` this is, in base64 or LZString's text.
+    /// A form with the bomb as its field `data`, in base64 or in LZString's text.
     fn form(way: &'static str, compression: &str, data: &str) -> Self {
         let data = escaped(data);
         Self {
@@ -78,7 +80,7 @@ impl Bomb {
         }
     }
 
-    /// An event in parts, of which this is what its properties are.
+    /// A multipart event with the bomb as its properties.
     fn parts(way: &'static str, encoding: &str, key: Option<&str>, properties: &[u8]) -> Self {
         let named = |name: &str| {
             format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n")
@@ -101,19 +103,19 @@ impl Bomb {
         }
     }
 
-    /// The request, to one of several paths.
+    /// Request with the bomb, to `path` unless the bomb has a path of its own.
     pub(super) fn request(&self, path: &str) -> Vec<u8> {
         let path = self.path.unwrap_or(path);
         request("POST", path, &self.headers, &self.body)
     }
 }
 
-/// Every piece in every encoding: of nobody, or with a key and padded.
+/// Every piece in every encoding: without a key, or padded and with one.
 pub(super) fn all(key: Option<&str>, rng: &mut StdRng) -> Result<Vec<Bomb>> {
-    of(&PIECES, key, rng)
+    from_pieces(&PIECES, key, rng)
 }
 
-fn of(pieces: &[(&str, bool)], key: Option<&str>, rng: &mut StdRng) -> Result<Vec<Bomb>> {
+fn from_pieces(pieces: &[(&str, bool)], key: Option<&str>, rng: &mut StdRng) -> Result<Vec<Bomb>> {
     let mut bombs = Vec::new();
     for (number, (piece, is_in_event)) in pieces.iter().enumerate() {
         let padding = match key {
@@ -142,7 +144,7 @@ fn of(pieces: &[(&str, bool)], key: Option<&str>, rng: &mut StdRng) -> Result<Ve
     Ok(bombs)
 }
 
-/// Paths of image tags whose data stands for much, by how it is encoded.
+/// Paths of image tags with a bomb as their data, by its encoding.
 pub(super) fn image_tags() -> Result<Vec<(&'static str, String)>> {
     let mut tags = Vec::new();
     for piece in ["NaN,", "{},", "[", "\\\\"] {
@@ -161,12 +163,12 @@ pub(super) fn image_tags() -> Result<Vec<(&'static str, String)>> {
     Ok(tags)
 }
 
-/// A text as the value of a field.
+/// URL-encodes a text as the value of a field.
 fn escaped(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
-/// A body of so many bytes, most of them a piece that is repeated.
+/// A body of about `bytes` bytes, most of them a repeated piece.
 fn plain(
     piece: &str,
     is_in_event: bool,
@@ -205,13 +207,13 @@ fn lz64(plain: &[u8]) -> String {
     lz_str::compress_to_base64(&*String::from_utf8_lossy(plain))
 }
 
-/// Content of a member of gzip: deflate without a head, as many clients send it.
+/// Content of a gzip member: raw deflate without a header, as many clients send it.
 fn bare_deflate(gzip: &[u8]) -> Vec<u8> {
     let end = gzip.len().saturating_sub(GZIP_TAIL_BYTES);
     gzip.get(GZIP_HEAD_BYTES..end).unwrap_or_default().to_vec()
 }
 
-/// Deflate with a head, by which it is known.
+/// Deflate with zlib's header, which identifies it.
 fn zlib(plain: &[u8]) -> Result<Vec<u8>> {
     let mut compressor = Compressor::new(CompressionLvl::default());
     let mut body = vec![0; compressor.zlib_compress_bound(plain.len())];
@@ -222,7 +224,7 @@ fn zlib(plain: &[u8]) -> Result<Vec<u8>> {
     Ok(body)
 }
 
-/// One member, as browsers send it.
+/// A single gzip member, as browsers send it.
 fn gzip(plain: &[u8]) -> Result<Vec<u8>> {
     let mut compressor = Compressor::new(CompressionLvl::default());
     let mut body = vec![0; compressor.gzip_compress_bound(plain.len())];
@@ -239,13 +241,13 @@ mod tests {
     use rand::SeedableRng;
 
     #[test]
-    fn a_bomb_of_nobody_is_small_and_one_with_a_key_just_below_200_times() {
+    fn bombs_are_small_without_a_key_and_just_below_200_times_with_one() {
         let mut rng = StdRng::seed_from_u64(1);
         for (key, bytes_min, bytes_max) in [
             (None, 0, 128 << 10),
             (Some("phc_k"), DECODED_BYTES / 200, 384 << 10),
         ] {
-            let bombs = of(&[("{},", true)], key, &mut rng).unwrap();
+            let bombs = from_pieces(&[("{},", true)], key, &mut rng).unwrap();
             let ways: Vec<_> = bombs.iter().map(|bomb| bomb.way).collect();
             for way in [
                 "br",
@@ -269,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_tag_is_a_bomb_in_a_head_that_is_taken() {
+    fn an_image_tag_bomb_fits_into_a_request_head() {
         let tags = image_tags().unwrap();
         for way in ["gzip", "zstd", "deflate", "lz64"] {
             let of_way: Vec<_> = tags.iter().filter(|(of, _)| *of == way).collect();

@@ -1,51 +1,72 @@
-//! The bounds on time, refusals and memory, and what was found.
+//! Bounds on time, refusals and memory, with the figures measured for them.
 //!
-//! A bound that nothing was measured for is not kept: a server that answers nobody is quick.
+//! A bound without a measurement is not kept: a server that answers nobody is quick.
 
-use super::good::load::{Latency, Phase};
-use super::report::{Memory, Report};
-use super::weather::{Answers, Seconds, Spread, Weather};
+use super::good_tenant::load::{Latency, PhaseReport};
+use super::phase::{PhaseKind, ResponseCounts, Seconds, Spread};
+use super::report::{MEMORY_BYTES_MAX, Memory, Report};
 use crate::report::mebibytes;
 use serde::Serialize;
 
-/// p99 under attack is at most so many times that of calm.
+/// Highest ratio of p99 under attack to p99 in calm.
 const P99_TIMES_MAX: f64 = 2.0;
-/// Or this, where that is less: a few milliseconds of somebody else's work on the machine are no attack.
+/// Lower limit of the bound on p99: a few milliseconds of other work on the machine are no attack.
 const P99_FLOOR_MS: f64 = 50.0;
-/// Freshness under attack is at most so many seconds more.
+/// Highest difference of freshness under attack to freshness in calm.
 const FRESHNESS_SECONDS_MAX: f64 = 5.0;
-/// Requests under attack that may be told to come again later, of a hundred.
+/// Highest percentage of requests that may be refused with 503 under attack.
 const REFUSED_PERCENT_MAX: f64 = 1.0;
-/// What a server may take at its highest: bodies (1 GiB and half as much for parsers), answers (256 MiB), and itself.
-pub(super) const MEMORY_BYTES_MAX: u64 = 2 << 30;
-/// What may be left of it five seconds after an attack, beyond what there was in calm.
+/// Memory that may stay in use five seconds after an attack, beyond the memory in calm.
 const MEMORY_KEPT_BYTES_MAX: u64 = 256 << 20;
 
-/// A bound on time, refusals or memory and what was found.
+/// A bound on time, refusals or memory, with the figure measured for it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Bound {
-    /// Its name.
+    /// Name of the bound.
     pub name: &'static str,
-    /// In calm.
+    /// Figure in calm.
     pub calm: f64,
-    /// Under attack.
+    /// Figure under attack.
     pub attack: f64,
-    /// At most.
+    /// Highest figure allowed under attack.
     pub max: f64,
-    /// How often it was measured under attack.
+    /// Number of measurements under attack.
     pub measured: u64,
 }
 
 impl Bound {
-    /// Whether it was measured and kept.
+    /// Returns true if the bound was measured and kept.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.measured > 0 && self.attack <= self.max
     }
 }
 
-/// Kinds of service of the good tenant, and how often there was each under attack.
-pub(super) fn served(report: &Report) -> [(&'static str, u64); 6] {
+impl Report {
+    /// Kinds of service that the good tenant never got under attack.
+    #[must_use]
+    pub fn unserved(&self) -> Vec<&'static str> {
+        let served = served(self).into_iter();
+        let none = served.filter(|(_, times)| *times == 0);
+        none.map(|(name, _)| name).collect()
+    }
+
+    /// Bounds that were not kept; meaningful only on a machine without other load.
+    #[must_use]
+    pub fn slow(&self) -> Vec<Bound> {
+        let bounds = self.bounds().into_iter();
+        bounds.filter(|bound| !bound.is_kept()).collect()
+    }
+
+    /// All bounds on time, refusals and remaining memory.
+    #[must_use]
+    pub fn bounds(&self) -> Vec<Bound> {
+        all(self)
+    }
+}
+
+/// Kinds of service of the good tenant, each with how often it was given under attack.
+fn served(report: &Report) -> [(&'static str, u64); 6] {
     [
         ("single events", load(report, |it| &it.singles).taken),
         ("batches", load(report, |it| &it.batches).taken),
@@ -56,8 +77,8 @@ pub(super) fn served(report: &Report) -> [(&'static str, u64); 6] {
     ]
 }
 
-/// All of them.
-pub(super) fn all(report: &Report) -> Vec<Bound> {
+/// All bounds of an attack.
+fn all(report: &Report) -> Vec<Bound> {
     let mut bounds = vec![
         latency(report, "single events: p99 ms, median of phases", |phase| {
             &phase.singles
@@ -82,31 +103,31 @@ pub(super) fn all(report: &Report) -> Vec<Bound> {
     bounds
 }
 
-fn of(report: &Report, weather: Weather) -> impl Iterator<Item = &Phase> {
+fn phases_of(report: &Report, kind: PhaseKind) -> impl Iterator<Item = &PhaseReport> {
     let phases = report.phases.iter();
-    phases.filter(move |phase| phase.weather == weather)
+    phases.filter(move |phase| phase.kind == kind)
 }
 
-/// Answers to a load under attack.
-fn load(report: &Report, kind: fn(&Phase) -> &Latency) -> Answers {
-    let answers = of(report, Weather::Attack).map(|phase| kind(phase).answers);
-    answers.fold(Answers::default(), Answers::and)
+/// Responses to a load under attack.
+fn load(report: &Report, kind: fn(&PhaseReport) -> &Latency) -> ResponseCounts {
+    let answers = phases_of(report, PhaseKind::Attack).map(|phase| kind(phase).answers);
+    answers.fold(ResponseCounts::default(), ResponseCounts::and)
 }
 
-fn latency(report: &Report, name: &'static str, kind: fn(&Phase) -> &Latency) -> Bound {
-    let p99 = |weather| {
-        let figures: Vec<f64> = of(report, weather)
+fn latency(report: &Report, name: &'static str, kind: fn(&PhaseReport) -> &Latency) -> Bound {
+    let p99 = |during| {
+        let figures: Vec<f64> = phases_of(report, during)
             .map(|phase| kind(phase).p99_ms)
             .collect();
         Spread::of(&figures).p50
     };
-    let calm = p99(Weather::Calm);
-    // A phase in which nothing was taken has a p99 of nothing.
-    let is_served = of(report, Weather::Attack).all(|phase| kind(phase).answers.taken > 0);
+    let calm = p99(PhaseKind::Calm);
+    // A phase without accepted requests has a p99 of zero.
+    let is_served = phases_of(report, PhaseKind::Attack).all(|phase| kind(phase).answers.taken > 0);
     Bound {
         name,
         calm,
-        attack: p99(Weather::Attack),
+        attack: p99(PhaseKind::Attack),
         max: (calm * P99_TIMES_MAX).max(P99_FLOOR_MS),
         measured: if is_served {
             load(report, kind).taken
@@ -126,7 +147,7 @@ fn freshness(name: &'static str, seconds: &Seconds) -> Bound {
     }
 }
 
-fn refused(name: &'static str, answers: Answers) -> Bound {
+fn refused(name: &'static str, answers: ResponseCounts) -> Bound {
     Bound {
         name,
         calm: 0.0,

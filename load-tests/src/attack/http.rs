@@ -1,9 +1,10 @@
-//! One request on a connection of its own, from an address of the sender's choice.
+//! A request on a connection of its own, from an address of the sender's choice.
 //!
-//! All of `127.0.0.0/8` is this machine, so tenants have an address each, and limits by address tell them
-//! apart. A refused sender often cannot write all that it has: what was answered counts, not what was sent.
+//! All of `127.0.0.0/8` is this machine. Tenants have an address each, and so limits by address
+//! tell them apart. A refused sender often cannot write its whole request: the response counts, not
+//! how much was sent.
 
-use crate::plan::Target;
+use crate::target::Target;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::fmt;
@@ -14,37 +15,38 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-/// How long an answer may take. Long: debug builds on busy machines are slow, and not wrong.
+/// Longest wait for a response. It is long, as debug builds on busy machines are slow but not
+/// wrong.
 const PATIENCE: Duration = Duration::from_secs(120);
 const READ_BYTES: usize = 64 * 1024;
 
-/// Who sends, and where to.
+/// Address to send to, and address to send from.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
     to: SocketAddr,
     from: Ipv4Addr,
 }
 
-/// What came of a request.
+/// Outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// An answer, at least its head.
-    Answer {
-        /// Status code.
+    /// A response, at least its head.
+    Response {
+        /// HTTP status code.
         status: u16,
-        /// The body as text.
+        /// Body as text.
         body: String,
     },
-    /// The connection ended without one.
+    /// The connection ended without a response.
     Cut,
-    /// There was none in time.
+    /// No response arrived in time.
     Late,
 }
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Answer { status, .. } => status.fmt(f),
+            Self::Response { status, .. } => status.fmt(f),
             Self::Cut => f.write_str("cut"),
             Self::Late => f.write_str("late"),
         }
@@ -52,36 +54,36 @@ impl fmt::Display for Outcome {
 }
 
 impl Outcome {
-    /// The status of an answer; 0 where there is none.
+    /// Status of the response; 0 if there is none.
     pub(super) const fn status(&self) -> u16 {
         match self {
-            Self::Answer { status, .. } => *status,
+            Self::Response { status, .. } => *status,
             Self::Cut | Self::Late => 0,
         }
     }
 
-    /// The JSON of an answer; null where there is none.
+    /// Body of the response as JSON; null if there is none.
     pub(super) fn json(&self) -> Value {
         match self {
-            Self::Answer { body, .. } => serde_json::from_str(body).unwrap_or_default(),
+            Self::Response { body, .. } => serde_json::from_str(body).unwrap_or_default(),
             Self::Cut | Self::Late => Value::Null,
         }
     }
 
-    /// The body of an answer; empty where there is none.
+    /// Body of the response as text; empty if there is none.
     pub(super) fn text(&self) -> &str {
         match self {
-            Self::Answer { body, .. } => body,
+            Self::Response { body, .. } => body,
             Self::Cut | Self::Late => "",
         }
     }
 
-    /// An answer out of what was received; `None` if no head is in it.
+    /// Parses the received bytes as a response; `None` if they hold no complete head.
     fn of(received: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(received);
         let (head, body) = text.split_once("\r\n\r\n")?;
         let status = head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
-        Some(Self::Answer {
+        Some(Self::Response {
             status,
             body: body.to_owned(),
         })
@@ -89,7 +91,7 @@ impl Outcome {
 }
 
 impl Client {
-    /// Somebody at this address, who sends to the host of a URL.
+    /// A client at this address that sends to the host of a URL.
     pub(super) fn new(url: &str, from: Ipv4Addr) -> Result<Self> {
         let authority = Target::parse(url)?.authority;
         let to = authority
@@ -98,7 +100,7 @@ impl Client {
         Ok(Self { to, from })
     }
 
-    /// An open connection.
+    /// Opens a connection.
     pub(super) async fn connect(&self) -> io::Result<TcpStream> {
         let socket = TcpSocket::new_v4()?;
         socket.bind(SocketAddr::new(self.from.into(), 0))?;
@@ -115,7 +117,7 @@ impl Client {
         })
     }
 
-    /// Whatever came back until the connection ended, however it did.
+    /// Bytes received until the connection ended, in whatever way.
     async fn exchange(&self, request: &[u8]) -> Vec<u8> {
         let mut received = Vec::new();
         let Ok(mut stream) = self.connect().await else {
@@ -128,13 +130,13 @@ impl Client {
                 received.extend_from_slice(piece.get(..count).unwrap_or_default());
             }
         };
-        // A server that has refused need not read the rest.
+        // A server that has refused a request need not read the rest.
         let write = async { drop(writing.write_all(request).await) };
         tokio::join!(read, write);
         received
     }
 
-    /// Asks an API as JSON, with a key if it has one.
+    /// Sends a JSON request to an API, with a key unless it is empty.
     pub(super) async fn call(&self, method: &str, path: &str, key: &str, body: &Value) -> Outcome {
         let bearer = format!("Bearer {key}");
         let headers = [
@@ -157,7 +159,7 @@ impl Client {
     }
 }
 
-/// A whole request that asks for the connection to be closed.
+/// A complete request that asks for the connection to be closed.
 pub(super) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut head = format!("{method} {path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n");
     for (name, value) in headers {
@@ -172,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_received_is_an_answer_or_the_connection_was_cut() {
+    fn received_bytes_are_a_response_or_none() {
         for (received, status, body) in [
             ("HTTP/1.1 200 OK\r\nA: b\r\n\r\n{\"a\":1}", 200, "{\"a\":1}"),
             ("HTTP/1.1 413 Too Large\r\n\r\n", 413, ""),
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_says_how_long_it_is() {
+    fn a_request_has_a_content_length() {
         let bytes = request("POST", "/e/", &[("A", "b")], b"xyz");
         let text = String::from_utf8(bytes).unwrap();
         assert!(

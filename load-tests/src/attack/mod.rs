@@ -1,144 +1,105 @@
-//! A server attacked with everything that is known against it, beside a tenant who works.
+//! Attacks a server with everything known against it, beside a tenant that works normally.
 //!
-//! A server with its engine is started on an empty folder. The good tenant sends events, names users, exports and
-//! asks the API all the time. Phases without and with an attack take turns, so that what the attack costs the good
-//! tenant is a ratio within one run, which a slow or busy machine changes less than figures.
+//! A server with its engine starts on an empty folder. The good tenant sends events, names users,
+//! exports, and calls the API during the whole run. Phases of calm and of attack alternate. The
+//! cost of the attack is thus a ratio within one run, which a slow or busy machine changes less
+//! than absolute figures.
 //!
-//! - [`good`]: what the good tenant does, and knows the answers of.
-//! - [`hostile`]: everything that is tried.
-//! - [`bombs`], [`mutate`]: bodies that cost more than they weigh.
-//! - [`subject`], [`watch`]: the processes; [`tenants`]: who uses them.
-//! - [`outputs`]: what the operator is shown in the end.
-//! - [`report`]: what came of it; [`bounds`]: how much of it there may be.
+//! - [`mod@options`]: options of an attack.
+//! - [`good_tenant`]: the good tenant's work, with known responses.
+//! - [`hostile`]: all attacking tasks.
+//! - [`bombs`], [`mutate`]: bodies that cost more than their size suggests.
+//! - [`subject`], [`watch`]: the processes; [`tenants`]: the organizations that use them.
+//! - [`outputs`]: the operator's view at the end.
+//! - [`report`]: the results; [`bounds`]: their limits.
 //!
-//! Whatever is wrong is counted whatever the machine: an answer that is not right, an event lost or doubled, a
-//! process that ended, a refusal that was none, memory beyond its bound. Times are judged by [`report::Report::slow`].
+//! Violations count on any machine: a wrong response, an event lost or doubled, a process that
+//! ended, a missing refusal, memory above its bound. [`report::Report::slow`] judges times.
 
 mod bombs;
 mod bounds;
-mod good;
+mod findings;
+mod good_tenant;
 mod hostile;
 mod http;
 mod mutate;
+pub mod options;
 mod outputs;
+pub mod phase;
 pub mod report;
+mod runtime;
 mod subject;
-mod tally;
 mod tenants;
 mod watch;
-pub mod weather;
 
 pub use bounds::Bound;
-pub use good::load::{Latency, Phase};
+pub use findings::OperationTimes;
+pub use good_tenant::load::{Latency, PhaseReport};
 pub use hostile::task_names;
-pub use tally::Took;
+pub use options::Options;
 
-use crate::ledger::Ledger;
-use crate::run::Stop;
+use crate::ledger::AckLedger;
+use crate::stop::Stop;
 use crate::verify::verify;
 use anyhow::{Context, Result, anyhow, ensure};
-use good::Good;
-use hostile::Arsenal;
+use findings::Findings;
+use good_tenant::GoodTenant;
+use hostile::AttackContext;
+use phase::{CurrentPhase, PhaseKind};
 use report::{Memory, Report};
+use runtime::runtime;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use subject::Subject;
-use tally::Tally;
 use tempfile::TempDir;
 use tenants::Tenants;
-use tokio::runtime::Runtime;
 use watch::Watch;
-use weather::{Forecast, Weather};
 
-/// How long to wait for the next row that is still being shipped.
+/// Longest wait for the next row that is still being shipped.
 const SHIP_PATIENCE: Duration = Duration::from_secs(120);
-/// After an attack, how soon memory is looked at.
+/// Time after an attack within which memory must be released.
 const MEMORY_BACK: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// What is to be done, and with what.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The server's program.
-    pub server: PathBuf,
-    /// Its folder is made in here.
-    pub dir: PathBuf,
-    /// The fuzz targets' corpora.
-    pub corpus: PathBuf,
-    /// How long the good tenant is alone, each time.
-    pub calm: Duration,
-    /// How long it is not.
-    pub attack: Duration,
-    /// How often both take turns.
-    pub rounds: u32,
-    /// Only these of [`task_names`]; all if none are named.
-    pub only: Vec<String>,
-    /// Between two requests of one of the hostile tenant's tasks, about; some take several of it.
-    pub pause: Duration,
-    /// Decides what is tried.
-    pub seed: u64,
-}
-
-impl Options {
-    /// A minute of calm and attack in turn, for so long in all.
-    #[must_use]
-    pub fn new(server: PathBuf, dir: PathBuf, corpus: PathBuf, minutes: u32) -> Self {
-        Self {
-            server,
-            dir,
-            corpus,
-            calm: Duration::from_secs(30),
-            attack: Duration::from_secs(30),
-            rounds: minutes,
-            only: Vec::new(),
-            pause: Duration::from_millis(20),
-            seed: rand::random(),
-        }
-    }
-}
-
-/// Attacks for so long, unless stopped; `say` is told how it goes.
+/// Runs the phases of an attack, unless stopped; `say` gets the progress.
 ///
 /// # Errors
-/// The server does not start, or cannot be asked any more.
+/// The server does not start, or no longer responds.
 pub fn attack(options: &Options, stop: &Stop, say: &(dyn Fn(&str) + Sync)) -> Result<Report> {
-    ensure!(options.rounds > 0, "there must be a round at least");
+    ensure!(options.rounds > 0, "at least one round is required");
     let dir = TempDir::with_prefix_in("millrace-attack-", &options.dir).context("a folder")?;
     let report = attack_in(dir.path(), options, stop, say);
     if !report.as_ref().is_ok_and(Report::is_right) {
-        say(&format!(
-            "what is there is kept in {}",
-            dir.keep().display()
-        ));
+        say(&format!("the folder is kept: {}", dir.keep().display()));
     }
     report
 }
 
-/// The same in a folder.
+/// Runs an attack in this folder.
 fn attack_in(
     dir: &Path,
     options: &Options,
     stop: &Stop,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Report> {
-    let (forecast, tally) = (Forecast::default(), Arc::new(Tally::default()));
+    let (current_phase, findings) = (CurrentPhase::default(), Arc::new(Findings::default()));
     let subject = Subject::start(options, dir)?;
     let tenants = Arc::new(Tenants::make(&subject)?);
-    // Merges fold rows of one event, and would hide what is stored twice.
+    // Merges fold rows of one event and would hide duplicates.
     let clickhouse = subject.clickhouse();
     runtime()?.block_on(clickhouse.execute("SYSTEM STOP MERGES millrace.events"))?;
     say("making bombs");
-    let arsenal = Arc::new(Arsenal::new(options, &subject, &tenants, &tally)?);
-    let good = Good::new(&subject, &tenants, &tally, &forecast)?;
-    let watch = Watch::new(&subject, &tally, &forecast);
+    let context = Arc::new(AttackContext::new(options, &subject, &tenants, &findings)?);
+    let good = GoodTenant::new(&subject, &tenants, &findings, &current_phase)?;
+    let watch = Watch::new(&subject, &findings, &current_phase);
     let mut report = Report::new(options.seed);
     let run = Run {
         options,
         subject: &subject,
         good: &good,
-        arsenal: &arsenal,
-        forecast: &forecast,
+        context: &context,
+        current_phase: &current_phase,
         ledger: dir.join("ledger"),
         stop,
         say,
@@ -151,46 +112,46 @@ fn attack_in(
             scope.spawn(|| good.ask()),
         ];
         let ran = run.phases(&mut report);
-        forecast.set(Weather::Over);
+        current_phase.set(PhaseKind::Over);
         for task in tasks {
             task.join().map_err(|_| anyhow!("a task panicked"))??;
         }
         ran
     })?;
     watch.close();
-    outputs::check(&subject, &tally)?;
-    report.verdict = Some(run.verdict()?);
+    outputs::check(&subject, &findings)?;
+    report.verification = Some(run.verification()?);
     report.persons = good.persons.seconds();
     report.exports = good.exports.seconds();
     report.answers = good.answers.seconds();
     report.watermark = watch.watermark.seconds();
-    report.add(&tally, &options.only);
+    report.add(&findings, &options.only);
     Ok(report)
 }
 
-/// What phases need.
+/// Context of the phases.
 struct Run<'a> {
     options: &'a Options,
     subject: &'a Subject,
-    good: &'a Good<'a>,
-    arsenal: &'a Arc<Arsenal>,
-    forecast: &'a Forecast,
+    good: &'a GoodTenant<'a>,
+    context: &'a Arc<AttackContext>,
+    current_phase: &'a CurrentPhase,
     ledger: PathBuf,
     stop: &'a Stop,
     say: &'a (dyn Fn(&str) + Sync),
 }
 
 impl Run<'_> {
-    /// Calm and attack in turn, and calm in the end.
+    /// Runs phases of calm and attack in turn, and a last one of calm.
     fn phases(&self, report: &mut Report) -> Result<()> {
         let mut calm_bytes = None;
         for round in 0..self.options.rounds {
-            self.phase(report, Weather::Calm, round)?;
+            self.phase(report, PhaseKind::Calm, round)?;
             let calm = *calm_bytes.get_or_insert(self.subject.memory_bytes("VmRSS")?);
             if self.stop.is_asked() {
                 break;
             }
-            self.phase(report, Weather::Attack, round)?;
+            self.phase(report, PhaseKind::Attack, round)?;
             let back = self.memory_after(calm)?;
             (self.say)(&format!(
                 "round {} of {}: {back}",
@@ -199,22 +160,22 @@ impl Run<'_> {
             ));
             report.memory.push(back);
         }
-        self.phase(report, Weather::Calm, self.options.rounds)
+        self.phase(report, PhaseKind::Calm, self.options.rounds)
     }
 
-    fn phase(&self, report: &mut Report, weather: Weather, round: u32) -> Result<()> {
-        self.forecast.set(weather);
-        let duration = match weather {
-            Weather::Attack => self.options.attack,
+    fn phase(&self, report: &mut Report, kind: PhaseKind, round: u32) -> Result<()> {
+        self.current_phase.set(kind);
+        let duration = match kind {
+            PhaseKind::Attack => self.options.attack,
             _ => self.options.calm,
         };
-        let load = || self.good.load(weather, duration, &self.ledger, self.stop);
-        let phase = if weather == Weather::Attack {
+        let load = || self.good.load(kind, duration, &self.ledger, self.stop);
+        let phase = if kind == PhaseKind::Attack {
             std::thread::scope(|scope| {
-                let strike = scope.spawn(|| self.arsenal.strike(round, duration));
+                let attack = scope.spawn(|| self.context.run_round(round, duration));
                 let phase = load();
-                let strike = strike.join().map_err(|_| anyhow!("an attack panicked"))?;
-                strike.and(phase)
+                let attack = attack.join().map_err(|_| anyhow!("an attack panicked"))?;
+                attack.and(phase)
             })?
         } else {
             load()?
@@ -224,9 +185,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Memory after an attack, when it should be back.
+    /// Memory after an attack, once it should be released.
     fn memory_after(&self, calm_bytes: u64) -> Result<Memory> {
-        self.forecast.set(Weather::Settling);
+        self.current_phase.set(PhaseKind::Settling);
         let ended = Instant::now();
         let at_end_bytes = self.subject.memory_bytes("VmRSS")?;
         let mut now_bytes = at_end_bytes;
@@ -243,23 +204,16 @@ impl Run<'_> {
         })
     }
 
-    /// Whether everything that was acknowledged is stored once.
-    fn verdict(&self) -> Result<crate::Verdict> {
-        let ledger = Ledger::read(&self.ledger)?;
+    /// Verifies that every acknowledged event is stored exactly once.
+    fn verification(&self) -> Result<crate::VerifyReport> {
+        let ledger = AckLedger::read(&self.ledger)?;
         let clickhouse = self.subject.clickhouse();
         runtime()?.block_on(verify(&ledger, &clickhouse, SHIP_PATIENCE))
     }
 }
 
-/// Corpora beside a folder of the sources.
+/// Folder of the corpora in a checkout of the sources.
 #[must_use]
 pub fn corpus_in(root: &Path) -> PathBuf {
     root.join("ingest/fuzz/corpus")
-}
-
-fn runtime() -> Result<Runtime> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start a runtime")
 }

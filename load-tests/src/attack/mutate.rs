@@ -1,19 +1,19 @@
-//! Bodies near those that fuzzing found worth keeping, changed at random.
+//! Bodies of the fuzzers' corpora, mutated at random.
 
 use anyhow::{Context, Result, ensure};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use std::path::Path;
 
-/// Folders of the corpora that are bodies.
+/// Folders of those corpora whose inputs are bodies.
 const FOLDERS: [&str; 3] = ["body", "parse", "cost"];
-/// Changes of one body at most.
+/// Highest number of changes to one body.
 const CHANGES_MAX: u32 = 6;
-/// Times that a piece is repeated at most.
+/// Highest number of repetitions of a piece.
 const REPEATS_MAX: usize = 2_000;
-/// Longest body that is made.
+/// Longest body in bytes.
 const BYTES_MAX: usize = 1 << 20;
-/// What parsers have special cases for.
+/// Words for which parsers have special cases.
 const WORDS: [&str; 16] = [
     "\"api_key\":",
     "\"batch\":[",
@@ -33,12 +33,12 @@ const WORDS: [&str; 16] = [
     "[[[[[[[[",
 ];
 
-/// Inputs that are changed.
+/// Inputs to mutate.
 #[derive(Clone, Debug)]
 pub(super) struct Corpus(Vec<Vec<u8>>);
 
 impl Corpus {
-    /// Reads the corpora below a folder.
+    /// Reads the corpora in a folder.
     pub(super) fn read(dir: &Path) -> Result<Self> {
         let mut inputs = Vec::new();
         for folder in FOLDERS {
@@ -57,7 +57,7 @@ impl Corpus {
         Ok(Self(inputs))
     }
 
-    /// One of them, changed; with a key in place of the one that corpora have, now and then.
+    /// A mutated input; half of the time with `key` in place of the corpora's key.
     pub(super) fn next(&self, key: &str, rng: &mut StdRng) -> Vec<u8> {
         let mut bytes = self.any(rng).to_vec();
         if rng.random() {
@@ -118,7 +118,7 @@ mod tests {
     use rand::SeedableRng;
 
     #[test]
-    fn a_seed_gives_the_same_bodies_and_each_is_short_enough() {
+    fn a_seed_gives_the_same_bodies_within_the_size_limit() {
         let corpus = Corpus(vec![b"{\"api_key\":\"k\"}".to_vec(), vec![0; 1000]]);
         let made = |seed| {
             let mut rng = StdRng::seed_from_u64(seed);

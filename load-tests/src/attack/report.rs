@@ -1,64 +1,69 @@
-//! What came of it, and the bounds.
+//! Results of an attack.
 
-use super::bounds::{self, Bound, MEMORY_BYTES_MAX};
-use super::good::load::Phase;
+use super::findings::{Findings, OperationTimes, Outcomes};
+use super::good_tenant::load::PhaseReport;
 use super::hostile::unproved;
-use super::tally::{Outcomes, Tally, Took};
-use super::weather::{Seconds, Weather};
-use crate::report::{grouped, mebibytes};
-use crate::verify::Verdict;
+use super::phase::{PhaseKind, Seconds};
+use crate::digits::grouped;
+use crate::report::mebibytes;
+use crate::verify::VerifyReport;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use std::fmt;
 
-/// Operations that are shown.
+/// Slowest operations that a report shows.
 const DEAREST_MAX: usize = 12;
+
+/// Highest memory of a server: bodies (1 GiB and half as much for parsers), responses (256 MiB),
+/// and the process itself.
+pub(super) const MEMORY_BYTES_MAX: u64 = 2 << 30;
 
 /// Memory around one attack.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Memory {
-    /// Resident before the first.
+    /// Resident bytes before the first attack.
     pub calm_bytes: u64,
-    /// The most so far.
+    /// Highest resident bytes so far.
     pub most_bytes: u64,
-    /// Resident when it ended.
+    /// Resident bytes at the end of the attack.
     pub at_end_bytes: u64,
-    /// The least within five seconds after.
+    /// Lowest resident bytes within five seconds after the attack.
     pub after_bytes: u64,
-    /// The most that the engine's process had so far.
+    /// Highest resident bytes of the engine's process so far.
     pub engine_most_bytes: u64,
 }
 
-/// What came of an attack.
+/// Results of an attack, with its bounds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What it was drawn from.
+    /// Seed of the run.
     pub seed: u64,
-    /// The command line; empty when none made it.
+    /// Command line of the run; empty if there was none.
     pub command: String,
-    /// What the good tenant was answered, phase by phase.
-    pub phases: Vec<Phase>,
-    /// Seconds until who a user is can be read.
+    /// Responses to the good tenant, by phase.
+    pub phases: Vec<PhaseReport>,
+    /// Seconds until a user's identity can be queried.
     pub persons: Seconds,
-    /// Seconds until an export is there.
+    /// Seconds until an export is complete.
     pub exports: Seconds,
-    /// Seconds until the API answers.
+    /// Seconds until the API responds.
     pub answers: Seconds,
-    /// Seconds that shipping is behind.
+    /// Age of the watermark in seconds: the lag of shipping.
     pub watermark: Seconds,
     /// Memory around each attack.
     pub memory: Vec<Memory>,
-    /// Whether everything is stored once.
-    pub verdict: Option<Verdict>,
-    /// What was tried, and what came of it.
+    /// Result of comparing the ledger with ClickHouse. JSON reports call it `verdict`.
+    #[serde(rename = "verdict")]
+    pub verification: Option<VerifyReport>,
+    /// Outcomes of all attempts.
     pub outcomes: Outcomes,
-    /// Tasks of which no outcome was judged.
+    /// Selected tasks without a processed request.
     pub unproved: Vec<String>,
-    /// Operations of the API by what the longest answer took, the dearest first.
-    pub dearest: Vec<(String, Took)>,
-    /// What was wrong: how often.
+    /// Operations of the API with their response times, slowest first.
+    pub dearest: Vec<(String, OperationTimes)>,
+    /// Number of violations.
     pub wrong: u64,
-    /// And the first of it in words.
+    /// The first violations, in words.
     pub wrongs: Vec<String>,
 }
 
@@ -73,7 +78,7 @@ impl Report {
             answers: Seconds::default(),
             watermark: Seconds::default(),
             memory: Vec::new(),
-            verdict: None,
+            verification: None,
             outcomes: Outcomes::new(),
             unproved: Vec::new(),
             dearest: Vec::new(),
@@ -82,62 +87,44 @@ impl Report {
         }
     }
 
-    /// Adds what was counted, of the tasks that were wanted.
-    pub(super) fn add(&mut self, tally: &Tally, only: &[String]) {
-        self.outcomes = tally.outcomes();
+    /// Adds the findings of the selected tasks.
+    pub(super) fn add(&mut self, findings: &Findings, only: &[String]) {
+        self.outcomes = findings.outcomes();
         self.unproved = unproved(&self.outcomes, only);
-        self.dearest = tally.dearest();
+        self.dearest = findings.dearest();
         self.dearest.truncate(DEAREST_MAX);
-        let wrongs = tally.wrongs();
-        (self.wrong, self.wrongs) = (wrongs.count, wrongs.told);
+        let wrongs = findings.wrongs();
+        (self.wrong, self.wrongs) = (wrongs.count, wrongs.examples);
     }
 
-    /// Bytes that the server had at its highest.
+    /// Highest resident bytes of the server.
     #[must_use]
     pub fn memory_most_bytes(&self) -> u64 {
         let most = self.memory.iter().map(|it| it.most_bytes);
         most.max().unwrap_or_default()
     }
 
-    /// Whether nothing is wrong, whatever the time it took: answers, refusals, processes, what is stored, memory at its
-    /// highest, that the good tenant was served at all, and that each attack was one.
+    /// Returns true if nothing is wrong, at whatever speed: no violation, every event stored once,
+    /// memory below its limit, the good tenant served under attack, and every attack carried out.
     #[must_use]
     pub fn is_right(&self) -> bool {
-        let is_stored = self.verdict.as_ref().is_some_and(Verdict::is_clean);
+        let is_stored = self
+            .verification
+            .as_ref()
+            .is_some_and(VerifyReport::is_clean);
         let is_small = self.memory_most_bytes() <= MEMORY_BYTES_MAX;
         let is_tried = self.unproved.is_empty() && self.unserved().is_empty();
         self.wrong == 0 && is_stored && is_small && is_tried
     }
-
-    /// Kinds of service that the good tenant had none of under attack.
-    #[must_use]
-    pub fn unserved(&self) -> Vec<&'static str> {
-        let served = bounds::served(self).into_iter();
-        let none = served.filter(|(_, times)| *times == 0);
-        none.map(|(name, _)| name).collect()
-    }
-
-    /// Bounds that were not kept; only worth something where nobody else uses the machine.
-    #[must_use]
-    pub fn slow(&self) -> Vec<Bound> {
-        let bounds = self.bounds().into_iter();
-        bounds.filter(|bound| !bound.is_kept()).collect()
-    }
-
-    /// All bounds on time, refusals and memory that is left.
-    #[must_use]
-    pub fn bounds(&self) -> Vec<Bound> {
-        bounds::all(self)
-    }
 }
 
-impl fmt::Display for Phase {
+impl fmt::Display for PhaseReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self.weather {
-            Weather::Calm => "calm",
-            Weather::Attack => "attack",
-            Weather::Settling => "settling",
-            Weather::Over => "over",
+        let name = match self.kind {
+            PhaseKind::Calm => "calm",
+            PhaseKind::Attack => "attack",
+            PhaseKind::Settling => "settling",
+            PhaseKind::Over => "over",
         };
         write!(f, "{name:<7}")?;
         for (what, of) in [("singles", &self.singles), ("batches", &self.batches)] {
@@ -177,7 +164,7 @@ impl fmt::Display for Report {
         writeln!(f, "{tried}\n")?;
         let mut bounds = table(["good tenant", "calm", "attack", "at most", ""]);
         for bound in self.bounds() {
-            let verdict = match (bound.is_kept(), bound.measured) {
+            let status = match (bound.is_kept(), bound.measured) {
                 (true, _) => "kept",
                 (false, 0) => "NOT MEASURED",
                 (false, _) => "NOT KEPT",
@@ -187,7 +174,7 @@ impl fmt::Display for Report {
                 format!("{:.2}", bound.calm),
                 format!("{:.2}", bound.attack),
                 format!("{:.2}", bound.max),
-                verdict.to_owned(),
+                status.to_owned(),
             ]);
         }
         for column in bounds.column_iter_mut().skip(1).take(3) {
@@ -207,8 +194,8 @@ impl fmt::Display for Report {
                 seconds.attack.max
             )?;
         }
-        if let Some(verdict) = &self.verdict {
-            writeln!(f, "\n{verdict}\n")?;
+        if let Some(verification) = &self.verification {
+            writeln!(f, "\n{verification}\n")?;
         }
         let engine = self.memory.iter().map(|it| it.engine_most_bytes).max();
         let engine = mebibytes(engine.unwrap_or_default());
@@ -239,25 +226,25 @@ fn table<const N: usize>(header: [&str; N]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attack::good::load::Latency;
-    use crate::attack::weather::{Answers, Spread};
+    use crate::attack::good_tenant::load::Latency;
+    use crate::attack::phase::{ResponseCounts, Spread};
 
-    const SERVED: Answers = Answers {
+    const SERVED: ResponseCounts = ResponseCounts {
         taken: 200,
         refused: 0,
     };
 
-    /// A tenant who is served in calm and under attack.
+    /// Report of a tenant that is served in calm and under attack.
     fn report(calm_ms: f64, attack_ms: f64) -> Report {
         let mut report = Report::new(1);
-        for (weather, p99_ms) in [(Weather::Calm, calm_ms), (Weather::Attack, attack_ms)] {
+        for (kind, p99_ms) in [(PhaseKind::Calm, calm_ms), (PhaseKind::Attack, attack_ms)] {
             let latency = Latency {
                 answers: SERVED,
                 p99_ms,
                 ..Latency::default()
             };
-            report.phases.push(Phase {
-                weather,
+            report.phases.push(PhaseReport {
+                kind,
                 singles: latency,
                 batches: latency,
             });
@@ -279,12 +266,12 @@ mod tests {
             after_bytes: 0,
             engine_most_bytes: 0,
         }];
-        report.verdict = Some(Verdict::default());
+        report.verification = Some(VerifyReport::default());
         report
     }
 
     #[test]
-    fn latency_may_double_and_a_few_milliseconds_are_no_attack() {
+    fn latency_may_double_or_reach_50_milliseconds() {
         for (calm_ms, attack_ms, beyond) in [
             (1.0, 50.0, 0),
             (1.0, 51.0, 2),
@@ -298,10 +285,10 @@ mod tests {
     }
 
     #[test]
-    fn one_of_a_hundred_may_be_told_to_come_again_and_no_more() {
+    fn at_most_one_percent_may_be_refused() {
         let beyond = |refused| {
             let mut report = report(1.0, 1.0);
-            let answers = Answers {
+            let answers = ResponseCounts {
                 taken: 1000 - refused,
                 refused,
             };
@@ -322,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_served_at_all_was_not_served_in_time() {
+    fn a_service_that_was_never_given_breaks_its_bounds() {
         type Change = fn(&mut Report);
         let changes: [(Change, &str); 6] = [
             (|it| it.phases[1].singles.answers.taken = 0, "single events"),
@@ -346,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_lost_or_too_large_or_was_not_tried_is_not_right() {
+    fn violations_losses_excess_memory_and_missing_attacks_fail_the_report() {
         let is_right = |change: fn(&mut Report)| {
             let mut report = report(1.0, 1.0);
             change(&mut report);
@@ -354,10 +341,10 @@ mod tests {
         };
         assert!(is_right(|_| {}));
         assert!(!is_right(|report| report.wrong = 1));
-        assert!(!is_right(|report| report.verdict = None));
+        assert!(!is_right(|report| report.verification = None));
         assert!(!is_right(|report| {
-            let verdict = report.verdict.get_or_insert_default();
-            verdict.missing.batches = 1;
+            let verification = report.verification.get_or_insert_default();
+            verification.missing.batches = 1;
         }));
         assert!(!is_right(|report| {
             report.memory[0].most_bytes = MEMORY_BYTES_MAX + 1;

@@ -1,6 +1,7 @@
-//! The server under attack: one process with its engine, as `make run` has it.
+//! Server under attack: one process with its engine, as `make run` starts it.
 
-use super::Options;
+use super::options::Options;
+use super::runtime::runtime;
 use crate::child::{Child, Start, children_of, isolate};
 use crate::clickhouse::ClickHouse;
 use crate::credentials::Credentials;
@@ -11,12 +12,12 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long the engine may take to make its tables.
+/// Longest time until the engine has created its tables.
 const TABLES_MAX: Duration = Duration::from_secs(120);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// More requests of a key than an attack makes.
+/// Request limit of an API key, above what an attack sends.
 const REQUESTS_MAX: &str = "1000000";
-/// Bytes of a KiB, as `/proc` counts.
+/// Bytes of a KiB, the unit of `/proc`.
 const KIB: u64 = 1 << 10;
 
 /// A running server, killed when dropped.
@@ -25,14 +26,14 @@ pub(super) struct Subject {
     dir: PathBuf,
     child: Mutex<Child>,
     pid: Pid,
-    /// The engine's process, as it was when all was ready.
+    /// Process of the engine when startup was complete.
     pub(super) engine_pid: Pid,
-    /// Where everything is.
+    /// Addresses and keys of the server.
     pub(super) credentials: Credentials,
 }
 
 impl Subject {
-    /// Starts it on an empty folder and waits until its tables are there.
+    /// Starts the server on an empty folder and waits until its tables exist.
     pub(super) fn start(options: &Options, dir: &Path) -> Result<Self> {
         let server = std::path::absolute(&options.server).context("the program's path")?;
         let mut command = Command::new(&server);
@@ -41,11 +42,12 @@ impl Subject {
         for listener in ["ingest", "admin", "health", "clickhouse"] {
             command.args([&format!("--{listener}-addr"), "127.0.0.1:0"]);
         }
-        // What is attacked is what requests cost, and not the throttle that keeps most of them out.
+        // The attack measures the cost of requests, not the throttle that would refuse most of
+        // them.
         for window in ["minute", "hour"] {
             command.args([&format!("--admin-requests-per-{window}-max"), REQUESTS_MAX]);
         }
-        // Servers that hang are on this machine, too.
+        // The servers that hang run on this machine, too.
         command.arg("--allow-private-destinations");
         command.arg("--export-root").arg(dir.join("exports"));
         std::fs::create_dir(dir.join("exports")).context("the folder for exports")?;
@@ -76,7 +78,7 @@ impl Subject {
 
     fn wait_for_tables(&self) -> Result<()> {
         let clickhouse = self.clickhouse();
-        let runtime = super::runtime()?;
+        let runtime = runtime()?;
         let deadline = Instant::now() + TABLES_MAX;
         loop {
             let there =
@@ -89,57 +91,57 @@ impl Subject {
         }
     }
 
-    /// The engine's port and the password that analysts are given.
+    /// Client of the engine, with the analysts' password.
     pub(super) fn clickhouse(&self) -> ClickHouse {
         ClickHouse::of(&self.credentials)
     }
 
-    /// The number of its process.
+    /// Process id of the server.
     pub(super) fn pid(&self) -> u32 {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Whether it has ended.
+    /// Returns true if the server has ended.
     pub(super) fn has_ended(&self) -> Result<bool> {
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
         child.has_ended()
     }
 
-    /// The process of the engine now.
+    /// Current process of the engine.
     pub(super) fn engine(&self) -> Option<Pid> {
-        // Readers of plugins' sources are children, too, and later ones.
+        // Processes that parse plugin sources are children, too, and start later.
         let children = children_of(self.pid);
         let known = children.iter().find(|pid| **pid == self.engine_pid);
         known.or(children.first()).copied()
     }
 
-    /// A line of the process's memory, in bytes: `VmRSS` now, `VmHWM` at most so far.
+    /// Memory of the server in bytes: `VmRSS` is the current value, `VmHWM` the highest so far.
     pub(super) fn memory_bytes(&self, line: &str) -> Result<u64> {
         memory_bytes(self.pid, line)
     }
 
-    /// Bytes that the engine's process had at its highest, since it was started.
+    /// Highest resident bytes of the engine's process since its start.
     pub(super) fn engine_most_bytes(&self) -> Result<u64> {
         memory_bytes(self.engine().unwrap_or(self.engine_pid), "VmHWM")
     }
 
-    /// What it wrote to standard error.
-    pub(super) fn said(&self) -> String {
+    /// Standard error of the server.
+    pub(super) fn stderr_text(&self) -> String {
         let bytes = std::fs::read(self.dir.join("stderr")).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// The folder that exports to files stay in.
+    /// Root folder of exports to files.
     pub(super) fn export_root(&self) -> PathBuf {
         self.dir.join("exports")
     }
 
-    /// The folder of its secrets.
+    /// Folder of the server's data and secrets.
     pub(super) fn data_dir(&self) -> PathBuf {
         self.dir.join("data")
     }
 
-    /// Runs one of the operator's commands.
+    /// Runs an operator command of the server.
     pub(super) fn operate(&self, words: &[&str]) -> Result<Output> {
         let mut command = Command::new(&self.server);
         isolate(&mut command, &self.dir);
@@ -147,8 +149,8 @@ impl Subject {
         command.output().context("cannot run the server's program")
     }
 
-    /// What such a command prints when it succeeds.
-    pub(super) fn told(&self, words: &[&str]) -> Result<String> {
+    /// Output of an operator command that must succeed.
+    pub(super) fn output_of(&self, words: &[&str]) -> Result<String> {
         let output = self.operate(words)?;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{words:?} failed: {said}");
@@ -156,7 +158,7 @@ impl Subject {
     }
 }
 
-/// A line of a process's memory, in bytes.
+/// A memory figure of a process in bytes, by its name in `/proc/<pid>/status`.
 fn memory_bytes(pid: Pid, line: &str) -> Result<u64> {
     let path = format!("/proc/{}/status", pid.as_raw_nonzero());
     let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;

@@ -1,6 +1,7 @@
-//! Who shares the server: a tenant who works, and one who does harm with all that a tenant is given.
+//! Tenants of the server: one that works normally, and one that attacks with all that a tenant has.
 
 use super::http::{Client, Outcome};
+use super::runtime::runtime;
 use super::subject::Subject;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -9,34 +10,35 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::TcpStream;
 
-/// Where the good tenant sends from.
+/// Source address of the good tenant.
 pub(super) const GOOD: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
-/// Where the hostile tenant sends from: nobody's key, its project's key, its keys of the API, and the analyst.
+/// Source addresses of the hostile tenant: without a key, with its project's key, with its API
+/// keys, and as the analyst.
 pub(super) const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 6, 6, 1);
 pub(super) const SENDER: Ipv4Addr = Ipv4Addr::new(127, 6, 6, 2);
 pub(super) const MEMBER: Ipv4Addr = Ipv4Addr::new(127, 6, 6, 3);
 pub(super) const ANALYST: Ipv4Addr = Ipv4Addr::new(127, 6, 6, 4);
-/// Keys that each user makes: a key is limited in its requests, and a user may have a hundred.
+/// API keys of each user. Each key has a limit of requests, and a user may have a hundred keys.
 const KEYS: usize = 12;
 
-/// A tenant as it sees itself.
+/// A tenant with its organization, project and keys.
 pub(super) struct Tenant {
-    /// Its organization.
+    /// Id of the organization.
     pub(super) organization: String,
-    /// The organization's name.
+    /// Name of the organization.
     pub(super) name: String,
-    /// Number and key of its project.
+    /// Id and key of the project.
     pub(super) team_id: u64,
     pub(super) project_key: String,
     keys: Vec<String>,
-    turn: AtomicUsize,
+    next_key: AtomicUsize,
     api: Client,
 }
 
 impl Tenant {
-    /// A tenant with a first key, which makes the others.
+    /// A tenant with a first API key, which creates the others.
     fn new(api: Client, first_key: &str) -> Result<Self> {
-        let runtime = super::runtime()?;
+        let runtime = runtime()?;
         let get = |path: &str| {
             let asked = runtime.block_on(api.call("GET", path, first_key, &Value::Null));
             ensure!(asked.status() == 200, "{path}: {asked:?}");
@@ -65,14 +67,14 @@ impl Tenant {
                 .context("a project")?,
             project_key: text(&project, "/api_token").context("a project's key")?,
             keys,
-            turn: AtomicUsize::new(0),
+            next_key: AtomicUsize::new(0),
             api,
         })
     }
 
-    /// Makes one of each thing that an organization may have, for others to ask for.
+    /// Creates one record of each kind, for the other tenant to ask for.
     fn furnish(&self) -> Result<()> {
-        let runtime = super::runtime()?;
+        let runtime = runtime()?;
         for (path, body) in [
             ("roles/", json!({"name": "Readers"})),
             (
@@ -92,50 +94,50 @@ impl Tenant {
         Ok(())
     }
 
-    /// One of its keys, in turn.
+    /// The next API key, in turn.
     pub(super) fn key(&self) -> &str {
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.keys.len().max(1);
-        self.keys.get(turn).map_or("", String::as_str)
+        let at = self.next_key.fetch_add(1, Ordering::Relaxed) % self.keys.len().max(1);
+        self.keys.get(at).map_or("", String::as_str)
     }
 
-    /// Asks a path below its organization's.
+    /// Sends a request to a path below the organization's.
     pub(super) async fn ask(&self, method: &str, path: &str, body: &Value) -> Outcome {
         let path = format!("/api/organizations/{}/{path}", self.organization);
         self.ask_at(method, &path, body).await
     }
 
-    /// Asks with a key that is not its own.
+    /// Sends a GET request with a key that is not the tenant's.
     pub(super) async fn ask_with(&self, key: &str, path: &str) -> Outcome {
         let path = format!("/api/organizations/{}/{path}", self.organization);
         self.api.call("GET", &path, key, &Value::Null).await
     }
 
-    /// An open connection to the API.
+    /// Opens a connection to the API.
     pub(super) async fn connect(&self) -> io::Result<TcpStream> {
         self.api.connect().await
     }
 
-    /// Asks a path of the API.
+    /// Sends a request to a path of the API.
     pub(super) async fn ask_at(&self, method: &str, path: &str, body: &Value) -> Outcome {
         self.api.call(method, path, self.key(), body).await
     }
 }
 
-/// Both.
+/// The good tenant and the hostile one.
 pub(super) struct Tenants {
     pub(super) good: Tenant,
     pub(super) hostile: Tenant,
 }
 
 impl Tenants {
-    /// The organization of the first start, and another one with an owner of its own.
+    /// Takes the organization of the first start, and creates another with its own owner.
     pub(super) fn make(subject: &Subject) -> Result<Self> {
         let credentials = &subject.credentials;
         let good = Tenant::new(
             Client::new(&credentials.admin_url, GOOD)?,
             &credentials.personal_api_key,
         )?;
-        let made = subject.told(&["organizations", "create", "--name", "Hostile"])?;
+        let made = subject.output_of(&["organizations", "create", "--name", "Hostile"])?;
         let (_, id) = made
             .split_once("is there: ")
             .context("an organization's id")?;
@@ -152,15 +154,15 @@ impl Tenants {
             "owner",
         ];
         let invite = [&invite[..], &["--email", "hostile@example.com"]].concat();
-        let link = subject.told(&invite)?;
+        let link = subject.output_of(&invite)?;
         let (_, token) = link.split_once("/signup/").context("a link")?;
         let token = token.split_whitespace().next().context("a link")?;
         let api = Client::new(&credentials.admin_url, MEMBER)?;
         let names = json!({"first_name": "Hostile", "last_name": "Owner"});
         let path = format!("/api/signup/{token}/");
-        let joined = super::runtime()?.block_on(api.call("POST", &path, "", &names));
+        let joined = runtime()?.block_on(api.call("POST", &path, "", &names));
         let key = text(&joined.json(), "/personal_api_key");
-        let key = key.with_context(|| format!("nobody joined: {joined:?}"))?;
+        let key = key.with_context(|| format!("the invitation was not accepted: {joined:?}"))?;
         good.furnish()?;
         Ok(Self {
             good,
@@ -169,7 +171,7 @@ impl Tenants {
     }
 }
 
-/// A text in an answer.
+/// A text in a JSON body, by pointer.
 pub(super) fn text(answer: &Value, pointer: &str) -> Option<String> {
     answer.pointer(pointer)?.as_str().map(str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! Where to send, and for which projects.
+//! Target of the load: URL, project keys and trusted certificates.
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -8,20 +8,20 @@ use millrace_load::keys::Keys;
 use millrace_load::tls::Trust;
 use std::path::PathBuf;
 
-/// Where to send and with which keys.
+/// URL, project keys and trusted certificates.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Target")]
 pub struct TargetArgs {
-    /// The server's credentials.json: gives URL and key.
+    /// The server's credentials.json, which gives URL and key.
     #[arg(long, value_name = "FILE")]
     pub credentials: Option<PathBuf>,
-    /// Where to send, http[s]://host[:port][/path]; the path is /batch/ unless given.
+    /// URL to send to, http[s]://host[:port][/path]; the path is /batch/ by default.
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
-    /// The project's key; of several, in a list or one by one, each request takes the next.
+    /// Project key. Several keys, as a list or one by one, are taken in turn by the requests.
     #[arg(long, value_name = "KEY,…", value_delimiter = ',')]
     pub key: Vec<String>,
-    /// A file with more keys, one a line; empty lines and # comments are skipped.
+    /// File with more keys, one per line; empty lines and # comments are skipped.
     #[arg(long, value_name = "FILE")]
     pub keys_file: Option<PathBuf>,
     /// PEM file with the certificate authorities to trust, in place of the system's.
@@ -33,7 +33,7 @@ pub struct TargetArgs {
 }
 
 impl TargetArgs {
-    /// A plan with the target and keys that were typed, or those of the credentials.
+    /// Plan with the target and keys of the options, or those of the credentials.
     pub fn plan(&self) -> Result<Plan> {
         let credentials = self.credentials.as_deref().map(Credentials::read);
         let credentials = credentials.transpose()?;
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_typed_listed_or_in_a_file() {
+    fn keys_come_from_options_lists_and_files() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("keys");
         std::fs::write(&file, "c\nd\n").unwrap();
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_of_the_credentials_is_for_when_none_is_typed() {
+    fn the_key_of_the_credentials_is_used_when_none_is_given() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("credentials.json");
         let credentials = "{\"ingest_url\":\"http://i\",\"clickhouse_url\":\"\",\

@@ -1,4 +1,4 @@
-//! What may be typed, and what is refused.
+//! Tests of the command line.
 
 use super::*;
 use clap::CommandFactory;
@@ -25,7 +25,7 @@ fn run_is_the_default_command() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn a_missing_option_is_named() {
     let plan = Cli::parse_from(["millrace-load"]).run.plan();
     assert!(plan.unwrap_err().to_string().contains("--url"));
     let typed = ["millrace-load", "-e", "129"];

@@ -1,54 +1,55 @@
-//! What must be true once everything runs again.
+//! Conditions that must hold once everything runs again.
 
 use super::subject::Subject;
 use crate::clickhouse::ClickHouse;
-use crate::ledger::Ledger;
-use crate::verify::{Verdict, verify};
+use crate::ledger::AckLedger;
+use crate::verify::{VerifyReport, verify};
 use anyhow::{Context, Result};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long to wait for the next row. The engine's supervisor alone may wait ten seconds.
+/// Longest wait for the next row. The engine's supervisor alone may wait ten seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long shipped segments may take to go.
+/// Longest time until shipped segments are deleted.
 const EMPTY_MAX: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// Segments that stay when all is shipped: the one being written, and one that is just done.
+/// Segments that stay when everything is shipped: the one being written, and one just completed.
 const SEGMENTS_MAX: usize = 2;
-/// The reason that the generator's rejected events are rejected for.
+/// Reason for which the generator's rejected events are rejected.
 const REJECTED_FOR: &str = "missing_distinct_id";
-/// What the server says when a token was spent on rows that are not there.
+/// Log message of the server when a token was used up by rows that are not stored.
 const RESENT: &str = "rows in doubt are not there and are sent again";
 
-/// Rejected events.
+/// Result of checking rejected events.
 #[derive(Debug)]
 pub struct Rejected {
-    /// How many there are.
+    /// Number of rejected events.
     pub events: u64,
-    /// What is wrong with them.
+    /// Difference between the list and the table, if there is one.
     pub wrong: Option<String>,
 }
 
-/// Compares the ledger with ClickHouse, as soon as all has been shipped.
+/// Compares the ledger with ClickHouse, once everything has been shipped.
 ///
 /// # Errors
 /// ClickHouse does not answer.
-pub async fn compare(ledger: &Ledger, clickhouse: &ClickHouse) -> Result<Verdict> {
+pub async fn compare(ledger: &AckLedger, clickhouse: &ClickHouse) -> Result<VerifyReport> {
     verify(ledger, clickhouse, PATIENCE).await
 }
 
-/// What a node's watermark promises: how many rows are below it, and that there will never be more.
+/// Promise of a node's watermark: the number of rows below it, which never grows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Promise {
-    /// As `millrace nodes list` shows it.
+    /// The watermark, in the format of `millrace nodes list`.
     watermark: String,
-    /// Rows of events below it when it was read.
+    /// Number of events below the watermark when it was read.
     rows: u64,
 }
 
-/// The promise of the only node; `None` while there is no watermark yet, or ClickHouse does not answer.
+/// Reads the promise of the only node; `None` if there is no watermark yet, or ClickHouse does not
+/// respond.
 ///
 /// # Errors
 /// The command fails.
@@ -57,12 +58,13 @@ pub async fn promise(subject: &Subject<'_>, clickhouse: &ClickHouse) -> Result<O
     let Some(watermark) = watermark_of(&String::from_utf8_lossy(&output.stdout)) else {
         return Ok(None);
     };
-    // Read first and counted then: what arrives in between only makes the promise weaker.
+    // The watermark is read first and rows are counted then: rows that arrive in between only
+    // weaken the promise.
     let rows = rows_below(clickhouse, &watermark).await.ok();
     Ok(rows.map(|rows| Promise { watermark, rows }))
 }
 
-/// What is wrong with a promise once everything has been shipped.
+/// Describes a broken promise, once everything has been shipped.
 ///
 /// # Errors
 /// ClickHouse does not answer.
@@ -82,17 +84,17 @@ async fn rows_below(clickhouse: &ClickHouse, watermark: &str) -> Result<u64> {
     clickhouse.number(&sql).await
 }
 
-/// The watermark in the list of nodes: the fourth column of its only row.
+/// Watermark in the list of nodes: the fourth column of its only row.
 fn watermark_of(list: &str) -> Option<String> {
     let mut rows = list
         .lines()
         .skip_while(|line| !line.trim_start().starts_with("NODE "));
     let watermark = rows.nth(1)?.split_whitespace().nth(3)?;
-    // It is "unknown" before the first.
+    // The first value is "unknown".
     watermark.ends_with('Z').then(|| watermark.to_owned())
 }
 
-/// Compares the operator's list with the table.
+/// Compares the operator's list of rejected events with their table.
 ///
 /// # Errors
 /// ClickHouse does not answer, or the command fails.
@@ -108,7 +110,7 @@ pub async fn rejected(subject: &Subject<'_>, clickhouse: &ClickHouse) -> Result<
     Ok(Rejected { events, wrong })
 }
 
-/// Looks whether projects that were made are still there.
+/// Checks that the created projects still exist.
 ///
 /// # Errors
 /// The command fails.
@@ -123,7 +125,7 @@ pub fn projects(subject: &Subject<'_>, made: &[String]) -> Result<Option<String>
     Ok((!lost.is_empty()).then(|| format!("projects {lost:?} are lost from\n{text}")))
 }
 
-/// What should not be there: segments that were shipped, rows set aside, damage.
+/// Leftovers that should not exist: shipped segments, dead letters, damaged files.
 ///
 /// # Errors
 /// A folder cannot be read.
@@ -146,7 +148,10 @@ pub fn leftovers(ingest_dir: &Path) -> Result<Vec<String>> {
             }
             std::thread::sleep(LOOK_AGAIN);
         }
-        for dir in [log.join("quarantine"), ingest_dir.join("poison").join(lane)] {
+        for dir in [
+            log.join("quarantine"),
+            ingest_dir.join("dead-letters").join(lane),
+        ] {
             let names = names_in(&dir)?;
             if !names.is_empty() {
                 wrongs.push(format!("in {}: {}", dir.display(), names.join(", ")));
@@ -156,13 +161,13 @@ pub fn leftovers(ingest_dir: &Path) -> Result<Vec<String>> {
     Ok(wrongs)
 }
 
-/// How often rows were sent again although their token was spent.
+/// Number of blocks that were sent again although their token was used up.
 #[must_use]
 pub fn resent_blocks(said: &str) -> u64 {
     said.lines().filter(|line| line.contains(RESENT)).count() as u64
 }
 
-/// The names in a folder; none if there is no such folder.
+/// Names of the entries of a folder; empty if the folder does not exist.
 fn names_in(dir: &Path) -> Result<Vec<String>> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,

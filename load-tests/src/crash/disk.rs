@@ -1,9 +1,9 @@
 //! A disk whose power can be cut: a file system in a file, mounted by a loop device.
 //!
-//! What was not synced is lost by the file system's own shutdown, which is ordered not to write its
-//! journal. Ext4's mount options take away what hides a missing sync: journal commits every five seconds,
-//! and the flush of a file that is renamed over another. XFS has no such flush, and writes its journal by
-//! itself every half a minute, which is longer than its disks have power.
+//! Unsynced data is lost by the file system's own shutdown without writing its journal. The mount
+//! options of ext4 disable everything that hides a missing sync: the journal commit every five
+//! seconds, and the flush of a file that is renamed over another. XFS has no such flush, and writes
+//! its journal only every half a minute, which is longer than its disks have power.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt;
@@ -11,31 +11,32 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Of a sparse file: only what is written takes room.
+/// Size of the image, a sparse file: only written blocks take space.
 const BYTES: u64 = 4 << 30;
-/// `EXT4_IOC_SHUTDOWN` and `XFS_IOC_GOINGDOWN`, which are one number, without a flush of the journal. By Perl,
-/// which every Debian has: a call into the kernel that no crate offers would be unsafe code here.
+/// Shutdown ioctl of both file systems (`EXT4_IOC_SHUTDOWN`, `XFS_IOC_GOINGDOWN`; the same number),
+/// without a flush of the journal. Perl makes the call, as every Debian has it: no crate offers the
+/// call, so in Rust it would be unsafe code.
 const SHUTDOWN: &str = r#"
     # An XFS that has no power any more does not even open its folder: EIO.
     open(my $dir, "<", $ARGV[0]) or $! == 5 ? exit : die "$ARGV[0]: $!\n";
     my $no_log_flush = pack("L", 2);
     ioctl($dir, 0x8004587d, $no_log_flush) // die "shutdown: $!\n";
 "#;
-/// How long processes that were killed may keep their files open.
+/// Longest time that killed processes may keep their files open.
 const BUSY_MAX: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// What is on a disk.
+/// File system of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum FileSystem {
-    /// Debian's default.
+    /// Ext4, Debian's default.
     Ext4,
-    /// Red Hat's default. Not smaller than 300 MB.
+    /// XFS, Red Hat's default; at least 300 MB.
     Xfs,
 }
 
 impl FileSystem {
-    /// Those whose power can be cut.
+    /// All file systems whose power can be cut.
     pub const ALL: [Self; 2] = [Self::Ext4, Self::Xfs];
 
     fn make_command(self) -> Command {
@@ -74,7 +75,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Makes an empty disk in a file and mounts it.
+    /// Creates and mounts an empty disk in a file.
     ///
     /// # Errors
     /// This machine does not allow it.
@@ -82,10 +83,10 @@ impl Disk {
         Self::make_of(file_system, image, at, BYTES)
     }
 
-    /// The same, so large.
+    /// Creates and mounts an empty disk of `bytes` bytes.
     ///
     /// # Errors
-    /// As [`Self::make`].
+    /// See [`Self::make`].
     pub fn make_of(file_system: FileSystem, image: &Path, at: &Path, bytes: u64) -> Result<Self> {
         let file = std::fs::File::create(image).context("cannot make a disk")?;
         file.set_len(bytes).context("cannot make a disk")?;
@@ -100,7 +101,7 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Takes the power away: whatever is not synced is lost, and every call on the disk fails from now on.
+    /// Cuts the power: unsynced data is lost, and every call on the disk fails from now on.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -108,10 +109,10 @@ impl Disk {
         run(Command::new("perl").args(["-e", SHUTDOWN]).arg(&self.at))
     }
 
-    /// Gives the power back. Whoever has files open must be about to end.
+    /// Restores the power. Processes with open files on the disk must be about to end.
     ///
     /// # Errors
-    /// Somebody keeps a file open for long, or what is left cannot be mounted.
+    /// A process keeps a file open for too long, or the remains cannot be mounted.
     pub fn restore_power(&self) -> Result<()> {
         let deadline = Instant::now() + BUSY_MAX;
         while let Err(error) = run(Command::new("umount").arg(&self.at)) {
@@ -132,7 +133,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // At once for its name, and for the rest when the last file is closed.
+        // Lazy: the mount point goes at once, the rest when the last file is closed.
         let _ = run(Command::new("umount").arg("--lazy").arg(&self.at));
     }
 }

@@ -1,4 +1,4 @@
-//! Who is killed, and when.
+//! Victims and times of the kills.
 
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -7,72 +7,72 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Times under load before a random kill. Live rows wait a second before they are sent, and
-/// historical ones five: shorter times would never meet an insert of theirs.
+/// Time under load before a random kill. Live rows wait a second before they are sent, historical
+/// ones five: with shorter times a kill would never meet their inserts.
 const LIVE_DELAY_MS: RangeInclusive<u64> = 0..=3_000;
 const HISTORICAL_DELAY_MS: RangeInclusive<u64> = 4_500..=8_000;
-/// One kill in so many comes under historical load alone.
+/// One kill in this many comes under purely historical load.
 const HISTORICAL_ONE_IN: u32 = 4;
-/// Passings of an insert or a checkpoint that are owed to historical rows: the first belong to what
-/// was left of live ones.
+/// Passing at which an insert or a checkpoint has historical rows; the first passings belong to the
+/// remaining live ones.
 const HISTORICAL_NTH: RangeInclusive<u64> = 3..=8;
 
-/// Who is killed.
+/// Process to kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Victim {
-    /// The process that takes events. An embedded engine goes with it.
+    /// The process that accepts events; an embedded engine dies with it.
     Ingest,
     /// ClickHouse.
     Engine,
-    /// Both at once.
+    /// Both processes at once.
     Both,
 }
 
-/// A place in the server's code where it kills itself.
+/// A fail point: a place in the server's code where it kills itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Point {
-    /// As it is called here.
+pub struct FailPoint {
+    /// Name in this program.
     pub name: &'static str,
-    /// As the server calls it.
+    /// Name in the server.
     pub server_name: &'static str,
     /// Highest passing that kills: more do not happen within seconds.
     nth_max: u64,
-    /// Whether it is on the way of an insert, so that it matters whose rows are in there.
+    /// True if the point is on the path of an insert, so that it matters whose rows the insert has.
     on_insert: bool,
-    /// Longest time between the passing and the kill.
+    /// Longest delay between the passing and the kill.
     delay_ms_max: u64,
-    /// Whether it is passed while the server starts, before there is any load.
+    /// True if the point is passed during startup, before there is any load.
     pub at_start: bool,
 }
 
-/// One kind of kill.
+/// Kind of a kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// From outside, at a random moment.
+    /// Kill from outside, at a random moment.
     Random(Victim),
-    /// From inside, at a place in the code.
-    At(Point),
-    /// The engine, when it is about to give an inserted part its name.
+    /// Kill from inside, at a fail point.
+    At(FailPoint),
+    /// Kill of the engine, just before it renames an inserted part into place.
     PartRename,
 }
 
-/// One kill.
+/// A kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kill {
-    /// From 1, over all folders.
+    /// Number of the kill, from 1, over all folders.
     pub number: u32,
-    /// Of which kind.
+    /// Kind of the kill.
     pub kind: Kind,
-    /// Which passing of the place, from 1.
+    /// Passing of the fail point, from 1.
     pub nth: u64,
-    /// How long after load began, or after the passing.
+    /// Delay after the start of the load, or after the passing.
     pub delay: Duration,
-    /// Whether nothing but historical events is sent before.
+    /// True if only historical events are sent before the kill.
     pub historical: bool,
 }
 
-const fn point(name: &'static str, nth_max: u64) -> Point {
-    Point {
+const fn point(name: &'static str, nth_max: u64) -> FailPoint {
+    FailPoint {
         name,
         server_name: name,
         nth_max,
@@ -82,27 +82,27 @@ const fn point(name: &'static str, nth_max: u64) -> Point {
     }
 }
 
-const fn inserting(name: &'static str) -> Point {
-    Point {
+const fn inserting(name: &'static str) -> FailPoint {
+    FailPoint {
         on_insert: true,
         ..point(name, 3)
     }
 }
 
-const fn starting(name: &'static str) -> Point {
-    Point {
+const fn starting(name: &'static str) -> FailPoint {
+    FailPoint {
         at_start: true,
-        // One per lane.
+        // Each lane passes it once.
         ..point(name, 2)
     }
 }
 
-/// Every place. An insert is under way for some milliseconds after it was sent, hence the one that
-/// the server does not know.
-pub const POINTS: [Point; 16] = [
+/// All fail points. An insert stays in flight for some milliseconds after it was sent;
+/// `insert-sent` stands for that time and is not known to the server.
+pub const POINTS: [FailPoint; 16] = [
     point("frame-appended", 400),
     point("group-synced", 400),
-    Point {
+    FailPoint {
         delay_ms_max: 3,
         ..point("request-answered", 400)
     },
@@ -112,7 +112,7 @@ pub const POINTS: [Point; 16] = [
     inserting("checkpoint-renamed"),
     inserting("checkpoint-stored"),
     inserting("insert-due"),
-    Point {
+    FailPoint {
         name: "insert-sent",
         delay_ms_max: 12,
         ..inserting("insert-due")
@@ -130,7 +130,7 @@ impl Victim {
 }
 
 impl Kind {
-    /// Every kind.
+    /// All kinds.
     #[must_use]
     pub fn all() -> Vec<Self> {
         let random = Victim::ALL.into_iter().map(Self::Random);
@@ -139,7 +139,7 @@ impl Kind {
     }
 
     const fn is_at_start(self) -> bool {
-        matches!(self, Self::At(Point { at_start: true, .. }))
+        matches!(self, Self::At(FailPoint { at_start: true, .. }))
     }
 }
 
@@ -156,7 +156,7 @@ impl fmt::Display for Kind {
 }
 
 impl Kill {
-    /// What the server is told, if it is to kill itself.
+    /// Setting that makes the server kill itself, if this kill comes from inside.
     #[must_use]
     pub fn fail_point(&self) -> Option<String> {
         let Kind::At(point) = self.kind else {
@@ -187,8 +187,8 @@ impl fmt::Display for Kill {
     }
 }
 
-/// So many kills, every kind equally often, in random order, but for those at a start: the first of a
-/// folder would find nothing to recover from.
+/// Draws `count` kills: every kind equally often, in random order. The first kill of a folder is
+/// not one during startup, as there would be nothing to recover.
 #[must_use]
 pub fn draw(kinds: &[Kind], count: u32, folder_kills: u32, seed: u64) -> Vec<Kill> {
     let mut rng = StdRng::seed_from_u64(seed);
@@ -219,7 +219,7 @@ fn one(number: u32, kind: Kind, rng: &mut StdRng) -> Kill {
             (HISTORICAL_NTH, 0..=point.delay_ms_max)
         }
         Kind::At(point) => (1..=point.nth_max, 0..=point.delay_ms_max),
-        // Most threads of the engine rename but once or twice.
+        // Most threads of the engine rename only once or twice.
         Kind::PartRename => (1..=2, 0..=0),
     };
     Kill {
@@ -237,14 +237,14 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn a_seed_gives_the_same_kills_again_and_another_gives_others() {
+    fn the_same_seed_draws_the_same_kills() {
         let kinds = Kind::all();
         assert_eq!(draw(&kinds, 100, 25, 7), draw(&kinds, 100, 25, 7));
         assert_ne!(draw(&kinds, 100, 25, 7), draw(&kinds, 100, 25, 8));
     }
 
     #[test]
-    fn every_kind_comes_equally_often_and_no_start_is_killed_before_there_was_load() {
+    fn every_kind_is_drawn_equally_often_and_the_first_kill_is_never_during_startup() {
         let kinds = Kind::all();
         for seed in 0..50 {
             let kills = draw(&kinds, 3 * kinds.len() as u32, 15, seed);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_is_told_place_passing_and_delay() {
+    fn a_fail_point_setting_has_name_passing_and_delay() {
         let kill = |kind| Kill {
             number: 1,
             kind,

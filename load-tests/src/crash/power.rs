@@ -1,24 +1,24 @@
-//! Power cuts: after each kill, the disks of who was killed lose whatever was not synced.
+//! Power cuts: after each kill, the victim's disks lose all unsynced data.
 //!
-//! In the layout of two processes each has a disk of its own, so that ClickHouse may lose its power while the
-//! server runs on; in that of one they share it, and go together.
+//! In the layout of two processes each has a disk of its own: ClickHouse may lose its power while
+//! the server runs on. In the layout of one process both share a disk and die together.
 
 use super::disk::{Disk, FileSystem};
 use super::kill::{Kind, Victim};
-use super::subject::Layout;
+use super::layout::Layout;
 use anyhow::Result;
 use std::path::Path;
 
-/// The disks of a folder, and their switch.
+/// Disks of a folder, and their power switch.
 #[derive(Debug)]
 pub struct Power {
     ingest: Disk,
-    /// Unless it is on the other.
+    /// Disk of the engine, unless it shares the other one.
     engine: Option<Disk>,
 }
 
 impl Power {
-    /// Disks where the processes of a folder keep their data.
+    /// Creates the disks where a folder's processes keep their data.
     ///
     /// # Errors
     /// This machine does not allow it.
@@ -36,7 +36,7 @@ impl Power {
         })
     }
 
-    /// Who dies when this one loses power.
+    /// Victim of a power cut: both processes if they share a disk.
     #[must_use]
     pub const fn shared_by(&self, victim: Victim) -> Victim {
         match self.engine {
@@ -45,7 +45,7 @@ impl Power {
         }
     }
 
-    /// Cuts the power of a victim's disks. Again does no harm.
+    /// Cuts the power of a victim's disks; a second cut does no harm.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -53,10 +53,10 @@ impl Power {
         self.disks(victim).try_for_each(Disk::cut_power)
     }
 
-    /// Gives it back, once those on them are dead.
+    /// Restores the power, once the processes on the disks are dead.
     ///
     /// # Errors
-    /// Somebody is not, or a disk cannot be mounted.
+    /// A process still runs, or a disk cannot be mounted.
     pub fn restore(&self, victim: Victim) -> Result<()> {
         self.disks(victim).try_for_each(Disk::restore_power)
     }
@@ -68,7 +68,7 @@ impl Power {
     }
 }
 
-/// Who dies by a kill of this kind.
+/// Victim of a kill of this kind.
 #[must_use]
 pub const fn victim_of(kind: Kind) -> Victim {
     match kind {

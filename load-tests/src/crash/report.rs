@@ -1,57 +1,58 @@
-//! What came of all the kills.
+//! Results of the kills.
 
 use super::kill::Kind;
 use super::subject::Started;
-use crate::report::grouped;
+use crate::digits::grouped;
 use comfy_table::{CellAlignment, Table, presets};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-/// What came of the kills of one or all folders.
+/// Results of the kills of one or all folders.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// What they were drawn from.
+    /// Seed of the kills.
     pub seed: u64,
-    /// How often each kind was there.
+    /// Number of kills by kind.
     pub kinds: BTreeMap<Kind, Count>,
-    /// Kills under historical load alone.
+    /// Number of kills under purely historical load.
     pub historical_kills: u64,
-    /// Kills after which disks lost their power, too.
+    /// Number of kills with a power cut.
     pub power_cuts: u64,
-    /// How long each start took.
+    /// Duration of each start.
     pub starts: Vec<(Started, Duration)>,
-    /// Events of acknowledged requests, rejected ones among them.
+    /// Number of events in acknowledged requests, rejected ones included.
     pub acknowledged_events: u64,
-    /// Rejected events that are stored.
+    /// Number of stored rejected events.
     pub rejected_events: u64,
-    /// Blocks that were sent again though their token was spent: tokens alone had lost them.
+    /// Number of blocks that were sent again though their token was used up; tokens alone would
+    /// have lost them.
     pub resent_blocks: u64,
-    /// Data folders.
+    /// Number of data folders.
     pub folders: u64,
-    /// Comparisons with ClickHouse, those at the end of a folder not counted.
+    /// Number of comparisons with ClickHouse, without those at the end of a folder.
     pub checks: u64,
-    /// Watermarks that were looked at under load, and held against what there was in the end.
+    /// Number of watermarks read under load and checked against the rows at the end.
     pub watermarks: u64,
-    /// What is lost, doubled or otherwise wrong, in words.
+    /// Lost, doubled or otherwise wrong events, in words.
     pub wrongs: Vec<String>,
-    /// What kept folders from going on, in words.
+    /// Errors that kept folders from going on, in words.
     pub failures: Vec<String>,
-    /// What has to be said besides.
+    /// Further remarks.
     pub notes: BTreeSet<String>,
 }
 
-/// Kills of one kind.
+/// Number of kills of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Kills.
+    /// All kills of the kind.
     pub kills: u64,
-    /// Those that came at the place they were meant for.
+    /// Kills that came at the place they were meant for.
     pub met: u64,
 }
 
 impl Report {
-    /// A report of nothing yet.
+    /// An empty report.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
@@ -60,7 +61,7 @@ impl Report {
         }
     }
 
-    /// A report of what kept a folder from being begun.
+    /// Report of a folder that could not be started.
     #[must_use]
     pub fn of_failure(error: &anyhow::Error) -> Self {
         let mut report = Self::default();
@@ -68,7 +69,7 @@ impl Report {
         report
     }
 
-    /// Notes what kept a folder from going on.
+    /// Records an error that kept a folder from going on.
     pub fn failed(&mut self, error: &anyhow::Error) {
         self.failures.push(format!("COULD NOT GO ON: {error:#}"));
     }
@@ -101,19 +102,19 @@ impl Report {
         self.notes.extend(other.notes);
     }
 
-    /// Kills of all kinds.
+    /// Number of kills of all kinds.
     #[must_use]
     pub fn kills(&self) -> u64 {
         self.kinds.values().map(|count| count.kills).sum()
     }
 
-    /// Kinds that were tried, and never came at their place: what is claimed of them was not tested.
+    /// Kinds that never came at their place: claims about them were not tested.
     pub fn unmet(&self) -> impl Iterator<Item = Kind> {
         let never = self.kinds.iter().filter(|(_, count)| count.met == 0);
         never.map(|(kind, _)| *kind)
     }
 
-    /// Whether nothing is wrong, every kind was there, and there was something to lose.
+    /// Returns true if nothing is wrong, every kind occurred, and events were acknowledged.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.wrongs.is_empty()
@@ -210,7 +211,7 @@ mod tests {
     use crate::crash::kill::Victim;
 
     #[test]
-    fn a_kind_that_never_came_at_its_place_is_not_clean() {
+    fn a_kind_that_never_met_its_place_makes_the_report_unclean() {
         let mut report = Report::new(1);
         report.killed(Kind::Random(Victim::Both), true);
         assert!(!report.is_clean(), "nothing was acknowledged");
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_before_a_failure_is_told_with_it() {
+    fn findings_before_a_failure_are_reported_with_it() {
         let mut report = Report::new(1);
         report.killed(Kind::Random(Victim::Both), true);
         report.acknowledged_events = 7;

@@ -1,7 +1,8 @@
-//! Kills a process at a system call: just before a part that was inserted gets its name.
+//! Kills a process at a system call: just before an inserted part is renamed into place.
 //!
-//! The engine notes an insert's token, then renames the part into place. Killed in between, it
-//! takes the retry for a duplicate and the rows are gone; a random kill meets that moment about never.
+//! The engine notes an insert's token, then renames the part into place. If it is killed in
+//! between, it takes the retry for a duplicate and the rows are lost. A random kill hardly ever
+//! meets that moment.
 
 use anyhow::{Context, Result};
 use rustix::process::Pid;
@@ -9,9 +10,9 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The calls that rename. Those that a processor does not have are passed over.
+/// System calls that rename; `?` skips those that the processor does not have.
 const RENAMES: &str = "?rename,?renameat,?renameat2";
-/// How the engine calls an inserted part before it has its name.
+/// Prefix of an inserted part's name before the rename.
 const INSERTED_PART: &str = "tmp_insert_";
 
 /// A running `strace`.
@@ -22,21 +23,22 @@ pub struct Strace {
 }
 
 impl Strace {
-    /// Attaches to a process, which is then killed when any of its threads renames for the `nth`
-    /// time. `Err` in `Ok`: why we may not.
+    /// Attaches to a process and kills it when any of its threads renames for the `nth` time. `Err`
+    /// in `Ok` is the reason why attaching is not allowed.
     ///
     /// # Errors
-    /// There is no `strace`.
+    /// `strace` is not installed.
     pub fn attach(pid: Pid, nth: u64, dir: &Path) -> Result<Result<Self, String>> {
         let inject = format!("{RENAMES}:signal=SIGKILL:when={nth}");
         Self::inject(pid, RENAMES, &inject, &["-f"], &dir.join("strace"))
     }
 
-    /// Attaches to a process or thread, writes down certain calls, with their times, and interferes with
-    /// some, in the words of `strace -e inject=`. `Err` in `Ok`: why we may not.
+    /// Attaches to a process or thread, traces `calls` with their times and tampers with some of
+    /// them, in the syntax of `strace -e inject=`. `Err` in `Ok` is the reason why attaching is not
+    /// allowed.
     ///
     /// # Errors
-    /// There is no `strace`.
+    /// `strace` is not installed.
     pub fn inject(
         pid: Pid,
         calls: &str,
@@ -74,27 +76,28 @@ impl Strace {
         Ok(Err(text.trim().to_owned()))
     }
 
-    /// Whether it has ended, as it does with the process that it is attached to.
+    /// Returns true if `strace` has ended, as it does with its process.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system cannot tell.
     pub fn has_ended(&mut self) -> Result<bool> {
         Ok(self.process.try_wait().context("wait")?.is_some())
     }
 
-    /// After the process has ended: what was written down.
+    /// Waits for the process to end and returns the trace.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The trace cannot be read.
     pub fn trace(mut self) -> Result<String> {
         self.process.wait().context("wait")?;
         std::fs::read_to_string(&self.trace).context("strace's output")
     }
 
-    /// After the process was killed: whether that was before an inserted part got its name.
+    /// Returns true if the process was killed before an inserted part was renamed. To be called
+    /// after the kill.
     ///
     /// # Errors
-    /// What `strace` wrote cannot be read.
+    /// The trace cannot be read.
     pub fn met_inserted_part(self) -> Result<bool> {
         Ok(is_met(&self.trace()?))
     }
@@ -107,8 +110,8 @@ impl Drop for Strace {
     }
 }
 
-/// A call that was cut off has no result but a question mark, or none at all: one that another
-/// thread interrupted is continued in a later line of its own thread.
+/// Returns true if a rename was cut off. Such a call has no result but a question mark, or none at
+/// all; a call interrupted by another thread continues in a later line of its own thread.
 fn is_met(trace: &str) -> bool {
     let is_cut_off = |line: &str| line.trim_end().ends_with("= ?");
     let mut lines = trace.lines();
@@ -139,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_rename_of_an_inserted_part_that_was_cut_off_counts() {
+    fn only_a_cut_off_rename_of_an_inserted_part_counts() {
         let done = "7 rename(\"s/tmp_insert_202611_1_1_0/\", \"s/202611_1_1_0/\") = 0\n";
         let cut = "7 rename(\"s/tmp_insert_202611_2_2_0/\", \"s/202611_2_2_0/\") = ?\n";
         let other = "7 renameat2(AT_FDCWD, \"a.tmp\", AT_FDCWD, \"a\", 0) = ?\n";

@@ -1,7 +1,8 @@
-//! The processes under test.
+//! Processes under test.
 
-use super::Options;
 use super::kill::Victim;
+use super::layout::Layout;
+use super::options::Options;
 use crate::child::{Child, Start, children_of, isolate};
 use crate::clickhouse::ClickHouse;
 use crate::credentials::Credentials;
@@ -13,41 +14,32 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-/// How long an engine may take to come back. Its supervisor waits up to ten seconds between starts.
+/// Longest wait for an engine to come back. Its supervisor waits up to ten seconds between starts.
 const ENGINE_WAIT: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// Threads that take requests: several, so that groups have several requests.
+/// Number of worker threads: several, so that commit groups have several requests.
 const WORKERS: &str = "2";
 const FAIL_POINT_VARIABLE: &str = "MILLRACE_FAIL_POINT";
 
-/// Which processes there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Layout {
-    /// `millrace serve`, whose child the engine is.
-    Serve,
-    /// `millrace ingest` and `millrace clickhouse`, so that inserts go on when the sender dies.
-    Apart,
-}
-
-/// The processes, running or not.
+/// Processes of a folder, running or not.
 pub struct Subject<'a> {
     options: &'a Options,
     layout: Layout,
     dir: PathBuf,
-    /// `serve` or `ingest`.
+    /// Process of `serve` or `ingest`.
     ingest: Option<Child>,
-    /// Unless it is a child of the former.
+    /// Process of the engine, unless it is a child of the former.
     engine: Option<Child>,
-    /// Where the engine listened first; it stays there.
+    /// Address on which the engine listened first; it keeps that address.
     engine_address: Option<String>,
-    /// How long each start took, by who was started.
+    /// Duration of each start, with the command started.
     pub starts: Vec<(Started, Duration)>,
 }
 
-/// Who was started.
+/// Command that was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Started {
-    /// `millrace serve`, until the engine answers, too.
+    /// `millrace serve`, until the engine responds, too.
     Serve,
     /// `millrace ingest`.
     Ingest,
@@ -55,18 +47,13 @@ pub enum Started {
     Engine,
 }
 
-/// Whether all runs.
+/// State after a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Up {
-    /// It does.
+    /// All processes run.
     Running,
-    /// The server killed itself while it started, as it was told to.
+    /// The server killed itself during startup, as it was told to.
     Killed,
-}
-
-impl Layout {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Serve, Self::Apart];
 }
 
 impl fmt::Display for Started {
@@ -94,10 +81,10 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Starts what does not run. With a fail point the server is started anew in any case.
+    /// Starts the processes that do not run. With a fail point the server is always restarted.
     ///
     /// # Errors
-    /// A process does not start, or ends without having been told to.
+    /// A process does not start, or ended by itself.
     pub fn up(&mut self, fail_point: Option<&str>) -> Result<Up> {
         if self.layout == Layout::Apart && self.engine.is_none() {
             self.start_engine()?;
@@ -122,7 +109,7 @@ impl<'a> Subject<'a> {
         if let Some(fail_point) = fail_point {
             command.env(FAIL_POINT_VARIABLE, fail_point);
         }
-        let said_before = self.said()?.len();
+        let said_before = self.stderr_text()?.len();
         match Child::start(command, &self.stderr(), "Press Ctrl-C")? {
             Start::Up { child, took, .. } => {
                 self.ingest = Some(child);
@@ -137,8 +124,8 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Kills; whoever shall run on does. Whether all who were to be killed were there.
-    pub fn strike(&mut self, victim: Victim) -> bool {
+    /// Kills a victim; other processes run on. Returns true if all victims were running.
+    pub fn kill(&mut self, victim: Victim) -> bool {
         let engine = self.engine_pid();
         let mut is_hit = true;
         if victim != Victim::Ingest {
@@ -153,10 +140,11 @@ impl<'a> Subject<'a> {
         is_hit
     }
 
-    /// Stops whoever is to lose power, as a cut stops everyone at once: nobody may answer after it.
+    /// Stops the processes that are to lose power. A real cut stops everything at once, so nobody
+    /// may respond after it.
     ///
     /// # Errors
-    /// They do not stop.
+    /// The processes do not stop in time.
     pub fn freeze(&self, victim: Victim) -> Result<()> {
         let ingest = self.ingest.as_ref().filter(|_| victim != Victim::Engine);
         let engine = self.engine.as_ref().filter(|_| victim != Victim::Ingest);
@@ -166,10 +154,10 @@ impl<'a> Subject<'a> {
             .try_for_each(Child::freeze_all)
     }
 
-    /// Forgets processes that were killed.
+    /// Reaps killed processes.
     ///
     /// # Errors
-    /// One of them ended otherwise, which nobody told it to.
+    /// One of them ended by itself.
     pub fn reap(&mut self, victim: Victim) -> Result<()> {
         let ends = [
             (&mut self.ingest, victim != Victim::Engine),
@@ -188,15 +176,15 @@ impl<'a> Subject<'a> {
         Ok(())
     }
 
-    /// Whether the server has ended, or never ran.
+    /// Returns true if the server has ended, or never ran.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system cannot tell.
     pub fn ingest_has_ended(&mut self) -> Result<bool> {
         self.ingest.as_mut().map_or(Ok(true), Child::has_ended)
     }
 
-    /// The engine's process, if it runs.
+    /// Process of the engine, if it runs.
     #[must_use]
     pub fn engine_pid(&self) -> Option<Pid> {
         match self.layout {
@@ -205,7 +193,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Where everything is.
+    /// Addresses and keys of the server.
     ///
     /// # Errors
     /// The server has never run.
@@ -213,10 +201,10 @@ impl<'a> Subject<'a> {
         Credentials::read(&self.ingest_dir().join("credentials.json"))
     }
 
-    /// Waits until the engine answers.
+    /// Waits until the engine responds.
     ///
     /// # Errors
-    /// It does not within half a minute.
+    /// The engine does not respond within half a minute.
     pub async fn engine_answers(&self) -> Result<ClickHouse> {
         let clickhouse = ClickHouse::of(&self.credentials()?);
         let deadline = Instant::now() + ENGINE_WAIT;
@@ -230,10 +218,10 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Runs one of the operator's commands.
+    /// Runs an operator command of the server.
     ///
     /// # Errors
-    /// It fails.
+    /// The command fails.
     pub fn operate(&self, words: &[&str]) -> Result<Output> {
         let mut command = self.command(words)?;
         let output = command
@@ -244,7 +232,7 @@ impl<'a> Subject<'a> {
         Ok(output)
     }
 
-    /// The folder of the server's log and catalog.
+    /// Folder of the server's log and catalog.
     #[must_use]
     pub fn ingest_dir(&self) -> PathBuf {
         self.dir.join("ingest")
@@ -268,11 +256,11 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Everything that the processes wrote to standard error.
+    /// Standard error of all processes.
     ///
     /// # Errors
-    /// It cannot be read.
-    pub fn said(&self) -> Result<String> {
+    /// The file cannot be read.
+    pub fn stderr_text(&self) -> Result<String> {
         match std::fs::read(self.stderr()) {
             Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
@@ -280,17 +268,18 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Whether a process said, after so many bytes, that it came to its fail point.
+    /// Returns true if a process reached its fail point, by its message after `said_before` bytes
+    /// of standard error.
     ///
     /// # Errors
-    /// As [`said`](Self::said).
+    /// See [`Self::stderr_text`].
     pub fn is_at_fail_point(&self, said_before: usize) -> Result<bool> {
-        let said = self.said()?;
+        let said = self.stderr_text()?;
         let new = said.get(said_before..).unwrap_or_default();
         Ok(new.lines().any(|line| line.starts_with("fail point ")))
     }
 
-    /// The server's program, with no settings but its own.
+    /// The server's program, without settings of the environment.
     fn program(&self) -> Result<Command> {
         let program = std::path::absolute(&self.options.server).context("the program's path")?;
         let mut command = Command::new(program);
@@ -298,7 +287,7 @@ impl<'a> Subject<'a> {
         Ok(command)
     }
 
-    /// One of its modes that take or look at events.
+    /// A command of the server's program, with the folder and the engine.
     fn command(&self, words: &[&str]) -> Result<Command> {
         let mut command = self.program()?;
         command.args(words).arg("--data-dir").arg(self.ingest_dir());
@@ -316,7 +305,7 @@ impl<'a> Subject<'a> {
         self.dir.join("engine")
     }
 
-    /// Starts the engine where it was before.
+    /// Starts the engine on the address that it had before.
     fn start_engine(&mut self) -> Result<()> {
         let deadline = Instant::now() + ENGINE_WAIT;
         loop {
@@ -336,7 +325,7 @@ impl<'a> Subject<'a> {
                     self.starts.push((Started::Engine, took));
                     return Ok(());
                 }
-                // Somebody else may have its port for a moment.
+                // Another process may have its port for a moment.
                 Start::Ended(_) if Instant::now() < deadline => {}
                 Start::Ended(status) => bail!(
                     "the engine did not start ({status}):\n{}",
@@ -347,7 +336,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// The end of a file that explains why something did not start.
+/// Last lines of a file, which explain a failed start.
 fn last_lines(path: &Path) -> String {
     const LINES: usize = 20;
     let text = std::fs::read_to_string(path).unwrap_or_default();

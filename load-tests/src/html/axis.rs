@@ -1,14 +1,14 @@
-//! Axes: what range they show, and where they have which label.
+//! Axes of plots: ranges and labels.
 
 use super::units::{count_text, latency_text};
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use std::ops::Range;
 
-/// About how many labels an axis has, upwards and to the right.
+/// Approximate number of labels on an axis, upwards and to the right.
 const TICKS: f64 = 5.0;
 const SECONDS_TICKS: f64 = 10.0;
-/// What powers of ten are multiplied by for the ticks of a logarithmic axis: the first of these
-/// that do not make more than [`LOG_TICKS_MAX`].
+/// Factors of powers of ten for the ticks of a logarithmic axis: the first of these that make at
+/// most [`LOG_TICKS_MAX`] ticks.
 const LOG_STEPS: [&[f64]; 4] = [
     &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0],
     ENDS,
@@ -16,11 +16,10 @@ const LOG_STEPS: [&[f64]; 4] = [
     &[1.0],
 ];
 const LOG_TICKS_MAX: usize = 8;
-/// Where it may end.
+/// Factors of powers of ten at which a logarithmic axis may end.
 const ENDS: &[f64] = &[1.0, 2.0, 5.0];
 
-/// One axis of a plot. Values on it are those that its range is in: of a logarithmic axis
-/// their logarithms.
+/// An axis of a plot. Its range and its values are logarithms if it is logarithmic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
     range: Range<f64>,
@@ -34,19 +33,19 @@ struct Tick {
 }
 
 impl Axis {
-    /// Seconds, from the beginning of a warm-up (0 or negative) to the end.
+    /// Axis of seconds, from the beginning of a warm-up (0 or negative) to the end.
     #[must_use]
     pub fn seconds(from: f64, to: f64) -> Self {
         let to = to.max(from + 0.001);
         let step = step((to - from) / SECONDS_TICKS);
         Self::of(from..to, step, |value| {
-            // Of short runs, too, where steps are parts of a second.
+            // Steps are fractions of a second in short runs.
             let digits = usize::from(step < 1.0) + usize::from(step < 0.1);
             format!("{value:.digits$}")
         })
     }
 
-    /// From nothing to a largest value, labelled by `label`.
+    /// Axis from zero to a highest value, labelled by `label`.
     #[must_use]
     pub fn from_zero(max: f64, label: impl Fn(f64) -> String) -> Self {
         let max = if max > 0.0 { max } else { 1.0 };
@@ -54,13 +53,13 @@ impl Axis {
         Self::of(0.0..(max / step).ceil() * step, step, label)
     }
 
-    /// Counts, as `1.5 M`.
+    /// Axis of counts, with labels such as `1.5 M`.
     #[must_use]
     pub fn counts(max: f64) -> Self {
         Self::from_zero(max, count_text)
     }
 
-    /// Latencies, logarithmic: equal ratios are equally far apart.
+    /// Logarithmic axis of latencies: equal ratios have equal distances.
     #[must_use]
     pub fn latency(min_us: f64, max_us: f64) -> Self {
         let min_us = min_us.max(1.0);
@@ -84,11 +83,11 @@ impl Axis {
         }
     }
 
-    /// Percentiles of `count` values: each nine takes as much room as the one before.
+    /// Axis of the percentiles of `count` values: each nine takes as much space as the one before.
     #[must_use]
     pub fn percentiles(count: u64) -> Self {
         let nines = (count.max(10) as f64).log10();
-        // Labels grow with their nines, so that of many only every other one has room.
+        // Labels grow with their nines, so that of many only every other one fits.
         let every = if nines < 6.0 { 1 } else { 2 };
         let mut ticks = vec![Tick {
             at: percentile_at(0.5, count),
@@ -124,7 +123,7 @@ impl Axis {
         }
     }
 
-    /// The label at a tick.
+    /// Label of the tick at this value.
     #[must_use]
     pub fn label(&self, at: f64) -> &str {
         let tick = self.ticks.iter().find(|tick| (tick.at - at).abs() < 1e-9);
@@ -150,7 +149,7 @@ impl Ranged for Axis {
     }
 }
 
-/// Where a quantile is on an axis of percentiles; the slowest of `count` values is its end.
+/// Position of a quantile on an axis of percentiles; the slowest of `count` values is its end.
 #[must_use]
 pub fn percentile_at(quantile: f64, count: u64) -> f64 {
     let most = (count.max(10) as f64).log10();
@@ -162,7 +161,7 @@ pub fn percentile_at(quantile: f64, count: u64) -> f64 {
     }
 }
 
-/// The next step up that is 1, 2 or 5 times a power of ten.
+/// Next higher step that is 1, 2 or 5 times a power of ten.
 fn step(exact: f64) -> f64 {
     let ten = 10_f64.powf(exact.log10().floor());
     let fits = [1.0, 2.0, 5.0].into_iter().find(|s| s * ten >= exact);

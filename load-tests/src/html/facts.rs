@@ -1,17 +1,18 @@
-//! Figures and settings of a run as names and values.
+//! Figures and settings of a run, as names and values.
 
 use super::units::latency_text;
+use crate::digits::grouped;
 use crate::plan::{Compression, Plan};
-use crate::report::{grouped, mebibytes};
+use crate::report::mebibytes;
 use crate::summary::{Load, Percentiles, Summary};
 use crate::tls::Trust;
 
-/// A name and what it stands for.
+/// A name with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
-    /// The name.
+    /// Name of the figure or setting.
     pub name: String,
-    /// The value, with its unit.
+    /// Value with its unit.
     pub value: String,
 }
 
@@ -22,7 +23,7 @@ fn fact(name: &str, value: impl Into<String>) -> Fact {
     }
 }
 
-/// What a reader looks for first: four facts a row.
+/// Most important figures of a run, four per row.
 #[must_use]
 pub fn headline(summary: &Summary) -> Vec<Fact> {
     let latency = &summary.latency;
@@ -58,7 +59,7 @@ pub fn headline(summary: &Summary) -> Vec<Fact> {
     facts
 }
 
-/// How the run was made, in one line.
+/// Summary of the plan in one line.
 #[must_use]
 pub fn sentence(plan: &Plan) -> String {
     format!(
@@ -67,7 +68,7 @@ pub fn sentence(plan: &Plan) -> String {
     )
 }
 
-/// Everything that was asked for.
+/// All settings of the plan.
 #[must_use]
 pub fn plan(plan: &Plan) -> Vec<Fact> {
     let length = match plan.requests_max {
@@ -117,7 +118,7 @@ pub fn plan(plan: &Plan) -> Vec<Fact> {
     ]
 }
 
-/// What was sent and what became of it.
+/// Requests and events of the run, by outcome.
 #[must_use]
 pub fn counts(summary: &Summary) -> Vec<Fact> {
     let window = &summary.window;

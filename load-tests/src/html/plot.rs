@@ -1,8 +1,8 @@
-//! Draws a plot as SVG.
+//! SVG drawings of plots.
 //!
-//! A plot is drawn twice, wide and narrow, and the page shows the one that fits: a wide one made
-//! smaller would have labels too small to read. Colours are those of a light page; its style sheet
-//! replaces them by the colours of its own scheme, one for each of [`Ink`].
+//! Each plot is drawn twice, wide and narrow, and the page shows the one that fits: a wide plot
+//! scaled down would have labels too small to read. The colours are those of a light page. The
+//! style sheet replaces them by the colours of the reader's scheme, one for each [`Ink`].
 
 use super::axis::Axis;
 use anyhow::{Context, Result};
@@ -16,7 +16,7 @@ use plotters::prelude::{
 };
 use plotters::style::{Color, RGBColor, ShapeStyle, TRANSPARENT};
 
-/// Sizes in pixels, wide and narrow; the page makes narrow ones still a bit smaller.
+/// Size of the wide drawing; the narrow one is below, and the page may scale it down a bit more.
 const WIDE: Size = Size {
     pixels: (920, 280),
     label_pixels: 15.0,
@@ -38,34 +38,34 @@ struct Size {
 /// A plot with its lines.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// What it shows, as a heading.
+    /// Heading of the plot.
     pub title: &'static str,
-    /// What its axes mean, in a sentence.
+    /// Sentence about the meaning of the axes.
     pub about: &'static str,
-    /// To the right.
+    /// Horizontal axis.
     pub x: Axis,
-    /// Upwards.
+    /// Vertical axis.
     pub y: Axis,
-    /// What is drawn, later ones on top.
+    /// Lines of the plot; later ones are drawn on top.
     pub lines: Vec<Line>,
-    /// Everything left of it was the warm-up.
+    /// End of the warm-up on the horizontal axis; the part left of it is shaded.
     pub warm_up_end: Option<f64>,
 }
 
-/// One line.
+/// A line of a plot.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// What it is called in the key.
+    /// Name in the key.
     pub name: String,
-    /// Its colour.
+    /// Colour of the line.
     pub ink: Ink,
-    /// Whether it is dashed.
+    /// True for a dashed line.
     pub dashed: bool,
-    /// Points on the axes; pieces are not joined.
+    /// Pieces of the line, each with its points; they are not joined.
     pub pieces: Vec<Vec<(f64, f64)>>,
 }
 
-/// Colours by what they are for.
+/// Colours by purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the first to the fourth line")]
 pub enum Ink {
@@ -75,14 +75,14 @@ pub enum Ink {
     Fourth,
     /// Lines of the grid.
     Grid,
-    /// Behind the warm-up.
+    /// Background of the warm-up.
     Shade,
     /// Labels.
     Label,
 }
 
 impl Ink {
-    /// The colour in the SVG; the style sheet knows it by this value.
+    /// Colour in the SVG; the style sheet identifies it by this value.
     const fn color(self) -> RGBColor {
         match self {
             Self::First => RGBColor(0x1f, 0x5f, 0xd6),
@@ -95,7 +95,7 @@ impl Ink {
         }
     }
 
-    /// Its class in the page.
+    /// CSS class of the colour.
     #[must_use]
     pub const fn class(self) -> &'static str {
         match self {
@@ -111,7 +111,7 @@ impl Ink {
 }
 
 impl Line {
-    /// The class of its entry in the key.
+    /// CSS class of the line's entry in the key.
     #[must_use]
     pub fn class(&self) -> String {
         let dashed = if self.dashed { " dashed" } else { "" };
@@ -123,18 +123,18 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
 
 impl Plot {
-    /// For wide screens.
+    /// Draws the plot for wide screens.
     ///
     /// # Errors
-    /// It cannot be drawn.
+    /// The plot cannot be drawn.
     pub fn wide(&self) -> Result<String> {
         self.svg(WIDE)
     }
 
-    /// For narrow screens.
+    /// Draws the plot for narrow screens.
     ///
     /// # Errors
-    /// It cannot be drawn.
+    /// The plot cannot be drawn.
     pub fn narrow(&self) -> Result<String> {
         self.svg(NARROW)
     }

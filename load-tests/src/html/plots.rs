@@ -1,4 +1,4 @@
-//! Which plots a page has, of one run or of two on the same axes.
+//! Selection of a page's plots, of one run or of two on the same axes.
 
 use super::axis::{Axis, percentile_at};
 use super::plot::{Ink, Line, Plot};
@@ -7,20 +7,20 @@ use crate::resources::{ResourcePoint, Used};
 use crate::series::{Point, PointLatency};
 use crate::summary::Summary;
 
-/// A run on a page: alone, or as A or B.
+/// A run on a page: alone, or as A or B of a comparison.
 #[derive(Clone, Copy)]
-pub struct Shown<'a> {
-    /// What its lines' names begin with: nothing, or `A ` or `B `.
+pub struct PlottedRun<'a> {
+    /// Prefix of the lines' names: empty, `A ` or `B `.
     pub prefix: &'static str,
-    /// Its colour if there are two.
+    /// Colour of the run, if there are two.
     pub ink: Option<Ink>,
-    /// The run.
+    /// Summary of the run.
     pub summary: &'a Summary,
 }
 
-/// All plots for which there are data. Where there are two runs, the first is drawn last, on top.
+/// All plots that have data. Of two runs, the first is drawn last, on top.
 #[must_use]
-pub fn plots(runs: &[Shown<'_>]) -> Vec<Plot> {
+pub fn plots(runs: &[PlottedRun<'_>]) -> Vec<Plot> {
     let all = [
         throughput(runs),
         failures(runs),
@@ -32,7 +32,7 @@ pub fn plots(runs: &[Shown<'_>]) -> Vec<Plot> {
     all.into_iter().flatten().collect()
 }
 
-/// Percentiles over time, each with its colour and whether two runs are compared by it.
+/// Percentile over time: its name, its colour, whether comparisons show it, and its value.
 type Percentile = (&'static str, Ink, bool, fn(&PointLatency) -> f64);
 const PERCENTILES: [Percentile; 4] = [
     ("slowest", Ink::Fourth, false, |latency| latency.max_us),
@@ -41,7 +41,7 @@ const PERCENTILES: [Percentile; 4] = [
     ("p50", Ink::First, true, |latency| latency.p50_us),
 ];
 
-fn throughput(runs: &[Shown<'_>]) -> Option<Plot> {
+fn throughput(runs: &[PlottedRun<'_>]) -> Option<Plot> {
     let mut lines = Vec::new();
     for run in runs.iter().rev() {
         let points = points(run.summary);
@@ -59,7 +59,7 @@ fn throughput(runs: &[Shown<'_>]) -> Option<Plot> {
     })
 }
 
-fn failures(runs: &[Shown<'_>]) -> Option<Plot> {
+fn failures(runs: &[PlottedRun<'_>]) -> Option<Plot> {
     let mut lines = Vec::new();
     for run in runs.iter().rev() {
         let points = points(run.summary);
@@ -78,7 +78,7 @@ fn failures(runs: &[Shown<'_>]) -> Option<Plot> {
     })
 }
 
-fn latency(runs: &[Shown<'_>]) -> Option<Plot> {
+fn latency(runs: &[PlottedRun<'_>]) -> Option<Plot> {
     let mut lines = Vec::new();
     let (mut min, mut max) = (f64::INFINITY, 0.0_f64);
     for (name, ink, compared, of) in PERCENTILES {
@@ -114,7 +114,7 @@ fn latency(runs: &[Shown<'_>]) -> Option<Plot> {
         })
 }
 
-fn distribution(runs: &[Shown<'_>]) -> Option<Plot> {
+fn distribution(runs: &[PlottedRun<'_>]) -> Option<Plot> {
     let count = runs.iter().map(|run| run.summary.latency.count).max()?;
     let mut lines = Vec::new();
     for run in runs.iter().rev() {
@@ -126,7 +126,7 @@ fn distribution(runs: &[Shown<'_>]) -> Option<Plot> {
         let points = summary.latency_distribution.iter().map(value);
         lines.push(run.line("latency", Ink::First, false, points));
     }
-    let ends = |run: &Shown<'_>| (run.summary.latency.min_us, run.summary.latency.max_us);
+    let ends = |run: &PlottedRun<'_>| (run.summary.latency.min_us, run.summary.latency.max_us);
     let min = runs
         .iter()
         .map(|run| ends(run).0)
@@ -144,7 +144,7 @@ fn distribution(runs: &[Shown<'_>]) -> Option<Plot> {
     })
 }
 
-fn cores(runs: &[Shown<'_>]) -> Option<Plot> {
+fn cores(runs: &[PlottedRun<'_>]) -> Option<Plot> {
     let lines = used(runs, |used| used.cores);
     let max = most(&lines)?;
     Some(Plot {
@@ -157,7 +157,7 @@ fn cores(runs: &[Shown<'_>]) -> Option<Plot> {
     })
 }
 
-fn memory(runs: &[Shown<'_>]) -> Option<Plot> {
+fn memory(runs: &[PlottedRun<'_>]) -> Option<Plot> {
     let lines = used(runs, |used| mebibytes(used.rss_bytes));
     let max = most(&lines)?;
     Some(Plot {
@@ -170,8 +170,8 @@ fn memory(runs: &[Shown<'_>]) -> Option<Plot> {
     })
 }
 
-/// Lines of the server, if its process was named, and of a single run's generator.
-fn used(runs: &[Shown<'_>], value: fn(&Used) -> f64) -> Vec<Line> {
+/// Lines of the server, if its process was named, and of the generator of a single run.
+fn used(runs: &[PlottedRun<'_>], value: fn(&Used) -> f64) -> Vec<Line> {
     let mut lines = Vec::new();
     for run in runs.iter().rev() {
         let points = &run.summary.resources;
@@ -188,8 +188,8 @@ fn used(runs: &[Shown<'_>], value: fn(&Used) -> f64) -> Vec<Line> {
     lines
 }
 
-impl Shown<'_> {
-    /// A line, in the run's colour if it has one; where there is no value it has a gap.
+impl PlottedRun<'_> {
+    /// A line, in the run's colour if it has one; a missing value leaves a gap.
     fn line(
         &self,
         name: &str,
@@ -214,7 +214,7 @@ impl Shown<'_> {
     }
 }
 
-/// The points that are long enough for a rate: the last one may be a fraction of a second.
+/// Points long enough for a rate: the last one may be a fraction of a second.
 fn points(summary: &Summary) -> Vec<&Point> {
     let points = &summary.series.points;
     let enough = summary.series.interval_seconds as f64 / 2.0;
@@ -226,20 +226,20 @@ fn middle(point: &Point) -> f64 {
     point.at_seconds + point.seconds / 2.0
 }
 
-/// The largest value; nothing if there is no point.
+/// Highest value; `None` without a point.
 fn most(lines: &[Line]) -> Option<f64> {
     let values = lines.iter().flat_map(|line| line.pieces.iter().flatten());
     values.map(|(_, value)| *value).reduce(f64::max)
 }
 
-fn seconds(runs: &[Shown<'_>]) -> Axis {
+fn seconds(runs: &[PlottedRun<'_>]) -> Axis {
     let points = || runs.iter().flat_map(|run| &run.summary.series.points);
     let from = points().map(|point| point.at_seconds).fold(0.0, f64::min);
     let to = points().map(|point| point.at_seconds + point.seconds);
     Axis::seconds(from, to.fold(0.0, f64::max))
 }
 
-fn warm_up_end(runs: &[Shown<'_>]) -> Option<f64> {
-    let warmed_up = |run: &Shown<'_>| !run.summary.plan.warm_up.is_zero();
+fn warm_up_end(runs: &[PlottedRun<'_>]) -> Option<f64> {
+    let warmed_up = |run: &PlottedRun<'_>| !run.summary.plan.warm_up.is_zero();
     runs.iter().any(warmed_up).then_some(0.0)
 }

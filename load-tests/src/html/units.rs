@@ -1,6 +1,6 @@
-//! Numbers as a reader wants them.
+//! Short texts of numbers for readers.
 
-/// A count with three digits at most: `950`, `1.5 k`, `12 M`.
+/// A count with at most three digits: `950`, `1.5 k`, `12 M`.
 #[must_use]
 pub fn count_text(count: f64) -> String {
     for (unit, sign) in [(1e9, "G"), (1e6, "M"), (1e3, "k")] {
@@ -22,7 +22,7 @@ pub fn latency_text(micros: f64) -> String {
     format!("{} µs", three_digits(micros))
 }
 
-/// At least three digits, without zeros at the end of a fraction.
+/// A number with at least three digits, without trailing zeros of the fraction.
 fn three_digits(value: f64) -> String {
     let digits = match value {
         ..9.995 => 2,

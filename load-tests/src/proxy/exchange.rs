@@ -1,7 +1,8 @@
-//! One request, from its head to its answer or to its end.
+//! One request, from its head to its response or to its end.
 
 use super::limit::{Limit, Limited};
-use super::{Fault, Given, Insert, Shared};
+use super::shared::Shared;
+use super::{CannedResponse, Fault, Insert};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, Uri};
@@ -13,20 +14,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::net::TcpStream;
 
-/// What is passed on, or what was made up.
-type Answer = Response<Either<Incoming, Full<Bytes>>>;
+/// A response of ClickHouse, or an injected one.
+type ProxyResponse = Response<Either<Incoming, Full<Bytes>>>;
 
-/// Answers a request. An error cuts the connection without an answer. `limit` is the one of the
-/// client's connection.
+/// Handles a request with the fault in force. An error cuts the connection without a response.
+/// `limit` belongs to the client's connection.
 pub(super) async fn exchange(
     shared: &Arc<Shared>,
     limit: &Limit,
     request: Request<Incoming>,
-) -> Result<Answer> {
+) -> Result<ProxyResponse> {
     let Some(fault) = shared.fault(is_insert(request.uri())) else {
         let is_recorded = {
-            let tape = shared.tape();
-            tape.as_ref().is_some_and(|tape| tape.takes(request.uri()))
+            let recording = shared.recording();
+            recording
+                .as_ref()
+                .is_some_and(|recording| recording.takes(request.uri()))
         };
         return match is_recorded {
             true => recorded(shared, request).await,
@@ -42,8 +45,8 @@ async fn harmed(
     limit: &Limit,
     request: Request<Incoming>,
     fault: &Fault,
-) -> Result<Answer> {
-    // What is over at once is counted at once; the others when ClickHouse has done its part.
+) -> Result<ProxyResponse> {
+    // A fault that is complete at once is counted at once, the others after ClickHouse's part.
     let done = || shared.faults.fetch_add(1, Ordering::AcqRel);
     match fault {
         Fault::Down => bail!("cut"),
@@ -96,8 +99,8 @@ async fn harmed(
     }
 }
 
-/// Waits for the fault's end, then cuts.
-async fn held(shared: &Shared, fault: &Fault) -> Result<Answer> {
+/// Waits until the fault is lifted, then cuts the connection.
+async fn held(shared: &Shared, fault: &Fault) -> Result<ProxyResponse> {
     let mut rule = shared.rule.subscribe();
     shared.faults.fetch_add(1, Ordering::AcqRel);
     let is_over = rule.wait_for(|rule| {
@@ -108,13 +111,13 @@ async fn held(shared: &Shared, fault: &Fault) -> Result<Answer> {
     bail!("cut")
 }
 
-async fn passed_on(shared: &Shared, request: Request<Incoming>) -> Result<Answer> {
+async fn passed_on(shared: &Shared, request: Request<Incoming>) -> Result<ProxyResponse> {
     let answer = sent(shared, request, Limit::none()).await?;
     Ok(answer.map(Either::Left))
 }
 
-/// The same, and kept if ClickHouse stored it.
-async fn recorded(shared: &Shared, request: Request<Incoming>) -> Result<Answer> {
+/// Passes a request on and records it if ClickHouse stored it.
+async fn recorded(shared: &Shared, request: Request<Incoming>) -> Result<ProxyResponse> {
     let (parts, body) = request.into_parts();
     let rows = body.collect().await.context("body")?.to_bytes();
     let insert = Insert {
@@ -124,20 +127,20 @@ async fn recorded(shared: &Shared, request: Request<Incoming>) -> Result<Answer>
     let request = Request::from_parts(parts, Full::new(rows));
     let answer = sent(shared, request, Limit::none()).await?;
     if answer.status().is_success()
-        && let Some(tape) = shared.tape().as_mut()
+        && let Some(recording) = shared.recording().as_mut()
     {
-        tape.keep(insert);
+        recording.keep(insert);
     }
     Ok(answer.map(Either::Left))
 }
 
-/// Until ClickHouse has answered to the end; what it said is thrown away.
+/// Passes a request on and discards ClickHouse's response.
 async fn carried_out(shared: &Shared, request: Request<Incoming>) -> Result<()> {
     let answer = sent(shared, request, Limit::none()).await?;
     drain(answer.into_body()).await
 }
 
-/// Sends a request on, on a connection of its own which breaks past `limit`.
+/// Sends a request on, over a connection of its own which breaks after `limit` bytes.
 async fn sent<B>(shared: &Shared, request: Request<B>, limit: Limit) -> Result<Response<Incoming>>
 where
     B: Body + Send + 'static,
@@ -162,7 +165,7 @@ async fn drain(mut body: Incoming) -> Result<()> {
     Ok(())
 }
 
-fn made_up(given: Given) -> Result<Answer> {
+fn made_up(given: CannedResponse) -> Result<ProxyResponse> {
     let text = given.text();
     let mut answer = Response::new(Either::Right(Full::new(text.into())));
     *answer.status_mut() = StatusCode::from_u16(given.status).context("status")?;
@@ -174,7 +177,7 @@ fn made_up(given: Given) -> Result<Answer> {
     Ok(answer)
 }
 
-/// Rows come with their statement in the URL; questions have theirs in the body.
+/// Returns true for an insert: it has its statement in the URL, whereas a query has it in the body.
 fn is_insert(uri: &Uri) -> bool {
     uri.query()
         .is_some_and(|query| query.contains("query=INSERT"))

@@ -1,77 +1,78 @@
-//! What can be done to a request, in words that people type.
+//! Faults and the words that name them.
 
 use anyhow::{Context, Error, Result, bail};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What is done to a request on its way to ClickHouse, or to the answer on its way back.
+/// A fault in a request to ClickHouse, or in the response to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nobody listens, and every connection there was is cut.
+    /// Refuses connections and cuts the existing ones.
     Down,
-    /// The request is carried out; its answer comes so much later.
+    /// Carries the request out and delays its response by this time.
     Slow(Duration),
-    /// The request is read and answered with this; ClickHouse never sees it.
-    Answer(Given),
-    /// The request is carried out and answered with this all the same.
-    After(Given),
-    /// The request is carried out, and the connection cut in place of the answer.
+    /// Reads the request and sends this response; ClickHouse never sees the request.
+    Answer(CannedResponse),
+    /// Carries the request out and sends this response all the same.
+    After(CannedResponse),
+    /// Carries the request out and cuts the connection instead of responding.
     Lost,
-    /// The request is carried out; no answer comes while the fault lasts, then the connection is
-    /// cut.
+    /// Carries the request out and does not respond while the fault lasts, then cuts the
+    /// connection.
     Silent,
-    /// The request is read, never carried out and never answered: when the fault ends, the
-    /// connection is cut.
+    /// Reads the request without carrying it out or responding; cuts the connection when the fault
+    /// ends.
     Deaf,
-    /// The request is carried out, and the connection cut after so many bytes of the answer, its
+    /// Carries the request out and cuts the connection after this many bytes of the response, its
     /// head included.
     CutAnswer(usize),
-    /// About half of the request reaches ClickHouse; then both connections are cut.
+    /// Sends about half of the request to ClickHouse, then cuts both connections.
     CutRequest,
-    /// The request is carried out with a setting more: what ClickHouse makes of that is real.
+    /// Carries the request out with one more setting; ClickHouse's reaction is real.
     With {
-        /// The setting's name.
+        /// Name of the setting.
         name: String,
-        /// Its value.
+        /// Value of the setting.
         value: String,
     },
 }
 
-/// An answer that ClickHouse did not give.
+/// A response that ClickHouse did not give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Given {
-    /// The HTTP status.
+pub struct CannedResponse {
+    /// HTTP status code.
     pub status: u16,
-    /// ClickHouse's exception code, in the header, and in the body unless the status is a success.
+    /// ClickHouse's exception code, sent in the header, and in the body unless the status is a
+    /// success.
     pub code: Option<u32>,
 }
 
-/// Which requests a fault is done to.
+/// A fault with the requests that it applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// What is done.
+    /// Fault to inject.
     pub fault: Fault,
-    /// To which kind of request.
-    pub target: Target,
-    /// To the first of so many such requests; 1 is all of them. Has no meaning for
-    /// [`Fault::Down`], which is of connections.
+    /// Kind of the requests that it applies to.
+    pub requests: RequestKind,
+    /// Applies the fault to the first of every so many such requests; 1 means all of them. Without
+    /// meaning for [`Fault::Down`], which applies to connections.
     pub every: u64,
 }
 
 /// Kinds of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// Whatever comes.
+pub enum RequestKind {
+    /// Any request.
     All,
-    /// Rows to store.
+    /// Inserts of rows.
     Inserts,
-    /// Everything else: questions and schema changes.
+    /// Other requests: queries and schema changes.
     Questions,
 }
 
-impl Target {
-    /// Whether a request is of this kind.
+impl RequestKind {
+    /// Returns true if a request is of this kind.
     #[must_use]
     pub const fn covers(self, is_insert: bool) -> bool {
         match self {
@@ -82,9 +83,8 @@ impl Target {
     }
 }
 
-impl Given {
-    /// What ClickHouse writes for an exception; empty when there is none, or when the status
-    /// says that all went well.
+impl CannedResponse {
+    /// ClickHouse's text of the exception; empty without a code, or when the status is a success.
     #[must_use]
     pub fn text(self) -> String {
         match self.code {
@@ -116,7 +116,7 @@ fn name_of(code: u32) -> &'static str {
     }
 }
 
-// === From and to words ===
+// === Parsing and display ===
 
 impl FromStr for Fault {
     type Err = Error;
@@ -165,7 +165,7 @@ impl fmt::Display for Fault {
     }
 }
 
-impl FromStr for Given {
+impl FromStr for CannedResponse {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -181,7 +181,7 @@ impl FromStr for Given {
     }
 }
 
-impl fmt::Display for Given {
+impl fmt::Display for CannedResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.code {
             Some(code) => write!(f, "{}:{code}", self.status),
@@ -197,13 +197,13 @@ impl FromStr for Rule {
         let mut words = text.split_ascii_whitespace();
         let mut rule = Self {
             fault: words.next().context("no fault is named")?.parse()?,
-            target: Target::All,
+            requests: RequestKind::All,
             every: 1,
         };
         for word in words {
             match word {
-                "inserts" => rule.target = Target::Inserts,
-                "questions" => rule.target = Target::Questions,
+                "inserts" => rule.requests = RequestKind::Inserts,
+                "questions" => rule.requests = RequestKind::Questions,
                 _ => rule.every = every(word)?,
             }
         }
@@ -211,7 +211,7 @@ impl FromStr for Rule {
     }
 }
 
-/// The N of `1/N`.
+/// Parses the N of `1/N`.
 fn every(word: &str) -> Result<u64> {
     let number = word
         .strip_prefix("1/")
@@ -224,10 +224,10 @@ fn every(word: &str) -> Result<u64> {
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.fault.fmt(f)?;
-        f.write_str(match self.target {
-            Target::All => "",
-            Target::Inserts => " inserts",
-            Target::Questions => " questions",
+        f.write_str(match self.requests {
+            RequestKind::All => "",
+            RequestKind::Inserts => " inserts",
+            RequestKind::Questions => " questions",
         })?;
         if self.every > 1 {
             write!(f, " 1/{}", self.every)?;
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_reads_as_it_is_written() {
+    fn a_rule_parses_and_displays_alike() {
         for text in [
             "down",
             "slow=1s 500ms inserts",
@@ -256,7 +256,7 @@ mod tests {
             "with=readonly=1",
             "with=log_comment=a=b",
         ] {
-            // A time of two words is written, but not read: a rule's words are apart.
+            // A time of two words is displayed but not parsed: spaces separate the words of a rule.
             let typed = text.replace("1s 500ms", "1500ms");
             let rule: Rule = typed.parse().unwrap();
             assert_eq!(rule.to_string(), text);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_refused() {
+    fn an_invalid_rule_is_refused() {
         for text in [
             "",
             "up",
@@ -283,8 +283,8 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_is_worded_as_clickhouse_does_but_for_a_success() {
-        let text = |given: &str| given.parse::<Given>().unwrap().text();
+    fn an_exception_has_clickhouses_text_unless_the_status_is_a_success() {
+        let text = |given: &str| given.parse::<CannedResponse>().unwrap().text();
         assert_eq!(
             text("500:252"),
             "Code: 252. DB::Exception: injected. (TOO_MANY_PARTS)\n"

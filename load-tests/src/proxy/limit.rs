@@ -1,4 +1,4 @@
-//! A stream that breaks after so many bytes written.
+//! A stream that breaks after a limit of written bytes.
 
 use std::io;
 use std::pin::Pin;
@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes that may still be written; clones count together.
+/// Number of bytes that may still be written; clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Limit(Arc<AtomicUsize>);
 
-/// Writes no more than its limit lets it, then fails, upon which whoever owns it closes it.
+/// A stream that fails after its limit of written bytes; its owner then closes it.
 #[derive(Debug)]
 pub(super) struct Limited<S> {
     stream: S,
@@ -21,17 +21,17 @@ pub(super) struct Limited<S> {
 impl Limit {
     const NONE: usize = usize::MAX;
 
-    /// Of any number of bytes.
+    /// No limit.
     pub(super) fn none() -> Self {
         Self::of(Self::NONE)
     }
 
-    /// Of so many.
+    /// A limit of `bytes` bytes.
     pub(super) fn of(bytes: usize) -> Self {
         Self(Arc::new(AtomicUsize::new(bytes)))
     }
 
-    /// From now on so many and no more.
+    /// Sets the limit from now on.
     pub(super) fn set(&self, bytes: usize) {
         self.0.store(bytes, Ordering::Release);
     }

@@ -1,8 +1,8 @@
-//! The port, the connections on it, and their end when the proxy plays dead.
+//! The proxy's port and its connections, which end when the proxy is down.
 
-use super::Shared;
 use super::exchange::exchange;
 use super::limit::{Limit, Limited};
+use super::shared::Shared;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -16,13 +16,13 @@ use tokio::time::sleep;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
-/// Before listening is tried again: descriptors may have run out.
+/// Pause before accepting or listening again: file descriptors may have run out.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A port that is ours whether somebody listens on it or not.
+/// A port that stays reserved whether the proxy listens on it or not.
 pub(super) struct Port {
     address: SocketAddr,
-    /// Bound, and never listening.
+    /// Socket bound to the port that never listens.
     _holder: TcpSocket,
 }
 
@@ -50,13 +50,13 @@ fn bound(address: SocketAddr) -> io::Result<TcpSocket> {
     } else {
         TcpSocket::new_v6()?
     };
-    // So that the holder and the listener may have the port together.
+    // The holder and the listener share the port.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     Ok(socket)
 }
 
-/// Accepts, but not while the proxy is down.
+/// Accepts connections, but not while the proxy is down.
 pub(super) async fn serve(port: &Port, listener: TcpListener, shared: &Arc<Shared>) {
     let mut rule = shared.rule.subscribe();
     let mut open = Some(listener);
@@ -92,7 +92,7 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
-/// Serves a connection to its end, which may be that the proxy goes down.
+/// Serves a connection to its end, or until the proxy goes down.
 async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     let mut rule = shared.rule.subscribe();
     let _ = stream.set_nodelay(true);
@@ -106,7 +106,7 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
         .timer(TokioTimer::new())
         .serve_connection(TokioIo::new(stream), service);
     tokio::select! {
-        // A connection that breaks is what this is for.
+        // Broken connections are the purpose of this proxy.
         _ = served => {}
         _ = rule.wait_for(|rule| Shared::is_down(rule.as_deref())) => {}
     }

@@ -1,33 +1,35 @@
-//! A proxy that stands between a server and its ClickHouse and does harm as it is told.
+//! A proxy between a server and its ClickHouse that injects faults.
 //!
-//! It passes HTTP/1.1 through until a [`Rule`] is set, and does the rule's [`Fault`] to the
-//! requests that it covers until another is set or all are lifted. What it did is counted, so
-//! that a test waits for faults done and never for a time.
+//! The proxy passes HTTP/1.1 through until a [`Rule`] is set. It then does the rule's [`Fault`] to
+//! the requests that the rule covers, until another rule is set or all are lifted. Faults are
+//! counted, so that a test waits for a number of faults and never for a time.
 //!
-//! - A connection to ClickHouse is made for each request, so that one that breaks breaks nothing
+//! - Each request has a connection to ClickHouse of its own, so that a broken one breaks nothing
 //!   else.
-//! - Bodies are passed on as they come; memory does not grow with them, unless they are recorded.
-//! - While [`Fault::Down`] lasts the port stays ours: a second socket is bound to it that does not
-//!   listen, so that nobody else gets it and clients are refused.
+//! - Bodies are streamed; memory does not grow with them, unless they are recorded.
+//! - While [`Fault::Down`] lasts the port stays reserved: a second socket is bound to it without
+//!   listening, so that nobody else gets it and clients are refused.
 
 mod exchange;
 mod fault;
 mod limit;
 mod listener;
+mod recording;
 mod script;
-mod tape;
+mod shared;
 
-pub use fault::{Fault, Given, Rule, Target};
+pub use fault::{CannedResponse, Fault, RequestKind, Rule};
+pub use recording::Insert;
 pub use script::Step;
-pub use tape::Insert;
 
-use crate::plan;
+use crate::target::Target;
 use anyhow::{Context, Result, ensure};
+use recording::Recording;
+use shared::{Active, Shared};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use tape::Tape;
 use tokio::sync::{oneshot, watch};
 
 /// A running proxy, on a thread of its own; stops when dropped.
@@ -39,46 +41,25 @@ pub struct Proxy {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a proxy has done since it started.
+/// Counts of a proxy since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Connections accepted.
+    /// Accepted connections.
     pub connections: u64,
-    /// Requests whose head came.
+    /// Requests with a complete head.
     pub requests: u64,
-    /// Those of them that brought rows.
+    /// Requests that inserted rows.
     pub inserts: u64,
-    /// Requests that a fault was done to.
+    /// Requests with a fault.
     pub faults: u64,
 }
 
-/// What the proxy's tasks share.
-#[derive(Debug)]
-struct Shared {
-    /// ClickHouse, as `host:port`.
-    upstream: Mutex<String>,
-    rule: watch::Sender<Option<Arc<Active>>>,
-    tape: Mutex<Option<Tape>>,
-    connections: AtomicU64,
-    requests: AtomicU64,
-    inserts: AtomicU64,
-    faults: AtomicU64,
-}
-
-/// A rule in force.
-#[derive(Debug)]
-struct Active {
-    rule: Rule,
-    /// Requests that it covered so far.
-    covered: AtomicU64,
-}
-
 impl Proxy {
-    /// Listens on `listen`, where port 0 takes a free one, and passes requests to ClickHouse's
-    /// HTTP interface at `upstream`, like `http://127.0.0.1:8123`.
+    /// Starts a proxy on `listen` (port 0 takes a free port) that passes requests to ClickHouse's
+    /// HTTP interface at `upstream`, such as `http://127.0.0.1:8123`.
     ///
     /// # Errors
-    /// `upstream` is no such URL, or the address cannot be had.
+    /// `upstream` is no such URL, or the address is not available.
     pub fn start(listen: SocketAddr, upstream: &str) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -87,7 +68,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             upstream: Mutex::new(authority(upstream)?),
             rule: watch::Sender::new(None),
-            tape: Mutex::new(None),
+            recording: Mutex::new(None),
             connections: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             inserts: AtomicU64::new(0),
@@ -121,19 +102,19 @@ impl Proxy {
         })
     }
 
-    /// Where it listens.
+    /// Address that the proxy listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The same as ClickHouse's URL.
+    /// URL of the proxy, to be used as ClickHouse's.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// From now on requests go there: ClickHouse has moved.
+    /// Passes requests to another ClickHouse from now on.
     ///
     /// # Errors
     /// `upstream` is no such URL.
@@ -142,7 +123,7 @@ impl Proxy {
         Ok(())
     }
 
-    /// Puts a rule in force, in place of the one there was.
+    /// Puts a rule in force, in place of the previous one.
     pub fn set(&self, rule: Rule) {
         let active = Active {
             rule,
@@ -151,25 +132,25 @@ impl Proxy {
         self.shared.rule.send_replace(Some(Arc::new(active)));
     }
 
-    /// Lets everything through.
+    /// Lifts the rule; everything passes.
     pub fn lift(&self) {
         self.shared.rule.send_replace(None);
     }
 
-    /// From now on keeps inserts with `of` in their statements that ClickHouse stored, about
-    /// `bytes_max` bytes of them; not those that harm was done to.
+    /// Starts recording stored inserts whose statements contain `of`, up to about `bytes_max`
+    /// bytes. Inserts with a fault are not recorded.
     pub fn record(&self, of: &str, bytes_max: usize) {
-        *self.shared.tape() = Some(Tape::new(of, bytes_max));
+        *self.shared.recording() = Some(Recording::new(of, bytes_max));
     }
 
-    /// Ends the recording and gives what was kept, in the order in which it was stored.
+    /// Ends the recording and returns the inserts in the order in which they were stored.
     #[must_use]
     pub fn recorded(&self) -> Vec<Insert> {
-        let tape = self.shared.tape().take();
-        tape.map_or_else(Vec::new, |tape| tape.kept)
+        let recording = self.shared.recording().take();
+        recording.map_or_else(Vec::new, |recording| recording.kept)
     }
 
-    /// What it has done.
+    /// Counts since the start.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let read = |count: &AtomicU64| count.load(Ordering::Acquire);
@@ -192,39 +173,9 @@ impl Drop for Proxy {
     }
 }
 
-/// `host:port` of ClickHouse's URL.
+/// Authority of ClickHouse's URL, `host:port`.
 fn authority(url: &str) -> Result<String> {
-    let target = plan::Target::parse(url)?;
+    let target = Target::parse(url)?;
     ensure!(!target.tls, "{url:?}: no TLS is spoken to ClickHouse");
     Ok(target.authority)
-}
-
-impl Shared {
-    fn upstream(&self) -> MutexGuard<'_, String> {
-        self.upstream.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tape(&self) -> MutexGuard<'_, Option<Tape>> {
-        self.tape.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Counts a request and says what is to be done to it.
-    fn fault(&self, is_insert: bool) -> Option<Fault> {
-        self.requests.fetch_add(1, Ordering::AcqRel);
-        if is_insert {
-            self.inserts.fetch_add(1, Ordering::AcqRel);
-        }
-        let active = self.rule.borrow().clone()?;
-        if !active.rule.target.covers(is_insert) {
-            return None;
-        }
-        let number = active.covered.fetch_add(1, Ordering::AcqRel);
-        number
-            .is_multiple_of(active.rule.every)
-            .then(|| active.rule.fault.clone())
-    }
-
-    fn is_down(rule: Option<&Active>) -> bool {
-        rule.is_some_and(|active| active.rule.fault == Fault::Down)
-    }
 }

@@ -1,4 +1,4 @@
-//! Faults over time: `30s ok`, `2m down`, `20s lost inserts 1/2`.
+//! Faults over time, such as `30s ok`, `2m down`, `20s lost inserts 1/2`.
 
 use super::{Proxy, Rule};
 use crate::Stop;
@@ -7,15 +7,15 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether the end was asked for.
+/// Interval at which the request to stop is noticed.
 const TICK: Duration = Duration::from_millis(50);
 
-/// One fault, or none, for a while.
+/// A fault, or none, for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// For how long.
+    /// Length of the step.
     pub length: Duration,
-    /// What is done; `None` lets everything through.
+    /// Rule during the step; `None` lets everything through.
     pub rule: Option<Rule>,
 }
 
@@ -48,8 +48,8 @@ impl fmt::Display for Step {
 }
 
 impl Proxy {
-    /// Does one step after the other and tells of each as it begins; ends early when asked to.
-    /// Afterwards everything is let through.
+    /// Performs the steps in turn and passes each to `tell` as it begins; ends early when asked to.
+    /// Afterwards everything passes.
     pub fn perform(&self, steps: &[Step], stop: &Stop, tell: &mut dyn FnMut(&Step)) {
         for step in steps {
             if stop.is_asked() {
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_reads_as_it_is_written() {
+    fn a_step_parses_and_displays_alike() {
         for text in ["30s ok", "2m down", "20ms lost inserts 1/2"] {
             assert_eq!(text.parse::<Step>().unwrap().to_string(), text);
         }

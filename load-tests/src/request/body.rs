@@ -1,30 +1,31 @@
-//! A body with every field that changes at its full width, and where these are.
+//! Request body with the positions of the fields that change.
 
 use crate::event_id::{BATCH_TEXT, EventId, TEXT_BYTES, batch_text};
+use crate::event_shape;
 use crate::plan::Plan;
-use crate::shape;
 use crate::wall_clock::{SECONDS_TEXT_BYTES, seconds_text};
 use std::fmt::Write;
 use std::ops::Range;
 
-/// `true` and `false` in the same number of bytes.
+/// `true` and `false`, in the same number of bytes.
 const HISTORICAL_TEXT: [&[u8; 5]; 2] = [b"false", b"true "];
-/// What makes an event one of a person, and what leaves it without and so to be rejected.
+/// Names of the field that gives an event its person. The second one leaves the event without a
+/// person, so that it is rejected.
 const DISTINCT_ID_TEXT: [&[u8; 11]; 2] = [b"distinct_id", b"distinct_??"];
 
-/// Where the changing fields are in the body.
-pub(super) struct Spots {
-    /// The key with its quotes and the spaces after it.
+/// Positions of the changing fields in the body.
+pub(super) struct PatchOffsets {
+    /// Key with its quotes and the spaces after it.
     key: Range<usize>,
     historical_at: usize,
     sent_at: usize,
-    /// Of the first event.
+    /// Position in the first event.
     distinct_id_at: usize,
     uuids_at: Vec<usize>,
     timestamp_after_uuid: usize,
 }
 
-impl Spots {
+impl PatchOffsets {
     pub(super) fn patch(
         &self,
         body: &mut [u8],
@@ -64,7 +65,7 @@ impl Spots {
     }
 }
 
-/// Overwrites the bytes at `at`; the length is a constant, so this is a few moves.
+/// Overwrites the bytes at `at`. The length is a constant, so this compiles to a few moves.
 #[inline]
 fn put<const N: usize>(body: &mut [u8], at: usize, bytes: &[u8; N]) {
     if let Some(spot) = body.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
@@ -72,11 +73,11 @@ fn put<const N: usize>(body: &mut [u8], at: usize, bytes: &[u8; N]) {
     }
 }
 
-/// The body with every field that changes at its full width.
-pub(super) fn build_body(plan: &Plan, run: u32, connection: u16) -> (Vec<u8>, Spots) {
+/// Builds the body with every changing field at its full width.
+pub(super) fn build_body(plan: &Plan, run: u32, connection: u16) -> (Vec<u8>, PatchOffsets) {
     let mut body = "{\"api_key\":".to_owned();
     let key_at = body.len();
-    let first = format!("\"{}\"", plan.keys.turn(1, 0, 0).key);
+    let first = format!("\"{}\"", plan.keys.assign(1, 0, 0).key);
     let _ = write!(body, "{first:width$}", width = plan.keys.bytes_max() + 2);
     let key = key_at..body.len();
     body.push_str(",\"historical_migration\":");
@@ -84,7 +85,7 @@ pub(super) fn build_body(plan: &Plan, run: u32, connection: u16) -> (Vec<u8>, Sp
     body.push_str("false,\"sent_at\":\"");
     let sent_at = body.len();
     body.push_str("1970-01-01T00:00:00.000Z\",\"batch\":[");
-    let mut spots = Spots {
+    let mut offsets = PatchOffsets {
         key,
         historical_at,
         sent_at,
@@ -92,7 +93,7 @@ pub(super) fn build_body(plan: &Plan, run: u32, connection: u16) -> (Vec<u8>, Sp
         uuids_at: Vec::new(),
         timestamp_after_uuid: TEXT_BYTES,
     };
-    let batch = shape::Batch {
+    let batch = event_shape::Batch {
         shape: plan.event_shape,
         connection,
         event_bytes: plan.event_bytes,
@@ -111,12 +112,12 @@ pub(super) fn build_body(plan: &Plan, run: u32, connection: u16) -> (Vec<u8>, Sp
         if index == 0 {
             let [good, _] = DISTINCT_ID_TEXT;
             let at = event.json.as_bytes().windows(good.len());
-            spots.distinct_id_at = body.len() + at.take_while(|window| window != good).count();
+            offsets.distinct_id_at = body.len() + at.take_while(|window| window != good).count();
         }
-        spots.uuids_at.push(body.len() + event.uuid_at);
-        spots.timestamp_after_uuid = event.timestamp_at - event.uuid_at;
+        offsets.uuids_at.push(body.len() + event.uuid_at);
+        offsets.timestamp_after_uuid = event.timestamp_at - event.uuid_at;
         body.push_str(&event.json);
     }
     body.push_str("]}");
-    (body.into_bytes(), spots)
+    (body.into_bytes(), offsets)
 }

@@ -1,4 +1,4 @@
-//! Compression of bodies as they are sent.
+//! Compression of request bodies.
 
 use crate::plan::Compression;
 use anyhow::{Context, Result, anyhow};
@@ -33,7 +33,7 @@ impl Encoder {
         }
     }
 
-    /// Compresses `body` into the beginning of `out` and returns how many bytes that made.
+    /// Compresses `body` into the beginning of `out` and returns the compressed size in bytes.
     pub(super) fn encode(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<usize> {
         match self {
             Self::None => Ok(0),

@@ -1,34 +1,35 @@
 //! One connection's request, built once and patched in place.
 //!
 //! A generator that writes JSON for every request cannot saturate a server that only reads it. The
-//! whole request, head and body, is therefore built when the connection starts; before each
-//! sending only fields of fixed width change: in every event the batch's digits in the uuid (nine
-//! bytes) and the timestamp (nineteen), next to each other and so on one cache line, and in
-//! the envelope `sent_at`, `historical_migration` and, if there are several projects, the key: the
-//! longest one sets the width, and shorter ones are followed by spaces.
+//! whole request, head and body, is therefore built when the connection starts. Before each sending
+//! only fields of fixed width change. In every event these are the batch's digits in the uuid (nine
+//! bytes) and the timestamp (nineteen), next to each other and so on one cache line. In the
+//! envelope they are `sent_at`, `historical_migration` and, with several projects, the key: the
+//! longest key sets the width, and shorter ones are followed by spaces.
 
 mod body;
 mod encoder;
 
 use crate::keys::Keys;
-use crate::plan::{Plan, Target};
+use crate::plan::Plan;
+use crate::target::Target;
 use anyhow::Result;
-use body::{Spots, build_body};
+use body::{PatchOffsets, build_body};
 use encoder::Encoder;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Historical requests take the months of the past year in turn; each request has one month, as an
-/// importer that reads in order of time would send them.
+/// Number of past months that historical requests take in turn. Each request has one month, as from
+/// an importer that reads in order of time.
 const HISTORICAL_MONTHS: u32 = 12;
 const MONTH_SECONDS: i64 = 30 * 86_400;
-/// Past a month even for events at its end, so that all of them are old.
+/// Lowest age of a historical event in seconds, over a month even for the latest event of a month.
 const HISTORICAL_AGE_MIN_SECONDS: i64 = 45 * 86_400;
 
-/// A connection's requests, one at a time.
+/// Requests of a connection, one at a time.
 pub struct Request {
     body: Vec<u8>,
-    spots: Spots,
+    offsets: PatchOffsets,
     keys: Keys,
     connections: u16,
     connection: u16,
@@ -40,7 +41,7 @@ pub struct Request {
     encoder: Encoder,
     compressed: Vec<u8>,
     wire: Vec<u8>,
-    /// Where the body begins in `wire` when it is not compressed.
+    /// Position of the body in `wire` when it is not compressed.
     body_at: usize,
 }
 
@@ -48,9 +49,9 @@ impl Request {
     /// Builds the requests of a connection.
     ///
     /// # Errors
-    /// The compressor does not take the level.
+    /// The compressor does not accept the level.
     pub fn new(plan: &Plan, target: &Target, run: u32, connection: u16) -> Result<Self> {
-        let (body, spots) = build_body(plan, run, connection);
+        let (body, offsets) = build_body(plan, run, connection);
         let mut head = format!(
             "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n",
             target.path, target.authority
@@ -62,7 +63,7 @@ impl Request {
         head.push_str("Content-Length: ");
         let mut request = Self {
             body,
-            spots,
+            offsets,
             keys: plan.keys.clone(),
             connections: plan.connections,
             connection,
@@ -77,7 +78,7 @@ impl Request {
             body_at: 0,
         };
         if matches!(request.encoder, Encoder::None) {
-            // The wire bytes are the only copy.
+            // The wire bytes are the only copy of the body.
             let body = std::mem::take(&mut request.body);
             request.put_head(body.len());
             request.body_at = request.wire.len();
@@ -86,7 +87,7 @@ impl Request {
         Ok(request)
     }
 
-    /// Makes the next batch and returns its number.
+    /// Prepares the next batch and returns its number.
     ///
     /// # Errors
     /// The compressor failed.
@@ -94,11 +95,11 @@ impl Request {
         let batch = self.batch;
         self.batch = self.batch.wrapping_add(1);
         let now = i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX);
-        let turn = self.keys.turn(self.connections, self.connection, batch);
-        let historical = is_historical(turn.number, self.historical_share);
-        self.has_rejected = is_rejected(turn.number, self.rejected_share);
+        let assigned = self.keys.assign(self.connections, self.connection, batch);
+        let historical = is_historical(assigned.number, self.historical_share);
+        self.has_rejected = is_rejected(assigned.number, self.rejected_share);
         let happened = if historical {
-            let month = i64::from(turn.number % HISTORICAL_MONTHS);
+            let month = i64::from(assigned.number % HISTORICAL_MONTHS);
             now - HISTORICAL_AGE_MIN_SECONDS - month * MONTH_SECONDS
         } else {
             now
@@ -108,10 +109,10 @@ impl Request {
         } else {
             &mut self.body
         };
-        self.spots.patch(body, batch, historical, now, happened);
-        self.spots.patch_distinct_id(body, self.has_rejected);
+        self.offsets.patch(body, batch, historical, now, happened);
+        self.offsets.patch_distinct_id(body, self.has_rejected);
         if self.keys.projects() > 1 {
-            self.spots.patch_key(body, turn.key);
+            self.offsets.patch_key(body, assigned.key);
         }
         if !matches!(self.encoder, Encoder::None) {
             self.compress()?;
@@ -119,13 +120,13 @@ impl Request {
         Ok(batch)
     }
 
-    /// Whether one event of the batch is to be rejected.
+    /// Returns true if one event of the batch is to be rejected.
     #[must_use]
     pub const fn has_rejected(&self) -> bool {
         self.has_rejected
     }
 
-    /// The request as it goes over the wire.
+    /// Bytes of the request on the wire.
     #[must_use]
     pub fn wire(&self) -> &[u8] {
         &self.wire
@@ -147,14 +148,14 @@ impl Request {
     }
 }
 
-/// Whether a request is one of the share: as evenly spread as can be.
+/// Returns true if a request belongs to the historical share, spread as evenly as possible.
 fn is_historical(number: u32, share: f64) -> bool {
     let before = (f64::from(number) * share).floor();
     ((f64::from(number) + 1.0) * share).floor() > before
 }
 
-/// Whether a request has an event to be rejected: evenly spread, and whatever its share among the
-/// historical ones, too.
+/// Returns true if a request has an event to be rejected: evenly spread, also among the historical
+/// requests.
 fn is_rejected(number: u32, share: f64) -> bool {
     /// 2 to the 32nd, divided by the golden ratio.
     const STEP: u32 = 0x9e37_79b9;
@@ -174,7 +175,7 @@ mod tests {
         Request::new(plan, &plan.check().unwrap(), 0xabcd, 7).unwrap()
     }
 
-    /// The body of a request, after checking that its length is the one announced.
+    /// Body of a request, after checking that its length is the announced one.
     fn body(wire: &[u8]) -> &[u8] {
         let end = wire.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
         let head = std::str::from_utf8(&wire[..end]).unwrap();

@@ -1,21 +1,21 @@
-//! The thread that watches a run: the processes at both ends of the window and once a second, and
-//! the summary that is made of it all.
+//! Watcher of a run: reads the processes at both ends of the window and once a second, and makes
+//! the summary.
 
-use super::{Shared, TICK, sum};
+use super::shared::{Shared, TICK, sum};
 use crate::plan::Plan;
 use crate::process::Usage;
 use crate::resources::{Reading, Readings};
 use crate::schedule::{Schedule, Times};
-use crate::series::Frame;
+use crate::series::RunTiming;
 use crate::summary::{Counts, Load, Percentiles, Quantile, Summary};
-use crate::tally::{Tally, Totals, over_time};
 use crate::wall_clock::now_text;
+use crate::worker_stats::{Totals, WorkerStats, over_time};
 use anyhow::Result;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The processes at both ends of the window, and in between.
+/// Readings of the processes at both ends of the window, and in between.
 pub(super) struct Watch {
     server_pid: Option<u32>,
     times: Times,
@@ -61,7 +61,7 @@ impl Watch {
         threads.iter().all(JoinHandle::is_finished)
     }
 
-    /// Time until something is to be done: at most a tick, less at the ends of the window.
+    /// Time until the next action: at most a tick, less at the ends of the window.
     pub(super) fn pause(&self) -> Duration {
         let due = match (self.begin, self.end) {
             (None, _) => self.times.window_start,
@@ -90,7 +90,7 @@ impl Watch {
         Ok(())
     }
 
-    /// A run that ended early has its window end where it ended.
+    /// Takes the last readings. The window of a run that ended early ends where the run ended.
     pub(super) fn close(&mut self) -> Result<()> {
         self.tick()?;
         if self.end.is_none() {
@@ -99,25 +99,26 @@ impl Watch {
         Ok(())
     }
 
-    pub(super) fn summary(&self, shared: &Shared, tallies: &[Arc<Tally>]) -> Summary {
+    pub(super) fn summary(&self, shared: &Shared, all_stats: &[Arc<WorkerStats>]) -> Summary {
         let plan = &shared.plan;
-        let mut totals = Totals::of(tallies);
+        let mut totals = Totals::of(all_stats);
         let counts = |acknowledged: u64, failed: u64, due: u64| Counts {
             acknowledged_requests: acknowledged,
             acknowledged_events: acknowledged * u64::from(plan.batch_events),
             failed_requests: failed,
-            // Nothing is due in a closed loop; a run that is stopped sends what it waited for.
+            // Nothing is due in a closed loop; a stopped run still sends the request that it waited
+            // for.
             unsent_requests: due.saturating_sub(acknowledged + failed),
         };
         let (due, window_due) = self.due(&shared.schedule);
         let run = counts(
-            sum(tallies, |t| &t.acknowledged),
-            sum(tallies, |t| &t.failed),
+            sum(all_stats, |t| &t.acknowledged),
+            sum(all_stats, |t| &t.failed),
             due,
         );
         let window = counts(
-            sum(tallies, |t| &t.window_acknowledged),
-            sum(tallies, |t| &t.window_failed),
+            sum(all_stats, |t| &t.window_acknowledged),
+            sum(all_stats, |t| &t.window_failed),
             window_due,
         );
         let waited = self.longest_wait(&shared.schedule, due - window.unsent_requests.min(due));
@@ -131,7 +132,7 @@ impl Watch {
             }
         };
         let (generator, server) = self.loads(window_seconds, window.acknowledged_events);
-        let frame = Frame {
+        let timing = RunTiming {
             warm_up: plan.warm_up,
             elapsed: self.times.start.elapsed(),
             batch_events: plan.batch_events,
@@ -146,7 +147,7 @@ impl Watch {
             window_seconds,
             events_per_second: per_second(window.acknowledged_events),
             requests_per_second: per_second(window.acknowledged_requests),
-            wire_bytes_per_second: per_second(sum(tallies, |t| &t.window_wire_bytes)),
+            wire_bytes_per_second: per_second(sum(all_stats, |t| &t.window_wire_bytes)),
             latency: Percentiles::of(&totals.latency),
             latency_distribution: Quantile::all(&totals.latency),
             send_lag: Percentiles::of(&totals.send_lag),
@@ -155,19 +156,19 @@ impl Watch {
             first_failure: totals.first_failure,
             generator,
             server,
-            series: over_time(tallies).series(frame),
+            series: over_time(all_stats).series(timing),
             resources: self.readings.points(plan.warm_up),
         }
     }
 
-    /// Requests that were due until the end: all, and those of the window.
+    /// Requests due until the end: of the run, and of the window.
     fn due(&self, schedule: &Schedule) -> (u64, u64) {
         let due = schedule.end().map_or(0, |end| schedule.due_before(end));
         let warm_up = schedule.due_before(self.times.window_start);
         (due, due.saturating_sub(warm_up))
     }
 
-    /// How long the first request that was not sent had waited in the end.
+    /// Time that the first unsent request had waited at the end.
     fn longest_wait(&self, schedule: &Schedule, first: u64) -> Duration {
         let (Some(due), Some(end)) = (schedule.due(first), schedule.end()) else {
             return Duration::ZERO;
@@ -175,8 +176,8 @@ impl Watch {
         end.saturating_duration_since(due)
     }
 
-    /// From the first due request of the window to the end of the window or of the run. Of an
-    /// open loop the end is the schedule's: its rate is what was due and got an answer.
+    /// Length of the window in seconds. A run that ended early has a shorter one. The window of an
+    /// open loop ends with its schedule: its rate counts requests that were due in it.
     fn window_seconds(&self) -> f64 {
         let end = self.end.map_or(self.times.window_end, |sample| {
             sample.at.min(self.times.window_end)

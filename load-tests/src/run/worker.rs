@@ -1,12 +1,12 @@
-//! One thread of a run, and the loop of one connection.
+//! Threads of a run, and the loop of one connection.
 
-use super::{Shared, in_window};
-use crate::connection::{Answer, Connection, ExchangeError};
+use super::shared::{Shared, in_window};
+use crate::connection::{Connection, ExchangeError, ResponseView};
 use crate::process::pin_this_thread;
 use crate::request::Request;
-use crate::schedule::{Times, Turn};
-use crate::tally::{Acknowledged, Tally};
+use crate::schedule::{Pacer, Times};
 use crate::wall_clock::since_epoch;
+use crate::worker_stats::{Acknowledged, WorkerStats};
 use anyhow::{Context, Result};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,26 +15,26 @@ use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 use tokio::time::{sleep, timeout};
 
-/// Pause before connecting again, doubled while the server stays away.
+/// Pause before reconnecting, doubled while the server stays away.
 const RECONNECT_PAUSE_MIN: Duration = Duration::from_millis(10);
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_millis(500);
-/// Most bytes of an unexpected answer that are shown.
+/// Bytes of an unexpected response that are shown.
 const DETAIL_BYTES_MAX: usize = 300;
 
-/// Drives this thread's connections to the end of the run.
-pub(super) fn work(shared: &Arc<Shared>, tally: &Arc<Tally>, index: usize) -> Result<()> {
-    let prepared = prepare(shared, tally, index);
+/// Runs this thread's connections to the end of the run.
+pub(super) fn work(shared: &Arc<Shared>, stats: &Arc<WorkerStats>, index: usize) -> Result<()> {
+    let prepared = prepare(shared, stats, index);
     if prepared.is_err() {
         shared.stop.ask();
     }
     shared.ready.wait();
     shared.go.wait();
-    let (runtime, drives) = prepared?;
+    let (runtime, loops) = prepared?;
     let local = LocalSet::new();
     let outcome = local.block_on(&runtime, async {
-        let tasks: Vec<_> = drives
+        let tasks: Vec<_> = loops
             .into_iter()
-            .map(|drive| tokio::task::spawn_local(drive.drive()))
+            .map(|connection| tokio::task::spawn_local(connection.run()))
             .collect();
         for task in tasks {
             task.await.context("a connection's task panicked")??;
@@ -47,12 +47,12 @@ pub(super) fn work(shared: &Arc<Shared>, tally: &Arc<Tally>, index: usize) -> Re
     outcome
 }
 
-/// The thread's runtime and its connections: every `threads`-th one, connected.
+/// Prepares the thread's runtime and its connections: every `threads`-th one, connected.
 fn prepare(
     shared: &Arc<Shared>,
-    tally: &Arc<Tally>,
+    stats: &Arc<WorkerStats>,
     index: usize,
-) -> Result<(Runtime, Vec<Drive>)> {
+) -> Result<(Runtime, Vec<ConnectionLoop>)> {
     let plan = &shared.plan;
     if let Some(cpu) = plan.pin.iter().cycle().take(index + 1).last() {
         pin_this_thread(*cpu)?;
@@ -61,57 +61,57 @@ fn prepare(
         .enable_all()
         .build()
         .context("cannot start a runtime")?;
-    let drives = runtime.block_on(async {
-        let turn = Rc::new(Turn::new()?);
-        let mut drives = Vec::new();
+    let loops = runtime.block_on(async {
+        let pacer = Rc::new(Pacer::new()?);
+        let mut loops = Vec::new();
         for number in (0..plan.connections).skip(index).step_by(plan.threads) {
             let connection = Connection::open(&shared.peer)
                 .await
                 .with_context(|| format!("cannot connect to {}", shared.peer.authority()))?;
-            drives.push(Drive {
+            loops.push(ConnectionLoop {
                 shared: Arc::clone(shared),
-                tally: Arc::clone(tally),
-                turn: Rc::clone(&turn),
+                stats: Arc::clone(stats),
+                pacer: Rc::clone(&pacer),
                 request: Request::new(plan, &shared.target, shared.run_id, number)?,
                 number,
                 connection: Some(connection),
             });
         }
-        anyhow::Ok(drives)
+        anyhow::Ok(loops)
     })?;
-    Ok((runtime, drives))
+    Ok((runtime, loops))
 }
 
-/// One connection from the first request to the last, reconnecting in between if need be.
-struct Drive {
+/// Loop of one connection from the first request to the last; it reconnects when necessary.
+struct ConnectionLoop {
     shared: Arc<Shared>,
-    tally: Arc<Tally>,
-    turn: Rc<Turn>,
+    stats: Arc<WorkerStats>,
+    pacer: Rc<Pacer>,
     request: Request,
     number: u16,
     connection: Option<Connection>,
 }
 
-/// What came of one request.
+/// Outcome of one request.
 enum Outcome {
-    /// Stored whole.
+    /// The whole batch was acknowledged.
     Acknowledged { reusable: bool },
-    /// Not, for a reason that groups and a detail that is shown once.
+    /// The request failed; `reason` groups failures, `detail` is shown once.
     Failed {
         reason: String,
         detail: String,
         reusable: bool,
-        /// It was told to come again later.
+        /// True if the server refused the request with 503.
         refused: bool,
     },
 }
 
-impl Drive {
-    async fn drive(mut self) -> Result<()> {
+impl ConnectionLoop {
+    async fn run(mut self) -> Result<()> {
         loop {
-            // Made before it is due, so that compressing is not part of the latency.
+            // Prepared before the request is due, so that compression is not part of the latency.
             let batch = self.request.prepare(since_epoch())?;
-            let Some(due) = self.turn.next(&self.shared.schedule).await? else {
+            let Some(due) = self.pacer.next(&self.shared.schedule).await? else {
                 return Ok(());
             };
             let Some(times) = self.shared.schedule.times() else {
@@ -127,7 +127,7 @@ impl Drive {
             let in_window = in_window(self.shared.plan.mode, times, due, now);
             let at = now.saturating_duration_since(times.start);
             let peer = self.shared.peer.authority();
-            self.tally.failed(in_window, at, "cannot connect", peer);
+            self.stats.failed(in_window, at, "cannot connect", peer);
             return Ok(());
         };
         let mut connection = connection;
@@ -147,7 +147,7 @@ impl Drive {
                 if let Some(ledger) = &self.shared.ledger {
                     ledger.acknowledged(self.number, batch, self.shared.plan.batch_events)?;
                 }
-                self.tally.acknowledged(&Acknowledged {
+                self.stats.acknowledged(&Acknowledged {
                     in_window,
                     at,
                     latency: answered.saturating_duration_since(due),
@@ -164,9 +164,9 @@ impl Drive {
             } => {
                 if refused && in_window {
                     let took = answered.saturating_duration_since(sent);
-                    self.tally.refused(took);
+                    self.stats.refused(took);
                 }
-                self.tally.failed(in_window, at, &reason, &detail);
+                self.stats.failed(in_window, at, &reason, &detail);
                 reusable
             }
         };
@@ -174,8 +174,8 @@ impl Drive {
         Ok(())
     }
 
-    /// The connection, opened again if it was lost; `None` when the run ends before the server
-    /// is back.
+    /// Returns the connection, reopened if it was lost; `None` if the run ends before the server is
+    /// back.
     async fn connected(&mut self) -> Option<Connection> {
         let mut pause = RECONNECT_PAUSE_MIN;
         loop {
@@ -204,7 +204,7 @@ impl Drive {
 }
 
 impl Outcome {
-    fn of(exchange: Result<Answer<'_>, ExchangeError>, has_rejected: bool) -> Self {
+    fn of(exchange: Result<ResponseView<'_>, ExchangeError>, has_rejected: bool) -> Self {
         let answer = match exchange {
             Ok(answer) => answer,
             Err(error) => {
@@ -217,7 +217,7 @@ impl Outcome {
             }
         };
         let reusable = answer.reusable;
-        // A 200 may list rejected events, which are then not where `verify` looks for them.
+        // A 200 may list rejected events, which `verify` would not find among the accepted ones.
         let is_whole = if has_rejected {
             contains(answer.body, b"\"rejected_count\":1,")
         } else {

@@ -1,10 +1,10 @@
-//! The disk without us: append and fdatasync, one frame after the other.
+//! Bare disk without the server: append and fdatasync, one frame after the other.
 
 use super::bench::Bench;
-use super::server::Store;
+use super::store::Store;
 use crate::process::pin_this_thread;
 use crate::summary::Percentiles;
-use crate::tally::histogram;
+use crate::worker_stats::histogram;
 use anyhow::{Context, Result, anyhow};
 use hdrhistogram::Histogram;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -13,19 +13,19 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Files are preallocated in this size, as a log's segments are.
+/// Size to which files are preallocated, that of a log's segments.
 const FILE_BYTES: u64 = 64 << 20;
 
-/// What the disk did.
+/// Result of the bare loop.
 #[derive(Clone, Debug)]
 pub struct Bare {
     /// Bytes made durable per second, new files included.
     pub bytes_per_second: f64,
-    /// Of one append with its fdatasync.
+    /// Latency of one append with its fdatasync.
     pub latency: Percentiles,
 }
 
-/// Appends frames of so many bytes for a while, on the CPU that servers are given.
+/// Appends frames of `frame_bytes` bytes for a while, on the CPU of the servers.
 ///
 /// # Errors
 /// The disk refuses.
@@ -75,7 +75,7 @@ fn append(dir: &Path, frame_bytes: usize, duration: Duration) -> Result<Bare> {
     })
 }
 
-/// The last one goes: the loop is to leave no more than one behind.
+/// Replaces the last file, so that the loop leaves only one behind.
 fn new_file(dir: &Path, bytes: u64) -> Result<File> {
     let file = File::create(dir.join("frames")).context("cannot make a file")?;
     fallocate(&file, FallocateFlags::empty(), 0, bytes).context("fallocate")?;

@@ -1,9 +1,10 @@
-//! How long, where, on which CPUs; and one run of the generator.
+//! Resources of the suite: times, folders and CPUs; and a run of the generator.
 
-use super::Options;
-use super::server::{Server, Store};
+use super::options::Options;
+use super::store::Store;
 use crate::plan::Plan;
-use crate::run::{Progress, Stop, run_observed};
+use crate::run::{Progress, run_observed};
+use crate::stop::Stop;
 use crate::summary::Summary;
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -11,52 +12,52 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// What the cases share.
+/// Shared state of the cases.
 pub struct Bench<'a> {
-    /// What was asked for.
+    /// Options of the suite.
     pub options: &'a Options,
-    /// Who gets which CPU.
+    /// Distribution of the CPUs.
     pub cpus: Cpus,
-    /// How long and how often.
+    /// Lengths and numbers of measurements.
     pub effort: Effort,
     stop: &'a Stop,
     say: &'a mut dyn FnMut(&str),
 }
 
-/// How long and how often things are measured.
+/// Lengths and numbers of measurements.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// How often each contestant runs.
+    /// Number of runs of each contestant.
     pub rounds: usize,
-    /// Unmeasured time before each run.
+    /// Length of the warm-up before each run.
     pub warm_up: Duration,
-    /// Length of a run.
+    /// Length of the window of a run.
     pub window: Duration,
-    /// Events that are followed until they can be queried.
+    /// Number of events that are followed until they can be queried.
     pub shipped_events: u64,
     /// Length of the soak and of the flood.
     pub soak: Duration,
-    /// Rows that are exported at once.
+    /// Number of rows in one export.
     pub exported_rows: u64,
-    /// How often.
+    /// Number of exports.
     pub export_rounds: usize,
 }
 
-/// The CPUs that we may use: servers get the first, the generator the rest.
+/// CPUs available to this process: servers get the first, the generator the rest.
 #[derive(Clone, Debug)]
 pub struct Cpus(Vec<usize>);
 
-/// CPUs beside a server's when an engine runs, too.
+/// Distribution of the remaining CPUs when an engine runs beside the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BesideEngine {
-    /// The generator's.
+pub struct CpuSplit {
+    /// CPUs of the generator.
     pub generator: Vec<usize>,
-    /// The engine's, as `taskset` wants them.
+    /// CPUs of the engine, as a `taskset` list.
     pub engine: String,
 }
 
 impl Effort {
-    /// For figures. A window is short, as a log in memory takes up to 1 GB a second.
+    /// Effort of a full run. Windows are short, as a log in memory takes up to 1 GB a second.
     const FULL: Self = Self {
         rounds: 5,
         warm_up: Duration::from_secs(1),
@@ -66,7 +67,7 @@ impl Effort {
         exported_rows: 10_000_000,
         export_rounds: 3,
     };
-    /// To see whether all works.
+    /// Effort of a quick check that everything works.
     const QUICK: Self = Self {
         rounds: 1,
         warm_up: Duration::from_millis(200),
@@ -79,10 +80,10 @@ impl Effort {
 }
 
 impl<'a> Bench<'a> {
-    /// Looks at the machine; lets this process and its children have as many files as may be.
+    /// Finds the CPUs and raises the limit of open files, for this process and its children.
     ///
     /// # Errors
-    /// The system does not say which CPUs there are.
+    /// The system cannot tell which CPUs there are.
     pub fn new(options: &'a Options, stop: &'a Stop, say: &'a mut dyn FnMut(&str)) -> Result<Self> {
         let limit = getrlimit(Resource::Nofile);
         let most = Rlimit {
@@ -107,15 +108,15 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Tells how far we are.
+    /// Reports progress.
     pub fn say(&mut self, text: &str) {
         (self.say)(text);
     }
 
-    /// An empty folder, removed when dropped.
+    /// Creates an empty folder, removed when dropped.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The folder cannot be created.
     pub fn folder(&self, store: Store) -> Result<TempDir> {
         let dir = match store {
             Store::Memory => &self.options.memory_dir,
@@ -127,19 +128,7 @@ impl<'a> Bench<'a> {
             .with_context(|| format!("cannot make a folder in {}", dir.display()))
     }
 
-    /// A plan against a server, with this bench's times, one generator thread per CPU.
-    #[must_use]
-    pub fn plan(&self, server: &Server, server_cpus: usize) -> Plan {
-        let mut plan = Plan::new(&server.url, &server.key);
-        plan.warm_up = self.effort.warm_up;
-        plan.duration = self.effort.window;
-        plan.pin = self.cpus.generator(server_cpus);
-        plan.threads = plan.pin.len();
-        plan.server_pid = Some(server.pid());
-        plan
-    }
-
-    /// Runs it.
+    /// Runs a plan.
     ///
     /// # Errors
     /// The run could not be made, or was interrupted.
@@ -147,10 +136,10 @@ impl<'a> Bench<'a> {
         self.run_observed(plan, &mut |_| {})
     }
 
-    /// The same, observed about twenty times a second.
+    /// Runs a plan, observed about twenty times a second.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    /// See [`Self::run`].
     pub fn run_observed(&self, plan: &Plan, observe: &mut dyn FnMut(&Progress)) -> Result<Summary> {
         let mut plan = plan.clone();
         plan.threads = plan.threads.min(plan.connections.into());
@@ -159,7 +148,7 @@ impl<'a> Bench<'a> {
         Ok(summary)
     }
 
-    /// Says whether to go on.
+    /// Checks that the suite was not interrupted.
     ///
     /// # Errors
     /// The run was interrupted.
@@ -171,7 +160,7 @@ impl<'a> Bench<'a> {
 
 impl Cpus {
     fn ours() -> Result<Self> {
-        let set = sched_getaffinity(None).context("which CPUs may we use?")?;
+        let set = sched_getaffinity(None).context("cannot read the available CPUs")?;
         let cpus: Vec<_> = (0..CpuSet::MAX_CPU)
             .filter(|cpu| set.is_set(*cpu))
             .collect();
@@ -179,19 +168,19 @@ impl Cpus {
         Ok(Self(cpus))
     }
 
-    /// The first `count`, as `taskset` wants them; fewer if there are fewer.
+    /// The first `count` CPUs as a `taskset` list; fewer if there are fewer.
     #[must_use]
     pub fn server(&self, count: usize) -> String {
         list(self.0.get(..count).unwrap_or(&self.0))
     }
 
-    /// The first, for what runs alone.
+    /// The first CPU, for a program that runs alone.
     #[must_use]
     pub fn first(&self) -> usize {
         self.0.first().copied().unwrap_or_default()
     }
 
-    /// What `server` leaves; all if that is nothing, as on a machine with two.
+    /// CPUs that the server leaves; all of them if it leaves none, as on a machine with two.
     #[must_use]
     pub fn generator(&self, server: usize) -> Vec<usize> {
         match self.0.get(server..) {
@@ -200,16 +189,16 @@ impl Cpus {
         }
     }
 
-    /// What `server` leaves, shared out between the generator and an engine; both get all of it
-    /// if it is one CPU.
+    /// CPUs that the server leaves, split between the generator and an engine; a single one is
+    /// shared by both.
     #[must_use]
-    pub fn beside_engine(&self, server: usize) -> BesideEngine {
+    pub fn split_with_engine(&self, server: usize) -> CpuSplit {
         let rest = self.generator(server);
         let (generator, engine) = match rest.split_at(rest.len() / 2) {
             ([], all) => (all, all),
             halves => halves,
         };
-        BesideEngine {
+        CpuSplit {
             generator: generator.to_vec(),
             engine: list(engine),
         }
@@ -250,9 +239,9 @@ mod tests {
             (&[0], 1, vec![0], "0"),
         ] {
             let cpus = Cpus(cpus.to_vec());
-            let beside = cpus.beside_engine(server);
+            let beside = cpus.split_with_engine(server);
             let engine = engine.to_owned();
-            assert_eq!(beside, BesideEngine { generator, engine }, "{cpus:?}");
+            assert_eq!(beside, CpuSplit { generator, engine }, "{cpus:?}");
         }
     }
 }

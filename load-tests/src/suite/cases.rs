@@ -1,29 +1,31 @@
-//! What is measured.
+//! Table of the suite's cases.
 
 use super::bench::Bench;
-use super::growth::{self, Grows};
+use super::growth::{self, GrowthAxis};
+use super::load::{BATCHES, Load, load};
 use super::outcome::Outcome;
 use super::server::Contestant::{self, Drain, Ours, Tape};
-use super::server::Store;
-use super::throughput::{self, Load};
-use super::{disk, exports, flood, latency, memory, neighbour, overload, shipping, soak, visible};
+use super::store::Store;
+use super::{
+    disk, exports, flood, latency, memory, neighbour, overload, shipping, soak, throughput, visible,
+};
+use crate::event_shape::EventShape;
 use crate::plan::Compression;
-use crate::shape::Shape;
 use anyhow::Result;
 
-/// One case.
+/// A case of the suite.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// What `--only` calls it.
+    /// Name for `--only`.
     pub name: &'static str,
-    /// Its heading.
+    /// Heading of the case.
     pub title: &'static str,
     kind: Kind,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    /// Servers beside each other; the first is judged by the others.
+    /// Servers side by side; the first is compared with the others.
     Throughput(Load, &'static [Contestant]),
     Disk,
     Latency,
@@ -35,7 +37,7 @@ enum Kind {
     Memory,
     Soak,
     Flood,
-    Growth(Grows),
+    Growth(GrowthAxis),
 }
 
 const OURS: Contestant = Contestant::OURS;
@@ -49,26 +51,13 @@ const fn case(name: &'static str, title: &'static str, kind: Kind) -> Case {
     Case { name, title, kind }
 }
 
-const fn load(batch_events: u32, event_bytes: usize, connections: u16) -> Load {
-    Load {
-        batch_events,
-        event_bytes,
-        event_shape: Shape::Visits,
-        connections,
-        compression: Compression::None,
-    }
-}
-
-/// Batches as SDKs that send much make them: what the product's goal is stated for.
-pub const BATCHES: Load = load(250, 998, 16);
-
 const GZIP: Load = Load {
     compression: Compression::Gzip,
     ..BATCHES
 };
 
 const RANDOM: Load = Load {
-    event_shape: Shape::Random,
+    event_shape: EventShape::Random,
     ..BATCHES
 };
 
@@ -154,32 +143,32 @@ pub const CASES: [Case; 22] = [
     case(
         "connections",
         "Cost by connections",
-        Kind::Growth(Grows::Connections),
+        Kind::Growth(GrowthAxis::Connections),
     ),
     case(
         "projects",
         "Cost by projects",
-        Kind::Growth(Grows::Projects),
+        Kind::Growth(GrowthAxis::Projects),
     ),
     case(
         "event-bytes",
         "Cost by bytes of an event",
-        Kind::Growth(Grows::EventBytes),
+        Kind::Growth(GrowthAxis::EventBytes),
     ),
     case(
         "batch-events",
         "Cost by events of a request",
-        Kind::Growth(Grows::BatchEvents),
+        Kind::Growth(GrowthAxis::BatchEvents),
     ),
     case(
         "batch-events-small",
         "Cost by events of a request, events of 136 B",
-        Kind::Growth(Grows::BatchEventsSmall),
+        Kind::Growth(GrowthAxis::BatchEventsSmall),
     ),
 ];
 
 impl Case {
-    /// Measures it.
+    /// Measures the case.
     ///
     /// # Errors
     /// A server does not start or a run fails.
@@ -196,7 +185,7 @@ impl Case {
             Kind::Memory => memory::measure(bench),
             Kind::Soak => soak::measure(bench),
             Kind::Flood => flood::measure(bench),
-            Kind::Growth(grows) => growth::measure(bench, grows),
+            Kind::Growth(axis) => growth::measure(bench, axis),
         }?;
         self.name.clone_into(&mut outcome.name);
         self.title.clone_into(&mut outcome.title);

@@ -1,7 +1,7 @@
-//! What criterion's benches gave, as tables of the same page.
+//! Results of criterion's benches, as tables of the same page.
 //!
-//! criterion leaves `<group>/<bench>/new/{benchmark,estimates}.json`; a bench is called
-//! `<who>/<workload>`, so a group is a table of who by workload.
+//! criterion writes `<group>/<bench>/new/{benchmark,estimates}.json`. A bench is named
+//! `<who>/<workload>`, so a group is a table of contestants by workload.
 
 use super::outcome::Outcome;
 use anyhow::{Context, Result};
@@ -16,7 +16,7 @@ struct Benchmark {
     throughput: Option<Throughput>,
 }
 
-/// Ours are counted in events; others say bytes.
+/// Throughput of a bench; ours count events, others bytes.
 #[derive(Debug, Deserialize)]
 struct Throughput {
     #[serde(rename = "Elements")]
@@ -30,17 +30,17 @@ struct Estimates {
 
 #[derive(Debug, Deserialize)]
 struct Estimate {
-    /// In nanoseconds.
+    /// Estimated time in nanoseconds.
     point_estimate: f64,
 }
 
-/// Millions of events a second by workload, by who.
+/// Rates in millions of events per second, by contestant and workload.
 type Group = BTreeMap<String, BTreeMap<String, f64>>;
 
-/// A table per group below criterion's folder; none where nothing was benched.
+/// Reads a table per group in criterion's folder; empty if nothing was benched.
 ///
 /// # Errors
-/// A file of criterion's is not what it was.
+/// A file of criterion's has an unknown format.
 pub fn read(dir: &Path) -> Result<Vec<Outcome>> {
     let mut groups: BTreeMap<String, Group> = BTreeMap::new();
     for bench in folders(dir).iter().flat_map(|group| folders(group)) {
@@ -104,7 +104,7 @@ fn table(name: &str, group: &Group) -> Outcome {
     outcome
 }
 
-/// In the order of their names; none where there is no such folder.
+/// Folders in a folder, sorted by name; empty if it does not exist.
 fn folders(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut folders: Vec<_> = entries
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_is_a_table_of_who_by_workload() {
+    fn a_group_is_a_table_of_contestants_by_workload() {
         let dir = tempfile::tempdir().unwrap();
         for (bench, nanos) in [
             ("ours/big", 250.0),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_benched_is_no_table() {
+    fn a_missing_folder_gives_no_tables() {
         assert!(read(Path::new("/nonexistent")).unwrap().is_empty());
     }
 }

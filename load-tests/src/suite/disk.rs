@@ -1,31 +1,32 @@
-//! The real disk: how much of what it can do is left to the log.
+//! Log on the real disk, compared with the disk's capacity.
 
 use super::bare::{Bare, append_and_sync};
 use super::bench::Bench;
-use super::cases::BATCHES;
+use super::load::BATCHES;
 use super::outcome::{Outcome, median, ratio};
-use super::server::{Contestant, Server, Store};
+use super::server::{Contestant, Server};
+use super::store::Store;
+use crate::digits::grouped;
 use crate::plan::Plan;
-use crate::report::grouped;
 use crate::summary::Summary;
 use anyhow::Result;
 
 const MIB: usize = 1 << 20;
 
-/// A run, and what it did to the log.
+/// A run, with the bytes that it wrote to the log.
 pub struct Logged {
-    /// The run.
+    /// Summary of the run.
     pub summary: Summary,
-    /// Bytes of the log per acknowledged event; in memory, of the rows.
+    /// Bytes written to the log per acknowledged event; for a log in memory, bytes of rows.
     pub bytes_per_event: f64,
-    /// Mean bytes that one sync made durable.
+    /// Mean number of bytes made durable by one sync.
     pub frame_bytes: f64,
 }
 
-/// Runs a plan and reads from the server what it wrote for it.
+/// Runs a plan and reads from the server how many bytes it wrote.
 ///
 /// # Errors
-/// The run fails, or the server does not say.
+/// The run fails, or the server's metrics cannot be read.
 pub fn logged(bench: &Bench<'_>, server: &Server, plan: &Plan) -> Result<Logged> {
     let counts = || -> Result<[f64; 3]> {
         Ok([
@@ -37,7 +38,7 @@ pub fn logged(bench: &Bench<'_>, server: &Server, plan: &Plan) -> Result<Logged>
     let [written_before, rows_before, syncs_before] = counts()?;
     let summary = bench.run(plan)?;
     let [written, rows, syncs] = counts()?;
-    // Only a disk has writes; of a log in memory the rows are the nearest thing.
+    // Only a disk counts written bytes; for a log in memory the rows are the nearest figure.
     let bytes = match written - written_before {
         0.0 => rows - rows_before,
         bytes => bytes,
@@ -49,7 +50,8 @@ pub fn logged(bench: &Bench<'_>, server: &Server, plan: &Plan) -> Result<Logged>
     })
 }
 
-/// Ours on disk and in memory, and the bare loop with frames of the same size, in turn.
+/// Measures the server on disk and in memory and the bare loop with frames of the same size, in
+/// turn.
 ///
 /// # Errors
 /// A server does not start, a run fails, or the disk refuses.

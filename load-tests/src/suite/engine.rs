@@ -1,9 +1,10 @@
-//! A real engine beside the server, so that what is measured ships somewhere.
+//! A real engine beside the server, to which the server ships.
 
 use super::bench::Bench;
-use super::cases::BATCHES;
 use super::listener::{Listener, on_cpus};
-use super::server::{Beside, Contestant, Server, Store};
+use super::load::BATCHES;
+use super::server::{Contestant, Server, ServerOptions};
+use super::store::Store;
 use crate::clickhouse::ClickHouse;
 use crate::credentials::Credentials;
 use crate::plan::Plan;
@@ -11,11 +12,11 @@ use crate::proxy::Insert;
 use anyhow::{Context, Result};
 use tokio::runtime::Runtime;
 
-/// Room for the log of a server that ships: the product's own default.
+/// Size limit of the log of a server that ships: the product's default.
 const LOG_BYTES_MAX: &str = "10GiB";
 
-/// A running engine; ended, and its tables removed, when dropped. One that was there before us, as
-/// `--clickhouse-url` has it, is neither.
+/// A running engine; ended on drop, with its tables removed. An existing engine, given by
+/// `--clickhouse-url`, is left alone.
 #[derive(Debug)]
 pub struct Engine {
     clickhouse: ClickHouse,
@@ -24,8 +25,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts the server's embedded engine, without the server, on CPUs as `taskset` wants them;
-    /// its tables are on the disk. If there is to be another, that is used.
+    /// Starts the embedded engine, without the server, on the CPUs of a `taskset` list; its tables
+    /// are on the disk. An engine given by the options is used instead.
     ///
     /// # Errors
     /// There is no engine, or it does not start.
@@ -57,14 +58,14 @@ impl Engine {
         })
     }
 
-    /// Where it is, and who may ask it.
+    /// URL and login of the engine.
     #[must_use]
     pub const fn clickhouse(&self) -> &ClickHouse {
         &self.clickhouse
     }
 
-    /// A server that ships to this engine, and a plan of [`BATCHES`] that leaves the CPUs to the
-    /// engine that [`Bench::cpus`] has for one beside a server.
+    /// Starts a server that ships to this engine. Returns it with a plan of [`BATCHES`] on the CPUs
+    /// that [`Bench::cpus`] leaves to the generator beside an engine.
     ///
     /// # Errors
     /// The server does not start.
@@ -72,34 +73,34 @@ impl Engine {
         self.server_with_log(bench, contestant, LOG_BYTES_MAX)
     }
 
-    /// The same with another room for the log.
+    /// Starts a server with another size limit of the log, otherwise like [`Self::server`].
     ///
     /// # Errors
-    /// As [`Self::server`].
+    /// See [`Self::server`].
     pub fn server_with_log(
         &self,
         bench: &Bench<'_>,
         contestant: Contestant,
         log_bytes_max: &str,
     ) -> Result<(Server, Plan)> {
-        let beside = Beside {
+        let options = ServerOptions {
             clickhouse: Some(&self.clickhouse),
             log_bytes_max: Some(log_bytes_max),
-            ..Beside::default()
+            ..ServerOptions::default()
         };
-        let server = Server::start_beside(bench, contestant, beside)?;
+        let server = Server::start_with(bench, contestant, options)?;
         let mut plan = bench.plan(&server, contestant.cpus());
-        plan.pin = bench.cpus.beside_engine(contestant.cpus()).generator;
+        plan.pin = bench.cpus.split_with_engine(contestant.cpus()).generator;
         plan.threads = plan.pin.len();
         BATCHES.apply(&mut plan);
         Ok((server, plan))
     }
 
-    /// Rows that can be queried in a table of the database `millrace`; none where there is no
-    /// such table yet.
+    /// Number of rows that can be queried in a table of the database `millrace`; 0 if the table
+    /// does not exist yet.
     ///
     /// # Errors
-    /// The engine does not answer.
+    /// The engine does not respond.
     pub fn rows(&self, table: &str) -> Result<u64> {
         let query = format!(
             "SELECT sum(rows) FROM system.parts \
@@ -111,34 +112,34 @@ impl Engine {
     /// Runs a statement.
     ///
     /// # Errors
-    /// The engine does not answer, or refuses.
+    /// The engine does not respond, or refuses.
     pub fn execute(&self, statement: &str) -> Result<()> {
         self.runtime.block_on(self.clickhouse.execute(statement))
     }
 
-    /// Runs a query and throws the answer away; answers how many bytes it had.
+    /// Runs a query, discards its result and returns its size in bytes.
     ///
     /// # Errors
-    /// As [`Self::execute`].
+    /// See [`Self::execute`].
     pub fn drain(&self, query: &str) -> Result<u64> {
         self.runtime.block_on(self.clickhouse.drain(query))
     }
 
-    /// Sends rows.
+    /// Sends a recorded insert.
     ///
     /// # Errors
-    /// As [`Self::execute`].
+    /// See [`Self::execute`].
     pub fn insert(&self, insert: &Insert) -> Result<()> {
         let rows = insert.rows.clone();
         let insert = self.clickhouse.insert(&insert.path_and_query, rows);
         self.runtime.block_on(insert)
     }
 
-    /// Removes all events, with the merges that go on, so that the next run does not pay for the
-    /// last. Not those of an engine that was there before us.
+    /// Removes all events and ends their merges, so that the next run does not pay for the last. An
+    /// engine that was there before us keeps its events.
     ///
     /// # Errors
-    /// As [`Self::execute`].
+    /// See [`Self::execute`].
     pub fn empty(&self) -> Result<()> {
         if self.listener.is_none() {
             return Ok(());

@@ -1,9 +1,10 @@
-//! A process of the organization API that exports what is in an engine.
+//! Exporter process: the organization API with an engine's data.
 
 use super::bench::Bench;
 use super::engine::Engine;
 use super::listener::{Listener, on_cpus};
-use super::server::{Store, sqlite_url};
+use super::server::sqlite_url;
+use super::store::Store;
 use crate::credentials::Credentials;
 use crate::organization::Organization;
 use crate::process::Usage;
@@ -13,38 +14,38 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How often is looked how far an export is.
+/// Interval at which the status of an export is read.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// How long a backfill may take.
+/// Longest duration of a backfill.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// The process, its catalog and the folder it exports to; all removed when dropped.
+/// The process, its catalog and its export folder; all removed on drop.
 #[derive(Debug)]
 pub struct Exporter {
     listener: Listener,
     organization: Organization,
     catalog: PathBuf,
     root: TempDir,
-    /// The project's key.
+    /// Key of the project.
     pub key: String,
 }
 
-/// One export of everything.
+/// Result of exporting all rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Exported {
-    /// From the request for it until it was complete.
+    /// Time from the request until the export was complete.
     pub took: Duration,
-    /// Rows that the runs say they delivered.
+    /// Number of delivered rows, according to the export's runs.
     pub rows: u64,
-    /// The most memory that the process had meanwhile, in bytes.
+    /// Highest resident bytes of the process during the export.
     pub rss_bytes_max: u64,
 }
 
 impl Exporter {
-    /// Starts it on CPUs as `taskset` wants them, with an empty catalog.
+    /// Starts the process on the CPUs of a `taskset` list, with an empty catalog.
     ///
     /// # Errors
-    /// It does not start.
+    /// The process does not start.
     pub fn start(bench: &Bench<'_>, engine: &Engine, cpus: &str) -> Result<Self> {
         let (folder, root) = (bench.folder(Store::Disk)?, bench.folder(Store::Disk)?);
         let catalog = folder.path().join("exports.db");
@@ -78,14 +79,14 @@ impl Exporter {
         })
     }
 
-    /// The file of its catalog, for a server that shares it.
+    /// File of the catalog, for a server that shares it.
     #[must_use]
     pub fn catalog(&self) -> &Path {
         &self.catalog
     }
 
-    /// Exports all rows of the days before today as one Parquet file a day, by a backfill of a new
-    /// export, and removes the files.
+    /// Exports all rows of the days before today as one Parquet file per day, by a backfill of a
+    /// new export, and removes the files.
     ///
     /// # Errors
     /// The API refuses, a run fails, or it takes too long.
@@ -119,7 +120,7 @@ impl Exporter {
         let runs = runs.pointer("/results").and_then(Value::as_array);
         let delivered = |run: &Value| run.pointer("/records_completed").and_then(Value::as_u64);
         let rows = runs.context("no runs")?.iter().filter_map(delivered).sum();
-        // The organization's folder; the root stays.
+        // Only the organization's folder is removed; the root stays.
         for folder in std::fs::read_dir(self.root.path()).context("no files")? {
             std::fs::remove_dir_all(folder?.path()).context("cannot remove the files")?;
         }

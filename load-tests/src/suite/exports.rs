@@ -1,45 +1,48 @@
-//! What an export costs, beside the SELECT that it is made of; and what it costs those who send
-//! meanwhile.
+//! Cost of an export, compared with the SELECT that it consists of; and its cost for concurrent
+//! load.
 
 use super::bench::Bench;
-use super::cases::BATCHES;
 use super::engine::Engine;
 use super::exporter::{Exported, Exporter};
+use super::load::BATCHES;
 use super::outcome::{Outcome, median, ratio};
-use super::server::{Beside, Contestant, Server, Store};
+use super::server::{Contestant, Server, ServerOptions};
+use super::store::Store;
+use crate::digits::grouped;
 use crate::keys::Keys;
 use crate::plan::{Mode, Plan};
-use crate::report::{grouped, mebibytes};
-use crate::run::{Stop, run_observed};
+use crate::report::mebibytes;
+use crate::run::run_observed;
+use crate::stop::Stop;
 use anyhow::{Context, Result, anyhow, ensure};
 use std::time::{Duration, Instant};
 
-/// What is sent beside an export; well below what one core takes.
+/// Rate of the load beside an export; well below the capacity of one core.
 const EVENTS_PER_SECOND: f64 = 100_000.0;
-/// Rows that one statement makes.
+/// Number of rows that one statement inserts.
 const FILL_ROWS: u64 = 500_000;
-/// Distinct events that the table is filled with.
+/// Number of distinct events in the table.
 const SEED_ROWS: u64 = 100_000;
 
-/// Exports and SELECTs in turn, then a load with and without an export beside it.
+/// Measures exports and SELECTs in turn, then a load with and without a concurrent export.
 ///
 /// # Errors
-/// Something does not start, a run fails, or an export has not all rows.
+/// Something does not start, a run fails, or an export lacks rows.
 pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
-    let cpus = bench.cpus.beside_engine(1);
+    let cpus = bench.cpus.split_with_engine(1);
     let engine = Engine::start(bench, &cpus.engine)?;
     let generator: Vec<_> = cpus.generator.iter().map(usize::to_string).collect();
     let exporter = Exporter::start(bench, &engine, &generator.join(","))?;
-    let beside = Beside {
+    let options = ServerOptions {
         clickhouse: Some(engine.clickhouse()),
         catalog: Some(exporter.catalog()),
-        ..Beside::default()
+        ..ServerOptions::default()
     };
     let contestant = Contestant::Ours {
         workers: 1,
         store: Store::Disk,
     };
-    let server = Server::start_beside(bench, contestant, beside)?;
+    let server = Server::start_with(bench, contestant, options)?;
     let load = plan(bench, &server, &exporter, &cpus.generator);
     let rows = bench.effort.exported_rows;
     fill(bench, &engine, &server, &load, rows)?;
@@ -64,8 +67,8 @@ fn plan(bench: &Bench<'_>, server: &Server, exporter: &Exporter, pin: &[usize]) 
     plan
 }
 
-/// Fills the table with events of yesterday: some that came the usual way, again and again under
-/// other ids.
+/// Fills the table with yesterday's events: copies, under new ids, of some events sent the usual
+/// way.
 fn fill(
     bench: &mut Bench<'_>,
     engine: &Engine,
@@ -95,7 +98,7 @@ fn fill(
         filled += more;
     }
     bench.say(&format!("  {} rows to export", grouped(filled as f64)));
-    // Merges would slow whoever runs first.
+    // Merges would slow down whichever runs first.
     engine.execute("OPTIMIZE TABLE millrace.events")?;
     engine.execute("SYSTEM STOP MERGES millrace.events")
 }
@@ -109,8 +112,10 @@ struct Rounds {
 }
 
 impl Rounds {
-    /// A SELECT and an export of the same rows. With ClickHouse's own size of row groups, a million
-    /// rows, the SELECT would need more memory than the engine may take; so it has the export's.
+    /// Runs a SELECT and an export of the same rows.
+    ///
+    /// ClickHouse's default row groups of a million rows would need more memory than the engine may
+    /// use, so the SELECT uses the export's size of row groups.
     fn add(
         &mut self,
         bench: &Bench<'_>,
@@ -136,7 +141,7 @@ impl Rounds {
         Ok(())
     }
 
-    /// A load alone, then beside exports.
+    /// Runs a load alone, then beside an export.
     fn load(&mut self, bench: &Bench<'_>, exporter: &Exporter, plan: &Plan) -> Result<String> {
         let p99 = |run: &crate::summary::Summary| run.latency.p99_us / 1e3;
         let alone = p99(&bench.run(plan)?);

@@ -1,16 +1,17 @@
-//! Ten times the highest rate for ten minutes, while events are shipped: what does not fit is told
-//! 503, and where ClickHouse takes less than is stored, the log fills up.
+//! Ten times the highest rate for ten minutes, while events are shipped.
 //!
-//! Whoever is not told 503 is told the truth: in the end there are as many rows in ClickHouse as
-//! events were acknowledged.
+//! Requests above the capacity are refused with 503. Where ClickHouse takes less than is stored,
+//! the log fills up.
+//!
+//! Every 200 is kept: at the end ClickHouse has as many rows as events were acknowledged.
 
 use super::bench::Bench;
 use super::engine::Engine;
 use super::outcome::Outcome;
 use super::overload::{memory, stored_per_second};
 use super::server::{Contestant, Server};
+use crate::digits::grouped;
 use crate::plan::{Mode, Plan};
-use crate::report::grouped;
 use crate::summary::Summary;
 use anyhow::Result;
 use std::time::{Duration, Instant};
@@ -19,19 +20,19 @@ const CONNECTIONS: u16 = 1_024;
 /// Connections of the closed loop that finds the highest rate.
 const CONNECTIONS_PEAK: u16 = 64;
 const TIMES: f64 = 10.0;
-/// Room for the log: full within half a minute.
+/// Size limit of the log: full within half a minute.
 const LOG_BYTES_MAX: &str = "2GiB";
-/// How often tables are emptied, as nobody has the room for ten minutes of events.
+/// Interval at which tables are emptied, as no disk has space for ten minutes of events.
 const EMPTY_AFTER: Duration = Duration::from_secs(30);
 
-/// One run, as long as the soak.
+/// Runs the flood once, for as long as the soak.
 ///
 /// # Errors
 /// A server or the engine does not start, or a run fails.
 pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
     let engine = Engine::start(
         bench,
-        &bench.cpus.beside_engine(Contestant::OURS.cpus()).engine,
+        &bench.cpus.split_with_engine(Contestant::OURS.cpus()).engine,
     )?;
     let (server, plan) = engine.server_with_log(bench, Contestant::OURS, LOG_BYTES_MAX)?;
     let peak = bench.run(&Plan {
@@ -50,7 +51,7 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
     let flood = Plan {
         connections: CONNECTIONS,
         mode: Mode::Open { events_per_second },
-        // What a warm-up leaves unsent would be sent in the window and count for neither.
+        // Requests that a warm-up leaves unsent would be sent in the window and count for neither.
         warm_up: Duration::ZERO,
         duration: bench.effort.soak,
         ..plan
@@ -58,7 +59,7 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
     let flooded = bench.run_observed(&flood, &mut |_| {
         if emptied.elapsed() >= EMPTY_AFTER {
             emptied = Instant::now();
-            // An engine that died shows in what is not shipped.
+            // A dead engine shows in the rows that are not shipped.
             let _ = engine.empty();
         }
     })?;
@@ -68,7 +69,8 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
     Ok(outcome(&peak, &flooded, caught_up, surplus))
 }
 
-/// How long it takes until all is in ClickHouse, and how many rows were sent there in the end.
+/// Waits until everything is in ClickHouse; returns the time it took, and the number of rows sent
+/// in total.
 fn shipped(bench: &Bench<'_>, server: &Server, acknowledged: u64) -> Result<(Duration, f64)> {
     let ended = Instant::now();
     server.wait_until_shipped(bench, acknowledged)?;

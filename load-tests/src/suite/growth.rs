@@ -1,36 +1,36 @@
-//! What an event costs as things grow: a line without a cliff is what one wants to see.
+//! Cost of an event as load parameters grow; the desired result is a line without a cliff.
 //!
-//! Cost is the server's CPU time, which neighbours and a generator that is too slow do not change
-//! much; the rate stands beside it.
+//! The cost is the server's CPU time, which neighbours and a slow generator hardly change; the rate
+//! is shown beside it.
 
 use super::bench::Bench;
+use super::load::Load;
 use super::outcome::{Line, Outcome, Plot};
 use super::projects::Projects;
-use super::server::{Beside, Contestant, Server};
-use super::throughput::Load;
+use super::server::{Contestant, Server, ServerOptions};
+use crate::digits::grouped;
+use crate::event_shape::EventShape;
 use crate::keys::Keys;
 use crate::plan::Compression;
-use crate::report::grouped;
-use crate::shape::Shape;
 use crate::summary::Summary;
 use anyhow::Result;
 
-/// What grows.
+/// Parameter that grows.
 #[derive(Clone, Copy, Debug)]
-pub enum Grows {
-    /// Connections that send at once.
+pub enum GrowthAxis {
+    /// Number of concurrent connections.
     Connections,
-    /// Projects that requests are for in turn.
+    /// Number of projects that the requests address in turn.
     Projects,
-    /// Bytes of an event, about 250 kB a request where that is possible.
+    /// Size of an event in bytes, with about 250 kB per request where possible.
     EventBytes,
-    /// Events of 998 B in a request.
+    /// Number of events of 998 B in a request.
     BatchEvents,
-    /// Events of 136 B in a request.
+    /// Number of events of 136 B in a request.
     BatchEventsSmall,
 }
 
-impl Grows {
+impl GrowthAxis {
     fn name(self) -> &'static str {
         match self {
             Self::Connections => "connections",
@@ -40,7 +40,7 @@ impl Grows {
         }
     }
 
-    /// What of the table is plotted: what would stay the same if growing cost nothing.
+    /// Column of the table to plot: the one that would be constant if growth cost nothing.
     fn cost(self) -> &'static str {
         match self {
             Self::EventBytes => "CPU ns a byte",
@@ -60,7 +60,7 @@ impl Grows {
         }
     }
 
-    /// Of a short run only those that are made quickly.
+    /// Values of a run; a quick one leaves out those that take long to prepare.
     fn values_of(self, quick: bool) -> &'static [u32] {
         let all = self.values();
         match self {
@@ -69,12 +69,12 @@ impl Grows {
         }
     }
 
-    /// Large requests have few connections: what is in flight is bounded.
+    /// Load at a value. Large requests have few connections, which bounds the bytes in flight.
     fn load(self, value: u32) -> Load {
         let load = |batch_events: u32, event_bytes: usize, connections: u16| Load {
             batch_events,
             event_bytes,
-            event_shape: Shape::Visits,
+            event_shape: EventShape::Visits,
             connections,
             compression: Compression::None,
         };
@@ -88,13 +88,13 @@ impl Grows {
     }
 }
 
-/// One run for each value, each against a new server.
+/// Measures one run per value, each against a new server.
 ///
 /// # Errors
 /// A server does not start or a run fails.
-pub fn measure(bench: &mut Bench<'_>, grows: Grows) -> Result<Outcome> {
+pub fn measure(bench: &mut Bench<'_>, axis: GrowthAxis) -> Result<Outcome> {
     let mut outcome = Outcome::with_columns(&[
-        grows.name(),
+        axis.name(),
         "events/s",
         "requests/s",
         "MB/s",
@@ -102,24 +102,24 @@ pub fn measure(bench: &mut Bench<'_>, grows: Grows) -> Result<Outcome> {
         "CPU ns a byte",
     ]);
     let mut points = Vec::new();
-    let values = grows.values_of(bench.options.quick);
-    let projects = match (grows, values.last()) {
-        (Grows::Projects, Some(most)) => Some(Projects::make(bench, *most as usize)?),
+    let values = axis.values_of(bench.options.quick);
+    let projects = match (axis, values.last()) {
+        (GrowthAxis::Projects, Some(most)) => Some(Projects::make(bench, *most as usize)?),
         _ => None,
     };
     for value in values {
-        let run = run_at(bench, grows, *value, projects.as_ref())?;
+        let run = run_at(bench, axis, *value, projects.as_ref())?;
         bench.say(&format!(
             "  {value:>9} {}: {:>12} events/s",
-            grows.name(),
+            axis.name(),
             grouped(run.events_per_second)
         ));
-        outcome.row(row(grows, *value, &run));
+        outcome.row(row(axis, *value, &run));
         if run.run.failed_requests > 0 {
             outcome.notes.push(refused(*value, &run));
         }
-        let cost = match grows {
-            Grows::EventBytes => cost_nanos_per_byte(grows, *value, &run),
+        let cost = match axis {
+            GrowthAxis::EventBytes => cost_nanos_per_byte(axis, *value, &run),
             _ => cost_micros(&run),
         };
         if cost.is_finite() {
@@ -127,8 +127,8 @@ pub fn measure(bench: &mut Bench<'_>, grows: Grows) -> Result<Outcome> {
         }
     }
     outcome.plot = Some(Plot {
-        x: grows.name().to_owned(),
-        y: grows.cost().to_owned(),
+        x: axis.name().to_owned(),
+        y: axis.cost().to_owned(),
         log_scale: true,
         lines: vec![Line {
             name: "Millrace, log in memory".to_owned(),
@@ -138,17 +138,17 @@ pub fn measure(bench: &mut Bench<'_>, grows: Grows) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// A run with so many or so much, against a new server.
+/// Runs the load of one value against a new server.
 fn run_at(
     bench: &Bench<'_>,
-    grows: Grows,
+    axis: GrowthAxis,
     value: u32,
     projects: Option<&Projects>,
 ) -> Result<Summary> {
-    let beside = projects.map_or_else(Beside::default, Projects::beside);
-    let server = Server::start_beside(bench, Contestant::OURS, beside)?;
+    let options = projects.map_or_else(ServerOptions::default, Projects::server_options);
+    let server = Server::start_with(bench, Contestant::OURS, options)?;
     let mut plan = bench.plan(&server, Contestant::OURS.cpus());
-    grows.load(value).apply(&mut plan);
+    axis.load(value).apply(&mut plan);
     if let Some(projects) = projects {
         let keys = projects.keys.iter().take(value as usize);
         plan.keys = Keys::new(keys.cloned().collect());
@@ -156,15 +156,15 @@ fn run_at(
     bench.run(&plan)
 }
 
-fn row(grows: Grows, value: u32, run: &Summary) -> [String; 6] {
-    let bytes = grows.load(value).event_bytes as f64;
+fn row(axis: GrowthAxis, value: u32, run: &Summary) -> [String; 6] {
+    let bytes = axis.load(value).event_bytes as f64;
     [
         grouped(f64::from(value)),
         grouped(run.events_per_second),
         grouped(run.requests_per_second),
         format!("{:.0}", run.events_per_second * bytes / 1e6),
         format!("{:.3}", cost_micros(run)),
-        format!("{:.3}", cost_nanos_per_byte(grows, value, run)),
+        format!("{:.3}", cost_nanos_per_byte(axis, value, run)),
     ]
 }
 
@@ -178,11 +178,11 @@ fn refused(value: u32, run: &Summary) -> String {
     )
 }
 
-fn cost_nanos_per_byte(grows: Grows, value: u32, run: &Summary) -> f64 {
-    cost_micros(run) * 1000.0 / grows.load(value).event_bytes as f64
+fn cost_nanos_per_byte(axis: GrowthAxis, value: u32, run: &Summary) -> f64 {
+    cost_micros(run) * 1000.0 / axis.load(value).event_bytes as f64
 }
 
-/// The server's CPU time per acknowledged event; `NaN` when there was none.
+/// CPU time of the server per acknowledged event in microseconds; `NaN` without any.
 fn cost_micros(run: &Summary) -> f64 {
     match run.server {
         Some(server) if server.events_per_core_second > 0.0 => 1e6 / server.events_per_core_second,
@@ -193,20 +193,20 @@ fn cost_micros(run: &Summary) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::EVENT_BYTES_MIN;
+    use crate::event_shape::EVENT_BYTES_MIN;
 
     #[test]
     fn every_point_is_a_plan_that_can_run() {
-        for grows in [
-            Grows::Connections,
-            Grows::Projects,
-            Grows::EventBytes,
-            Grows::BatchEvents,
-            Grows::BatchEventsSmall,
+        for axis in [
+            GrowthAxis::Connections,
+            GrowthAxis::Projects,
+            GrowthAxis::EventBytes,
+            GrowthAxis::BatchEvents,
+            GrowthAxis::BatchEventsSmall,
         ] {
-            assert!(grows.values().is_sorted());
-            for value in grows.values() {
-                let load = grows.load(*value);
+            assert!(axis.values().is_sorted());
+            for value in axis.values() {
+                let load = axis.load(*value);
                 let mut plan = crate::Plan::new("http://h", "k");
                 load.apply(&mut plan);
                 plan.check().unwrap();

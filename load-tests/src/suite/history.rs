@@ -1,28 +1,29 @@
-//! A line per run, so that one sees where things go.
+//! History of the suite: a line per run.
 
+use super::options::Options;
 use super::outcome::{Line, Plot};
-use super::{Options, Report};
+use super::report::Report;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
-/// One run, in short.
+/// Short record of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// When.
+    /// Date of the run.
     pub date: String,
-    /// Of what.
+    /// Commit that was measured.
     pub commit: String,
-    /// On which processor: runs of different ones do not compare.
+    /// Processor of the machine: runs on different ones do not compare.
     pub cpu: String,
     /// All figures, by `case/name`.
     pub figures: BTreeMap<String, f64>,
 }
 
 impl Entry {
-    /// Of a run.
+    /// Record of a report.
     #[must_use]
     pub fn of(report: &Report) -> Self {
         let run = report.outcomes.iter().filter(|it| it.origin.is_none());
@@ -38,7 +39,7 @@ impl Entry {
         }
     }
 
-    /// Appends it to the file, unless the run was too short to mean something.
+    /// Appends the record to the history file, unless the run was too short to mean something.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -58,10 +59,10 @@ impl Entry {
     }
 }
 
-/// All runs so far; none where there is no file yet.
+/// Reads all records so far; empty if there is no file yet.
 ///
 /// # Errors
-/// A line is not a run.
+/// A line is not a record.
 pub fn read(path: &Path) -> Result<Vec<Entry>> {
     let text = match std::fs::read_to_string(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -72,7 +73,7 @@ pub fn read(path: &Path) -> Result<Vec<Entry>> {
     entries.with_context(|| format!("{} is not a history", path.display()))
 }
 
-/// Our rates run by run.
+/// Plot of our rates, run by run.
 #[must_use]
 pub fn plot(entries: &[Entry]) -> Plot {
     let mut lines: BTreeMap<&str, Line> = BTreeMap::new();
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn no_file_is_no_history() {
+    fn a_missing_file_is_an_empty_history() {
         assert!(read(Path::new("/nonexistent/history")).unwrap().is_empty());
     }
 }

@@ -1,13 +1,13 @@
-//! The engine without us: a bare loop of the inserts that we would send.
+//! Bare loop of inserts: the engine without the server.
 //!
-//! They are recorded on their way from a server under load, so the loop sends the very same
-//! blocks in the same statements, but for tokens and the table.
+//! The inserts are recorded on their way from a server under load. The loop thus sends the very
+//! same blocks by the same statements, but without tokens and to another table.
 
 use super::bench::Bench;
-use super::course::Course;
 use super::engine::Engine;
-use super::server::{Beside, Contestant, Server};
-use super::throughput::Load;
+use super::load::Load;
+use super::row_curve::RowCurve;
+use super::server::{Contestant, Server, ServerOptions};
 use crate::clickhouse::ClickHouse;
 use crate::process::pin_this_thread;
 use crate::proxy::{Insert, Proxy};
@@ -17,19 +17,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::task::JoinSet;
 
-/// The loop's own table.
+/// Table of the loop.
 const TABLE: &str = "events_bare";
-/// Most bytes of inserts that are kept, about.
+/// Approximate size limit of the recorded inserts in bytes.
 const BYTES_MAX: usize = 1 << 30;
-/// Inserts under way at once, as the server has them.
+/// Number of concurrent inserts, the same as the server's.
 const IN_FLIGHT: usize = 4;
 
-/// Inserts with their rows.
+/// Recorded inserts with their numbers of rows.
 #[derive(Clone, Debug)]
 pub struct Inserts(Arc<[(Insert, u64)]>);
 
 impl Inserts {
-    /// Lets a server ship a load through a proxy, and asks the engine how many rows each insert is.
+    /// Records the inserts of a server under load through a proxy, and counts the rows of each by
+    /// the engine.
     ///
     /// # Errors
     /// The server does not start, the run fails, or the engine refuses.
@@ -47,11 +48,11 @@ impl Inserts {
             url: proxy.url(),
             ..engine.clickhouse().clone()
         };
-        let beside = Beside {
+        let options = ServerOptions {
             clickhouse: Some(&through_proxy),
-            ..Beside::default()
+            ..ServerOptions::default()
         };
-        let server = Server::start_beside(bench, contestant, beside)?;
+        let server = Server::start_with(bench, contestant, options)?;
         let mut plan = bench.plan(&server, contestant.cpus());
         load.apply(&mut plan);
         let plan = plan.with_requests(events / u64::from(load.batch_events));
@@ -60,7 +61,7 @@ impl Inserts {
         drop(server);
         engine.empty()?;
         let mut inserts = proxy.recorded();
-        // The last is what was left over.
+        // The last insert is a remainder.
         if inserts.len() > 1 {
             inserts.pop();
         }
@@ -85,15 +86,15 @@ impl Inserts {
         Ok(Self(counted.into()))
     }
 
-    /// Rows of an insert, on average.
+    /// Mean number of rows of an insert.
     #[must_use]
     pub fn rows_mean(&self) -> f64 {
         let rows: u64 = self.0.iter().map(|(_, rows)| rows).sum();
         rows as f64 / self.0.len().max(1) as f64
     }
 
-    /// Sends them over and over, until so many rows are stored, from a thread on the CPUs that
-    /// the generator has otherwise.
+    /// Sends the inserts over and over until `rows` rows are stored, from a thread on the
+    /// generator's CPUs.
     ///
     /// # Errors
     /// The engine refuses.
@@ -103,7 +104,7 @@ impl Inserts {
         engine: &Engine,
         contestant: Contestant,
         rows: u64,
-    ) -> Result<Course> {
+    ) -> Result<RowCurve> {
         renew_table(engine)?;
         let cpu = bench.cpus.generator(contestant.cpus()).first().copied();
         let (inserts, clickhouse) = (self.clone(), engine.clickhouse().clone());
@@ -119,19 +120,19 @@ impl Inserts {
         };
         let thread = std::thread::Builder::new().name("bare-inserts".to_owned());
         let thread = thread.spawn(send).context("cannot start a thread")?;
-        let course = thread
+        let curve = thread
             .join()
             .map_err(|_| anyhow!("the bare loop of inserts panicked"))??;
         drop_table(engine)?;
-        Ok(course)
+        Ok(curve)
     }
 
-    async fn send_all(self, clickhouse: ClickHouse, rows: u64) -> Result<Course> {
+    async fn send_all(self, clickhouse: ClickHouse, rows: u64) -> Result<RowCurve> {
         let state = Arc::new(Mutex::new(State {
             next: 0,
             taken: 0,
             stored: 0,
-            course: Course::new(),
+            curve: RowCurve::new(),
         }));
         let started = Instant::now();
         let mut senders = JoinSet::new();
@@ -155,20 +156,20 @@ impl Inserts {
             sender.context("a sender panicked")??;
         }
         let state = state.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(state.course.clone())
+        Ok(state.curve.clone())
     }
 }
 
-/// How far the loop is.
+/// Progress of the loop.
 struct State {
     next: usize,
     taken: u64,
     stored: u64,
-    course: Course,
+    curve: RowCurve,
 }
 
 impl State {
-    /// The next insert, unless enough are under way.
+    /// Takes the next insert, unless enough are in flight or stored.
     fn take<'a>(&mut self, inserts: &'a Inserts, rows_max: u64) -> Option<(&'a Insert, u64)> {
         if self.taken >= rows_max {
             return None;
@@ -182,7 +183,7 @@ impl State {
     fn store(&mut self, rows: u64, started: Instant) {
         self.stored += rows;
         let seconds = started.elapsed().as_secs_f64();
-        self.course.note(seconds, self.stored);
+        self.curve.note(seconds, self.stored);
     }
 }
 
@@ -195,8 +196,8 @@ fn drop_table(engine: &Engine) -> Result<()> {
     engine.execute(&format!("DROP TABLE IF EXISTS millrace.{TABLE} SYNC"))
 }
 
-/// The same statement with the same settings into the loop's table: without a name that the
-/// engine would know again, and without looking whether it knows the rows.
+/// Changes an insert into one to the loop's table, without its token and query id and without
+/// deduplication.
 fn bare(path_and_query: &str) -> Result<String> {
     let (path, query) = path_and_query
         .split_once('?')
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_loop_begins_anew_and_ends_with_the_insert_that_makes_it_enough() {
+    fn the_loop_repeats_the_inserts_until_enough_rows_are_taken() {
         let insert = |name: &str, rows| {
             let insert = Insert {
                 path_and_query: name.to_owned(),
@@ -252,7 +253,7 @@ mod tests {
             next: 0,
             taken: 0,
             stored: 0,
-            course: Course::new(),
+            curve: RowCurve::new(),
         };
         let mut taken = Vec::new();
         while let Some((insert, rows)) = state.take(&inserts, 35) {
@@ -260,6 +261,6 @@ mod tests {
             state.store(rows, Instant::now());
         }
         assert_eq!(taken, ["a", "b", "a"]);
-        assert_eq!(state.course.rows(), 40.0);
+        assert_eq!(state.curve.rows(), 40.0);
     }
 }

@@ -1,29 +1,31 @@
-//! Latency at half of the highest rate, from when a request was due, beside the bare disk.
+//! Latency at half of the highest rate, counted from when a request was due, compared with the bare
+//! disk.
 //!
-//! What is taken is shipped meanwhile: an engine runs beside the server, on CPUs of its own where
-//! there are enough.
+//! Events are shipped meanwhile: an engine runs beside the server, on CPUs of its own where there
+//! are enough.
 
 use super::bare::append_and_sync;
 use super::bench::Bench;
 use super::disk::logged;
 use super::engine::Engine;
 use super::outcome::{Line, Outcome, Plot, median, ratio};
-use super::server::{Contestant, Store};
+use super::server::Contestant;
+use super::store::Store;
+use crate::digits::grouped;
 use crate::plan::Mode;
-use crate::report::grouped;
 use crate::summary::Percentiles;
 use anyhow::Result;
 use std::time::Duration;
 
-/// Enough that none is missing while a sync takes long.
+/// Number of connections, enough for one to be free during a long sync.
 const CONNECTIONS: u16 = 64;
-/// Rows wait up to a second for company before they are shipped, and the window is to be when they
-/// are.
+/// Shortest warm-up. Rows wait up to a second before they are shipped, and shipping must go on
+/// during the window.
 const WARM_UP_MIN: Duration = Duration::from_millis(1_500);
 
 type Quantile = (&'static str, f64, fn(&Percentiles) -> f64);
 
-/// Name, one part in so many, and where it is.
+/// Name of a quantile, one part in so many, and its value.
 const QUANTILES: [Quantile; 6] = [
     ("p50", 2.0, |p| p.p50_us),
     ("p90", 10.0, |p| p.p90_us),
@@ -33,24 +35,24 @@ const QUANTILES: [Quantile; 6] = [
     ("max", f64::NAN, |p| p.max_us),
 ];
 
-/// Rounds of one store.
+/// Rounds with one store.
 struct Rounds {
     store: &'static str,
     events_per_second: f64,
     frame_bytes: f64,
-    /// Events that were stored in ClickHouse during the runs, and by how many inserts.
+    /// Number of events stored in ClickHouse during the runs, and of their inserts.
     shipped: f64,
     inserts: f64,
     ours: Vec<Percentiles>,
     bare: Vec<Percentiles>,
 }
 
-/// Both stores, ours and the bare loop in turn.
+/// Measures the server and the bare loop in turn, with both stores.
 ///
 /// # Errors
 /// A server or the engine does not start, a run fails, or the disk refuses.
 pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
-    let engine = Engine::start(bench, &bench.cpus.beside_engine(1).engine)?;
+    let engine = Engine::start(bench, &bench.cpus.split_with_engine(1).engine)?;
     let memory = rounds(bench, &engine, Store::Memory, "memory")?;
     let disk = rounds(bench, &engine, Store::Disk, "disk")?;
     Ok(outcome(&memory, &disk))

@@ -1,4 +1,4 @@
-//! A child process that listens somewhere, with a folder of its own.
+//! A child process that listens on a port, with a folder of its own.
 
 use crate::child::{Child, Start, isolate};
 use anyhow::{Context, Result, bail};
@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// A running process; ended, and its folder removed, when dropped. What it has not finished is of no
-/// use to anyone, so it is not asked to.
+/// A running process; on drop it is killed and its folder removed. Its unfinished work is of no
+/// use, so it is not asked to end.
 #[derive(Debug)]
 pub struct Listener {
     child: Child,
@@ -16,7 +16,7 @@ pub struct Listener {
     folder: TempDir,
 }
 
-/// A command that runs a program on some CPUs, as `taskset` wants them.
+/// Command that runs a program on the CPUs of a `taskset` list.
 ///
 /// # Errors
 /// The program's path is relative, and there is no working directory.
@@ -28,11 +28,11 @@ pub fn on_cpus(cpus: &str, program: &Path) -> Result<Command> {
 }
 
 impl Listener {
-    /// Starts it in its folder, with no settings but its arguments and the variables that the command
-    /// has, and waits until it has printed a URL: all that we start do so once they listen.
+    /// Starts a process in its folder and waits until it has printed a URL, as all our servers do
+    /// once they listen. It gets no settings but its arguments and the variables of the command.
     ///
     /// # Errors
-    /// There is no such program, or it ended before; then with what it had to say.
+    /// The program does not exist, or it ended before; the error quotes its standard error.
     pub fn start(mut command: Command, folder: TempDir) -> Result<Self> {
         let stderr = folder.path().join("stderr");
         isolate(&mut command, folder.path());
@@ -51,19 +51,19 @@ impl Listener {
         })
     }
 
-    /// The process.
+    /// Process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.pid().as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Its folder.
+    /// Folder of the process.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The first URL that it printed.
+    /// The first URL that the process printed.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_ends_without_a_url_is_an_error_with_its_words() {
+    fn a_process_that_ends_without_a_url_is_an_error_with_its_standard_error() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo nothing here; echo sorry >&2; exit 3"]);
         let error = Listener::start(command, tempfile::tempdir().unwrap()).unwrap_err();

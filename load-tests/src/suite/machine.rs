@@ -1,29 +1,29 @@
-//! Where and when something was measured.
+//! Machine and commit of a measurement.
 
 use crate::wall_clock::{seconds_text, since_epoch};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::process::Command;
 
-/// A machine, and what was built on it.
+/// A machine, with the measured commit and the date.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// The processor's name.
+    /// Name of the processor.
     pub cpu: String,
-    /// CPUs that we may use.
+    /// Number of available CPUs.
     pub cpus: usize,
-    /// The kernel's release.
+    /// Release of the kernel.
     pub kernel: String,
     /// Bytes of memory.
     pub memory_bytes: u64,
-    /// The commit, with a `+` if there are changes on top.
+    /// Commit, with a `+` if there are uncommitted changes.
     pub commit: String,
-    /// The time in UTC.
+    /// Date and time in UTC.
     pub date: String,
 }
 
 impl Machine {
-    /// This one.
+    /// Describes this machine.
     ///
     /// # Errors
     /// There is no `/proc`.
@@ -45,7 +45,7 @@ impl Machine {
     }
 }
 
-/// The value of a key in `key : value` lines.
+/// Value of a key in `key : value` lines.
 fn value_of(text: &str, key: &str) -> Option<String> {
     let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
     let (_, value) = pairs.find(|(name, _)| name.trim() == key)?;
@@ -58,7 +58,7 @@ fn memory_bytes(meminfo: &str) -> u64 {
     kib.unwrap_or_default() * 1024
 }
 
-/// What is checked out here; nothing outside a repository.
+/// Commit that is checked out; "unknown" outside a repository.
 fn commit() -> String {
     let git = |args: &[&str]| {
         let output = Command::new("git").args(args).output().ok()?;
@@ -68,7 +68,7 @@ fn commit() -> String {
     let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else {
         return "unknown".to_owned();
     };
-    // What a run writes is not a change of what is measured.
+    // Files that a run writes are not a change of the measured program.
     let changes = git(&[
         "status",
         "--porcelain",

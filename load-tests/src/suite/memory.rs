@@ -1,12 +1,13 @@
 //! Resident memory: idle, with many idle connections, and under full load.
 
 use super::bench::Bench;
-use super::cases::BATCHES;
+use super::load::BATCHES;
 use super::outcome::{Line, Outcome, Plot};
 use super::server::{Contestant, Server};
-use crate::plan::Target;
+use crate::digits::grouped;
 use crate::process::Usage;
-use crate::report::{grouped, mebibytes};
+use crate::report::mebibytes;
+use crate::target::Target;
 use anyhow::{Context, Result, ensure};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,7 +15,7 @@ use std::net::TcpStream;
 const CONNECTIONS: u16 = 256;
 const IDLE_CONNECTIONS: usize = 10_000;
 
-/// Idle, with idle connections, then another server under full load.
+/// Measures an idle server, then one with idle connections, then another one under full load.
 ///
 /// # Errors
 /// A server does not start, a run fails, or the system has not enough descriptors.
@@ -67,7 +68,7 @@ fn full_load(bench: &mut Bench<'_>) -> Result<(f64, Line)> {
     plan.connections = CONNECTIONS;
     let mut points = Vec::new();
     let summary = bench.run_observed(&plan, &mut |progress| {
-        // A server that died shows in the summary.
+        // A dead server shows in the summary.
         if let Ok(mebibytes) = resident(&server) {
             points.push((progress.elapsed.as_secs_f64(), mebibytes));
         }
@@ -83,7 +84,7 @@ fn resident(server: &Server) -> Result<f64> {
     Ok(mebibytes(Usage::of(Some(server.pid()))?.rss_bytes))
 }
 
-/// Connections that the server has taken: each has got an answer.
+/// Opens idle connections; each has got one response.
 fn idle_connections(server: &Server) -> Result<Vec<TcpStream>> {
     let authority = Target::parse(&server.url)?.authority;
     let mut connections = Vec::with_capacity(IDLE_CONNECTIONS);

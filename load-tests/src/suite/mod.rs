@@ -1,27 +1,30 @@
-//! Everything that is claimed of the server's speed, measured in one go.
+//! Suite of measurements for every claim about the server's speed.
 //!
 //! The suite starts servers as child processes, each on CPUs of its own, and runs ours and the
-//! yardsticks in turn, in rounds: a machine that is slow for a while is slow for all of them.
+//! baselines in turn, in rounds: a machine that is slow for a while is slow for all of them.
 //!
-//! - [`cases`]: what is measured, as a table.
-//! - [`bench`](mod@bench): how long, where and on which CPUs; one run of the generator.
-//! - [`server`], [`engine`]: the children, and [`listener`]: what they share.
+//! - [`mod@options`], [`mod@report`]: options and results of a run.
+//! - [`cases`]: the table of cases.
+//! - [`bench`](mod@bench): times, folders and CPUs; one run of the generator.
+//! - [`server`], [`engine`]: the child processes, and [`listener`]: their common part.
+//! - [`load`], [`store`]: loads on a server, and storage of its log.
 //! - [`throughput`], [`disk`], [`latency`], [`shipping`], [`visible`], [`overload`],
 //!   [`flood`], [`neighbour`], [`memory`], [`soak`], [`growth`]: one kind of case each.
-//! - [`exports`]: rows out of the engine, by the [`exporter`].
-//! - [`bare`]: the disk without us: append and fdatasync.
-//! - [`inserts`]: the engine without us, by inserts that the [`proxy`](crate::proxy) has recorded.
-//! - [`course`]: how many rows could be queried by when.
-//! - [`projects`]: a catalog with many of them.
-//! - [`outcome`]: what a case gave: a table, figures, a plot.
-//! - [`criterion`]: what the benches of single steps gave, for the same page.
-//! - [`kept`]: what other cases gave before.
-//! - [`results`], [`plot`], [`history`], [`machine`]: what is written of it.
+//! - [`exports`]: rows exported from the engine, by the [`exporter`].
+//! - [`bare`]: the disk without the server: append and fdatasync.
+//! - [`inserts`]: the engine without the server, by inserts that the [`proxy`](crate::proxy) has
+//!   recorded.
+//! - [`row_curve`]: the number of rows that can be queried over time.
+//! - [`projects`]: a catalog with many projects.
+//! - [`outcome`]: the result of a case: a table, figures, a plot.
+//! - [`criterion`]: results of the benches of single steps, for the same page.
+//! - [`carry_over`]: previous results of the other cases.
+//! - [`results`], [`plot`], [`history`], [`machine`]: the files that are written.
 
 pub mod bare;
 pub mod bench;
+pub mod carry_over;
 pub mod cases;
-pub mod course;
 pub mod criterion;
 pub mod disk;
 pub mod engine;
@@ -31,84 +34,41 @@ pub mod flood;
 pub mod growth;
 pub mod history;
 pub mod inserts;
-pub mod kept;
 pub mod latency;
 pub mod listener;
+pub mod load;
 pub mod machine;
 pub mod memory;
 pub mod neighbour;
+pub mod options;
 pub mod outcome;
 pub mod overload;
 pub mod plot;
 pub mod projects;
+pub mod report;
 pub mod results;
+pub mod row_curve;
 pub mod server;
 pub mod shipping;
 pub mod soak;
+pub mod store;
 pub mod throughput;
 pub mod visible;
 
-use crate::clickhouse::ClickHouse;
-use crate::run::Stop;
+pub use options::Options;
+pub use report::Report;
+
+use crate::stop::Stop;
 use anyhow::{Context, Result, ensure};
 use bench::Bench;
 use cases::CASES;
 use machine::Machine;
-use outcome::Outcome;
-use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
-use std::time::Duration;
 
-/// What the suite is to do, and with what.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The server's program.
-    pub server: PathBuf,
-    /// This program, which is also the yardsticks.
-    pub load: PathBuf,
-    /// A folder in memory; about 8 GiB of it are used at a time.
-    pub memory_dir: PathBuf,
-    /// A folder on the disk that is to be measured.
-    pub disk_dir: PathBuf,
-    /// Where plots and JSON go.
-    pub out: PathBuf,
-    /// The page of results.
-    pub results: PathBuf,
-    /// The file that gets a line per run.
-    pub history: PathBuf,
-    /// A second or less for each figure, to see whether all works.
-    pub quick: bool,
-    /// How long the soak takes instead.
-    pub soak: Option<Duration>,
-    /// Only the cases with these names; empty: all.
-    pub only: Vec<String>,
-    /// criterion's folder, to have its results on the page as well.
-    pub criterion: Option<PathBuf>,
-    /// Where all servers ship to. By default nowhere, but for the cases that need an engine: they
-    /// start the embedded one.
-    pub clickhouse: Option<ClickHouse>,
-    /// What was typed, for the page of results.
-    pub command: String,
-}
-
-/// A run of the suite.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Report {
-    /// Where and when.
-    pub machine: Machine,
-    /// What was typed.
-    pub command: String,
-    /// Whether it was a short run.
-    pub quick: bool,
-    /// What each case gave, in the order of the cases.
-    pub outcomes: Vec<Outcome>,
-}
-
-/// Runs the cases and writes what they gave. `say` is told what is going on.
+/// Runs the cases and writes their results. `say` gets the progress.
 ///
 /// # Errors
-/// A server does not start, a run fails, or a file cannot be written. What was measured before is
-/// then lost: half a page of results would look like a whole one.
+/// A server does not start, a run fails, or a file cannot be written. Results measured before are
+/// then lost: half a page would look like a whole one.
 pub fn suite(options: &Options, stop: &Stop, say: &mut dyn FnMut(&str)) -> Result<Report> {
     for name in &options.only {
         let names: Vec<_> = CASES.iter().map(|case| case.name).collect();
@@ -140,7 +100,7 @@ pub fn suite(options: &Options, stop: &Stop, say: &mut dyn FnMut(&str)) -> Resul
         outcomes,
     };
     if !options.only.is_empty() {
-        kept::keep_others(&mut report, &options.out)?;
+        carry_over::carry_over(&mut report, &options.out)?;
     }
     results::write(options, &report)?;
     Ok(report)

@@ -1,42 +1,48 @@
-//! What a small project notices of one that sends a hundred times as much.
+//! Latency of a small project beside one that sends a hundred times as much.
 //!
-//! The small one sends at a fixed rate, alone and beside the other, in turn. The other first sends
-//! a hundred times as many events at a fixed rate, then as many as it can.
+//! The small project sends at a fixed rate, alone and beside the other one, in turn. The other one
+//! first sends a hundred times as many events at a fixed rate, then as many as it can.
 
 use super::bench::Bench;
 use super::outcome::{Line, Outcome, Plot, median, ratio};
 use super::projects::Projects;
-use super::server::{Contestant, Server, Store};
+use super::server::{Contestant, Server};
+use super::store::Store;
+use crate::digits::grouped;
 use crate::keys::Keys;
 use crate::plan::{Mode, Plan};
-use crate::report::grouped;
-use crate::run::{Stop, run_observed};
+use crate::run::run_observed;
+use crate::stop::Stop;
 use crate::summary::{Percentiles, Summary};
 use anyhow::{Context, Result, anyhow};
 use std::time::Duration;
 
-/// The small project's.
+/// Rate of the small project, with its batch size and connections below.
 const EVENTS_PER_SECOND: f64 = 1_000.0;
 const BATCH_EVENTS: u32 = 10;
 const CONNECTIONS: u16 = 8;
-/// The large one's.
+/// Rate of the large project as a multiple, with its batch size and connections below.
 const TIMES: f64 = 100.0;
 const BATCH_EVENTS_LARGE: u32 = 250;
 const CONNECTIONS_LARGE: u16 = 64;
-/// Windows of a run: the small one's p99 is of few requests otherwise.
+/// Number of windows in a run; with fewer, the small project's p99 would be of few requests.
 const WINDOWS: u32 = 3;
 
-/// What the large project does.
+/// Load of the large project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Beside {
+enum NeighbourLoad {
     Nobody,
     HundredTimes,
     AllItCan,
 }
 
-const ALL: [Beside; 3] = [Beside::Nobody, Beside::HundredTimes, Beside::AllItCan];
+const ALL: [NeighbourLoad; 3] = [
+    NeighbourLoad::Nobody,
+    NeighbourLoad::HundredTimes,
+    NeighbourLoad::AllItCan,
+];
 
-impl Beside {
+impl NeighbourLoad {
     const fn name(self) -> &'static str {
         match self {
             Self::Nobody => "alone",
@@ -56,7 +62,7 @@ impl Beside {
     }
 }
 
-/// Runs of the small project, and what the large one had stored meanwhile.
+/// Runs of the small project, and the large one's rates meanwhile.
 #[derive(Clone, Debug, Default)]
 struct Runs {
     small: Vec<Percentiles>,
@@ -64,7 +70,7 @@ struct Runs {
     large_events_per_second: Vec<f64>,
 }
 
-/// Both stores, the three in turn.
+/// Measures the three loads in turn, with both stores.
 ///
 /// # Errors
 /// A server does not start or a run fails.
@@ -83,15 +89,15 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
     for store in [Store::Memory, Store::Disk] {
         let mut runs = ALL.map(|_| Runs::default());
         for round in 0..bench.effort.rounds {
-            for (beside, runs) in ALL.iter().zip(&mut runs) {
-                let (small, large) = once(bench, &projects, store, *beside)?;
+            for (neighbour, runs) in ALL.iter().zip(&mut runs) {
+                let (small, large) = once(bench, &projects, store, *neighbour)?;
                 bench.say(&format!(
                     "  {}, round {} of {}: p99 {:>8.3} ms {}",
                     store.name(),
                     round + 1,
                     bench.effort.rounds,
                     small.latency.p99_us / 1e3,
-                    beside.name()
+                    neighbour.name()
                 ));
                 runs.small.push(small.latency);
                 runs.small_failed += small.run.failed_requests;
@@ -118,7 +124,7 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
 
 fn report(outcome: &mut Outcome, lines: &mut Vec<Line>, store: Store, runs: &[Runs; 3]) {
     let [alone, ..] = runs;
-    for (beside, of_this) in ALL.iter().zip(runs) {
+    for (neighbour, of_this) in ALL.iter().zip(runs) {
         let middle = |at: fn(&Percentiles) -> f64| {
             median(&of_this.small.iter().map(at).collect::<Vec<_>>()) / 1e3
         };
@@ -129,7 +135,7 @@ fn report(outcome: &mut Outcome, lines: &mut Vec<Line>, store: Store, runs: &[Ru
             .map(|(this, alone)| this.p99_us / alone.p99_us)
             .collect();
         outcome.row([
-            beside.name().to_owned(),
+            neighbour.name().to_owned(),
             store.place().to_owned(),
             format!("{:.3}", middle(|it| it.p50_us)),
             format!("{:.3}", middle(|it| it.p99_us)),
@@ -137,9 +143,9 @@ fn report(outcome: &mut Outcome, lines: &mut Vec<Line>, store: Store, runs: &[Ru
             of_this.small_failed.to_string(),
             grouped(median(&of_this.large_events_per_second)),
         ]);
-        let name = |what: &str| format!("{}, {}: {what}", store.name(), beside.name());
+        let name = |what: &str| format!("{}, {}: {what}", store.name(), neighbour.name());
         outcome.figure(&name("p99_ms"), middle(|it| it.p99_us));
-        if *beside != Beside::Nobody {
+        if *neighbour != NeighbourLoad::Nobody {
             outcome.figure(&name("p99_ratio"), median(&ratios));
         }
         let points = [
@@ -149,7 +155,7 @@ fn report(outcome: &mut Outcome, lines: &mut Vec<Line>, store: Store, runs: &[Ru
             (1_000.0, middle(|it| it.p999_us)),
         ];
         lines.push(Line {
-            name: format!("{}, {}", beside.name(), store.place()),
+            name: format!("{}, {}", neighbour.name(), store.place()),
             points: points.into(),
         });
     }
@@ -159,10 +165,10 @@ fn once(
     bench: &Bench<'_>,
     projects: &Projects,
     store: Store,
-    beside: Beside,
+    neighbour: NeighbourLoad,
 ) -> Result<(Summary, Option<Summary>)> {
     let contestant = Contestant::Ours { workers: 1, store };
-    let server = Server::start_beside(bench, contestant, projects.beside())?;
+    let server = Server::start_with(bench, contestant, projects.server_options())?;
     let plan = |number: usize| -> Result<Plan> {
         let key = projects.keys.get(number).context("a project is missing")?;
         let mut plan = bench.plan(&server, contestant.cpus());
@@ -177,7 +183,8 @@ fn once(
     small.batch_events = BATCH_EVENTS;
     small.connections = CONNECTIONS;
     small.duration = bench.effort.window * WINDOWS;
-    // A CPU of its own for each, where there are enough: what is measured is not the generator.
+    // Each generator has a CPU of its own where there are enough, so that the generator is not what
+    // is measured.
     let mut large = plan(1)?;
     if large.pin.len() > 1 {
         small.pin = large.pin.split_off(large.pin.len() - 1);
@@ -185,11 +192,11 @@ fn once(
     (small.threads, large.threads) = (1, large.pin.len().max(1));
     large.batch_events = BATCH_EVENTS_LARGE;
     large.connections = CONNECTIONS_LARGE;
-    let Some(mode) = beside.mode() else {
+    let Some(mode) = neighbour.mode() else {
         return Ok((bench.run(&small)?, None));
     };
     large.mode = mode;
-    // From before the small one's window to after it; asked to end when that has ended.
+    // The large project's load starts before the small one's window and ends after it.
     large.duration = Duration::from_secs(3_600);
     let stop = Stop::default();
     std::thread::scope(|scope| {

@@ -1,59 +1,59 @@
-//! What a case gave.
+//! Result of a case.
 
 use comfy_table::{CellAlignment, Table, presets};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a case gave, for people and for programs.
+/// Result of a case, for readers and for programs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The case.
+    /// Name of the case.
     pub name: String,
-    /// Its heading.
+    /// Heading of the case.
     pub title: String,
-    /// Column heads of the table.
+    /// Column headings of the table.
     pub columns: Vec<String>,
-    /// Its rows.
+    /// Rows of the table.
     pub rows: Vec<Vec<String>>,
-    /// What has to be said of it.
+    /// Remarks below the table.
     pub notes: Vec<String>,
-    /// What is kept in the history, by name; the unit is the name's end.
+    /// Figures for the history, by name; a name ends with its unit.
     pub figures: BTreeMap<String, f64>,
-    /// A picture of it.
+    /// Plot of the result.
     pub plot: Option<Plot>,
-    /// Of which run it is, when that is not the page's.
+    /// Run that the result comes from, if it is not this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
 }
 
-/// When, and of what, something was measured.
+/// Commit and date of an earlier measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// The commit.
+    /// Commit that was measured.
     pub commit: String,
-    /// The time in UTC.
+    /// Date and time in UTC.
     pub date: String,
 }
 
-/// Lines over an axis.
+/// A plot of lines on two axes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plot {
-    /// What is along the bottom.
+    /// Label of the horizontal axis.
     pub x: String,
-    /// What is up the side.
+    /// Label of the vertical axis.
     pub y: String,
-    /// Whether the axes grow by factors.
+    /// True for logarithmic axes.
     pub log_scale: bool,
-    /// The lines.
+    /// Lines of the plot.
     pub lines: Vec<Line>,
 }
 
-/// One line.
+/// A line of a plot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// What it is of.
+    /// Name of the line.
     pub name: String,
-    /// Its points, x first.
+    /// Points of the line, x first.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -72,14 +72,14 @@ impl Outcome {
         self.rows.push(cells.into());
     }
 
-    /// Keeps a figure for the history, if there is one.
+    /// Adds a figure for the history, if it is finite.
     pub fn figure(&mut self, name: &str, value: f64) {
         if value.is_finite() {
             self.figures.insert(name.to_owned(), value);
         }
     }
 
-    /// The table for a terminal, with the notes.
+    /// Table and notes as text for a terminal.
     #[must_use]
     pub fn text(&self) -> String {
         let mut table = Table::new();
@@ -95,7 +95,7 @@ impl Outcome {
         format!("{}\n{notes}", table.trim_fmt())
     }
 
-    /// The same as Markdown.
+    /// Table and notes as Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {
         let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
@@ -114,7 +114,8 @@ impl Outcome {
     }
 }
 
-/// The middle of some values, the mean of the two middle ones if they are even; `NaN` of none.
+/// Median of some values; `NaN` without any. Of an even number it is the mean of the two middle
+/// ones.
 #[must_use]
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
@@ -126,7 +127,7 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// A part of something as text; nothing where there is nothing to divide by.
+/// Quotient as text; a dash if it is not finite.
 #[must_use]
 pub fn ratio(of: f64, by: f64) -> String {
     let ratio = of / by;
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_written_for_both_readers() {
+    fn a_table_is_written_as_markdown_and_as_text() {
         let mut outcome = Outcome::with_columns(&["server", "events/s"]);
         outcome.row(["ours".to_owned(), "1 000".to_owned()]);
         outcome.notes.push("A note.".to_owned());

@@ -1,29 +1,31 @@
-//! Three times as much as can be done: how much is done, how quickly the rest is sent away, what
-//! memory does, and how soon all is well again.
+//! Overload by three times the highest rate: throughput, time of refusals, memory, and time to
+//! recover.
 
 use super::bench::Bench;
-use super::cases::BATCHES;
+use super::load::BATCHES;
 use super::outcome::{Line, Outcome, Plot, median};
 use super::server::{Contestant, Server};
+use crate::digits::grouped;
 use crate::plan::{Mode, Plan};
-use crate::report::{grouped, mebibytes};
+use crate::report::mebibytes;
 use crate::series::Point;
 use crate::summary::Summary;
 use anyhow::Result;
 use std::time::Duration;
 
-/// Connections under overload; bodies of all of them are more than may wait at a time.
+/// Number of connections under overload; their bodies together exceed the budget for waiting
+/// bodies.
 const CONNECTIONS: u16 = 1_024;
 /// Connections of the closed loop that finds the highest rate.
 const CONNECTIONS_PEAK: u16 = 64;
 const TIMES: f64 = 3.0;
-/// Part of the highest rate before and after the overload.
+/// Share of the highest rate sent before and after the overload.
 const PART_CALM: f64 = 0.5;
-/// Windows of the overload: memory is to be seen to be flat.
+/// Number of windows of the overload, long enough to show that memory stays flat.
 const WINDOWS: u32 = 3;
-/// How long is looked whether all is well again.
+/// Length of the run that shows the recovery.
 const AFTER: Duration = Duration::from_secs(8);
-/// A calm server's p99 is at most so many times that of before.
+/// Highest ratio of p99 after the overload to p99 before it, for a recovered server.
 const WELL_RATIO_MAX: f64 = 2.0;
 
 struct Round {
@@ -33,7 +35,8 @@ struct Round {
     after: Summary,
 }
 
-/// The highest rate, half of it, three times of it, half of it again; a new server each round.
+/// Runs the highest rate, half of it, three times of it and half of it again; each round has a new
+/// server.
 ///
 /// # Errors
 /// A server does not start or a run fails.
@@ -97,7 +100,7 @@ fn recovery_seconds(points: &[Point], p99_us_before: f64) -> f64 {
         .map_or(0.0, |point| point.at_seconds + point.seconds)
 }
 
-/// Events stored a second, by when they were answered, until the last answer.
+/// Stored events per second, by the time of their responses, until the last response.
 pub(super) fn stored_per_second(run: &Summary) -> f64 {
     let window = run.series.points.iter().filter(|it| it.at_seconds >= 0.0);
     let (events, seconds) = window.fold((0.0, 0.0), |(events, seconds), point| {
@@ -109,8 +112,8 @@ pub(super) fn stored_per_second(run: &Summary) -> f64 {
     events / seconds
 }
 
-/// Resident mebibytes: the most under overload, and the median of its last third less that of
-/// its middle one.
+/// Resident mebibytes under overload: the highest, and the median of the last third less that of
+/// the middle third.
 pub(super) fn memory(overload: &Summary) -> (f64, f64) {
     let rss: Vec<f64> = overload
         .resources
@@ -236,7 +239,7 @@ mod tests {
     use crate::series::PointLatency;
 
     #[test]
-    fn it_is_well_again_when_nothing_fails_and_nothing_is_slow() {
+    fn recovery_ends_when_no_request_fails_and_p99_is_low() {
         let point = |second: u32, failed: u64, p99_us: f64| Point {
             at_seconds: f64::from(second),
             seconds: 1.0,

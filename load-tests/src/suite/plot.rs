@@ -1,9 +1,9 @@
-//! Lines as SVG.
+//! SVG drawings of the suite's plots.
 //!
 //! The background is drawn, so that a plot can be read on a dark page as well.
 
 use super::outcome::{Line, Plot};
-use super::results::tick;
+use crate::digits::tick;
 use anyhow::{Result, anyhow};
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
@@ -11,7 +11,7 @@ use std::ops::Range;
 
 const SIZE: (u32, u32) = (760, 400);
 const FONT: &str = "sans-serif";
-/// Told apart by people who do not see all colours, too (Okabe and Ito).
+/// Colours that colour-blind readers can tell apart, too (Okabe and Ito).
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -22,10 +22,10 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(60, 60, 60),
 ];
 
-/// Draws a plot.
+/// Draws a plot as SVG.
 ///
 /// # Errors
-/// It has no point, or the library refuses.
+/// The plot has no point, or the library refuses.
 pub fn svg(title: &str, plot: &Plot) -> Result<String> {
     let mut text = String::new();
     let (x, y) = bounds(plot).ok_or_else(|| anyhow!("{title}: there is nothing to plot"))?;
@@ -91,7 +91,7 @@ where
     Ok(())
 }
 
-/// Where all points are, with some air above and below.
+/// Ranges of all points, with a margin.
 fn bounds(plot: &Plot) -> Option<(Range<f64>, Range<f64>)> {
     let points = || plot.lines.iter().flat_map(|line: &Line| &line.points);
     let range = |values: &mut dyn Iterator<Item = f64>| {
@@ -102,7 +102,7 @@ fn bounds(plot: &Plot) -> Option<(Range<f64>, Range<f64>)> {
     };
     let x = range(&mut points().map(|point| point.0))?;
     let y = range(&mut points().map(|point| point.1))?;
-    // One run is a point; an axis has to have a length.
+    // A single run is a point, but an axis needs a length.
     let x_end = if x.1 > x.0 { x.1 } else { x.0 * 2.0 + 1.0 };
     let y_start = if plot.log_scale {
         y.0.max(1e-6) / 2.0
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_cannot_be_plotted() {
+    fn a_plot_without_points_is_an_error() {
         assert!(svg("Cost", &plot(true, &[])).is_err());
     }
 }

@@ -1,26 +1,27 @@
-//! A catalog with many projects, made with the server's own commands.
+//! A catalog with many projects, created by the server's own commands.
 
 use super::bench::Bench;
-use super::server::{Beside, Contestant, Server, Store, sqlite_url};
+use super::server::{Contestant, Server, ServerOptions, sqlite_url};
+use super::store::Store;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// How often is said how far it is.
+/// Interval of progress messages, in projects.
 const SAY_EVERY: usize = 250;
 
-/// A catalog's file and the keys of its projects; the file is removed when dropped.
+/// File of a catalog, with the keys of its projects; removed on drop.
 #[derive(Debug)]
 pub struct Projects {
-    /// Keys, one of each project.
+    /// One key of each project.
     pub keys: Vec<String>,
     file: PathBuf,
     _folder: TempDir,
 }
 
 impl Projects {
-    /// Fills a catalog.
+    /// Creates a catalog with `count` projects.
     ///
     /// # Errors
     /// The server does not start, or a command fails.
@@ -32,8 +33,8 @@ impl Projects {
             file,
             _folder: folder,
         };
-        // The first start makes the organization, and the first project with it.
-        let server = Server::start_beside(bench, Contestant::OURS, projects.beside())?;
+        // The first start creates the organization with its first project.
+        let server = Server::start_with(bench, Contestant::OURS, projects.server_options())?;
         projects.keys.push(server.key.clone());
         drop(server);
         while projects.keys.len() < count {
@@ -47,12 +48,12 @@ impl Projects {
         Ok(projects)
     }
 
-    /// What a server is told of them.
+    /// Options that give a server this catalog.
     #[must_use]
-    pub fn beside(&self) -> Beside<'_> {
-        Beside {
+    pub fn server_options(&self) -> ServerOptions<'_> {
+        ServerOptions {
             catalog: Some(&self.file),
-            ..Beside::default()
+            ..ServerOptions::default()
         }
     }
 

@@ -1,17 +1,18 @@
-//! The page of results, its plots, and the same for programs.
+//! Results page with its plots, and the results as JSON.
 
 use super::history::{self, Entry};
+use super::options::Options;
 use super::outcome::Outcome;
-use super::{Options, Report, plot};
-use crate::report::grouped;
+use super::plot;
+use super::report::Report;
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Below so many runs a history says nothing.
+/// Lowest number of runs for a plot of the history.
 const HISTORY_RUNS_MIN: usize = 2;
 
-/// Writes everything.
+/// Writes all files.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -32,7 +33,7 @@ pub fn write(options: &Options, report: &Report) -> Result<()> {
     Entry::of(report).append(options)?;
     let history = history::read(&options.history)?;
     let runs = history::plot(&history);
-    // Runs of some cases only may have nothing that is followed.
+    // Runs of some cases only may lack the figures of the history.
     let has_history = history.len() >= HISTORY_RUNS_MIN && !runs.lines.is_empty();
     if has_history {
         let svg = plot::svg("Run by run", &runs)?;
@@ -42,7 +43,7 @@ pub fn write(options: &Options, report: &Report) -> Result<()> {
     save(&options.results, page.as_bytes())
 }
 
-/// How the page calls the folder of the plots: relative where it lies beside or below the page.
+/// Path of the plots' folder on the page: relative if it lies beside or below the page.
 fn plots_from(options: &Options) -> String {
     let beside = options.results.parent().unwrap_or(Path::new(""));
     let out = options.out.strip_prefix(beside).unwrap_or(&options.out);
@@ -53,7 +54,7 @@ fn save(path: &Path, bytes: &[u8]) -> Result<()> {
     std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The page as Markdown.
+/// Results page as Markdown.
 #[must_use]
 pub fn page(report: &Report, plots: &str, has_history: bool) -> String {
     let machine = &report.machine;
@@ -103,17 +104,6 @@ fn section(page: &mut String, outcome: &Outcome, plots: &str) {
     if outcome.plot.is_some() {
         let (title, name) = (&outcome.title, &outcome.name);
         let _ = write!(page, "\n![{title}]({plots}/{name}.svg)\n");
-    }
-}
-
-/// How a tick of an axis is written.
-#[must_use]
-pub fn tick(value: f64) -> String {
-    match value {
-        0.0 => "0".to_owned(),
-        _ if value.abs() < 0.1 => format!("{value:.3}"),
-        _ if value.abs() < 10.0 && value.fract() != 0.0 => format!("{value:.1}"),
-        _ => grouped(value),
     }
 }
 
@@ -167,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_without_a_rate_that_is_followed_are_written_without_their_history() {
+    fn a_page_has_a_history_only_with_rates_of_the_server() {
         let dir = tempfile::tempdir().unwrap();
         let options = Options {
             server: PathBuf::new(),
@@ -196,18 +186,5 @@ mod tests {
             assert_eq!(page.contains("Run by run"), has_history, "{figure}");
         }
         assert_eq!(history::read(&options.history).unwrap().len(), 3);
-    }
-
-    #[test]
-    fn ticks_are_short() {
-        for (value, text) in [
-            (0.0, "0"),
-            (0.01, "0.010"),
-            (0.5, "0.5"),
-            (1.0, "1"),
-            (1_000_000.0, "1 000 000"),
-        ] {
-            assert_eq!(tick(value), text);
-        }
     }
 }

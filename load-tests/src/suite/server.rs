@@ -2,40 +2,33 @@
 
 use super::bench::Bench;
 use super::listener::{Listener, on_cpus};
+use super::store::Store;
 use crate::clickhouse::ClickHouse;
 use crate::credentials::Credentials;
 use crate::metrics;
+use crate::plan::Plan;
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Room for the log: never reached in a run.
+/// Size limit of the log, never reached in a run.
 const LOG_BYTES_MAX: &str = "64GiB";
-/// Nobody listens there: shipping costs nothing.
+/// URL at which nobody listens: shipping costs nothing.
 const NOWHERE: &str = "http://127.0.0.1:9";
-/// How often is looked whether all has been shipped.
+/// Interval at which the number of shipped rows is read.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// How long nothing may be shipped while something waits.
+/// Longest time without shipped rows while some wait.
 const SHIP_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where a log lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Store {
-    /// In memory: every instruction runs, fdatasync included, and no disk decides.
-    Memory,
-    /// On the real disk.
-    Disk,
-}
-
-/// Who is measured.
+/// Server that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contestant {
     /// The server under test.
     Ours {
-        /// Its threads that take requests, each on a CPU of its own.
+        /// Number of worker threads, each on a CPU of its own.
         workers: usize,
-        /// Where its log is.
+        /// Storage of its log.
         store: Store,
     },
     /// Bare hyper that builds a simd-json tape of each body.
@@ -44,57 +37,37 @@ pub enum Contestant {
     Drain,
 }
 
-/// A running server; ended, and its data removed, when dropped.
+/// A running server; ended on drop, with its data removed.
 #[derive(Debug)]
 pub struct Server {
-    /// Where it listens.
+    /// URL that it listens on.
     pub url: String,
-    /// A project's key.
+    /// Key of a project.
     pub key: String,
-    /// Where its metrics are; a yardstick has none.
+    /// URL of its metrics; empty for a baseline.
     health_url: String,
     listener: Listener,
 }
 
-/// What a server has beside its own folder.
+/// Options of a server besides its own folder.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Beside<'a> {
-    /// Where it ships to; by default where the suite was told, else nowhere.
+pub struct ServerOptions<'a> {
+    /// ClickHouse to ship to; by default the suite's, else none.
     pub clickhouse: Option<&'a ClickHouse>,
-    /// The file of a catalog that is filled already.
+    /// File of an existing catalog.
     pub catalog: Option<&'a Path>,
-    /// Room for the log, when it is to be less.
+    /// Size limit of the log, if it is to be lower.
     pub log_bytes_max: Option<&'a str>,
 }
 
-impl Store {
-    /// As figures call it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Disk => "disk",
-        }
-    }
-
-    /// As sentences do.
-    #[must_use]
-    pub const fn place(self) -> &'static str {
-        match self {
-            Self::Memory => "in memory",
-            Self::Disk => "on disk",
-        }
-    }
-}
-
 impl Contestant {
-    /// One worker, and a log that no disk decides about: what most cases measure.
+    /// One worker with a log in memory: the default of most cases.
     pub const OURS: Self = Self::Ours {
         workers: 1,
         store: Store::Memory,
     };
 
-    /// As it is called in tables.
+    /// Name in tables.
     #[must_use]
     pub fn name(self) -> String {
         match self {
@@ -105,7 +78,7 @@ impl Contestant {
         }
     }
 
-    /// CPUs that it is given.
+    /// Number of CPUs that the contestant gets.
     #[must_use]
     pub fn cpus(self) -> usize {
         match self {
@@ -115,23 +88,37 @@ impl Contestant {
     }
 }
 
+impl Bench<'_> {
+    /// Plan against a server, with the bench's times and one generator thread per CPU.
+    #[must_use]
+    pub fn plan(&self, server: &Server, server_cpus: usize) -> Plan {
+        let mut plan = Plan::new(&server.url, &server.key);
+        plan.warm_up = self.effort.warm_up;
+        plan.duration = self.effort.window;
+        plan.pin = self.cpus.generator(server_cpus);
+        plan.threads = plan.pin.len();
+        plan.server_pid = Some(server.pid());
+        plan
+    }
+}
+
 impl Server {
     /// Starts a server and waits until it listens.
     ///
     /// # Errors
     /// There is no such program, or it does not start.
     pub fn start(bench: &Bench<'_>, contestant: Contestant) -> Result<Self> {
-        Self::start_beside(bench, contestant, Beside::default())
+        Self::start_with(bench, contestant, ServerOptions::default())
     }
 
-    /// The same with more around it; a yardstick does not mind.
+    /// Starts a server with further options, which a baseline ignores.
     ///
     /// # Errors
-    /// As [`Self::start`].
-    pub fn start_beside(
+    /// See [`Self::start`].
+    pub fn start_with(
         bench: &Bench<'_>,
         contestant: Contestant,
-        beside: Beside<'_>,
+        options: ServerOptions<'_>,
     ) -> Result<Self> {
         let data = bench.folder(match contestant {
             Contestant::Ours { store, .. } => store,
@@ -142,12 +129,12 @@ impl Server {
             Contestant::Ours { workers, .. } => {
                 let mut command = on_cpus(&cpus, &bench.options.server)?;
                 ours(&mut command, workers, data.path());
-                let clickhouse = beside.clickhouse.or(bench.options.clickhouse.as_ref());
-                surroundings(&mut command, beside, clickhouse);
+                let clickhouse = options.clickhouse.or(bench.options.clickhouse.as_ref());
+                add_options(&mut command, options, clickhouse);
                 command
             }
-            Contestant::Tape => yardstick(bench, &cpus, &["--tape"])?,
-            Contestant::Drain => yardstick(bench, &cpus, &[])?,
+            Contestant::Tape => baseline(bench, &cpus, &["--tape"])?,
+            Contestant::Drain => baseline(bench, &cpus, &[])?,
         };
         let listener = Listener::start(command, data)?;
         if let Contestant::Ours { .. } = contestant {
@@ -168,16 +155,16 @@ impl Server {
         })
     }
 
-    /// Its process.
+    /// Process id of the server.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.listener.pid()
     }
 
-    /// Waits until so many events are in ClickHouse.
+    /// Waits until ClickHouse has this number of events.
     ///
     /// # Errors
-    /// The run was interrupted, or for a minute nothing was shipped.
+    /// The run was interrupted, or nothing was shipped for a minute.
     pub fn wait_until_shipped(&self, bench: &Bench<'_>, events: u64) -> Result<()> {
         let (mut before, mut since) = (0.0, Instant::now());
         loop {
@@ -197,7 +184,7 @@ impl Server {
         }
     }
 
-    /// Bytes that the process has had written to disk so far; nothing where the log is in memory.
+    /// Bytes that the process has written to disk so far; 0 if the log is in memory.
     ///
     /// # Errors
     /// The process has ended.
@@ -212,7 +199,7 @@ impl Server {
             .with_context(|| format!("{path} has no write_bytes"))
     }
 
-    /// A counter of the server's metrics, summed over its labels.
+    /// A metric of the server, summed over its labels.
     ///
     /// # Errors
     /// The metrics cannot be read.
@@ -228,33 +215,34 @@ fn ours(command: &mut Command, workers: usize, data: &Path) {
         .arg(data)
         .args(["--ingest-addr", "127.0.0.1:0"])
         .args(["--health-addr", "127.0.0.1:0"])
-        // All load comes from this address, which would have a share of the connections only.
+        // All load comes from this address, which would otherwise get only a share of the
+        // connections.
         .args(["--trusted-proxies", "127.0.0.1"])
         .args(["--log-level", "error"]);
 }
 
-fn surroundings(command: &mut Command, beside: Beside<'_>, clickhouse: Option<&ClickHouse>) {
-    let log_bytes_max = beside.log_bytes_max.unwrap_or(LOG_BYTES_MAX);
+fn add_options(command: &mut Command, options: ServerOptions<'_>, clickhouse: Option<&ClickHouse>) {
+    let log_bytes_max = options.log_bytes_max.unwrap_or(LOG_BYTES_MAX);
     command.args(["--log-bytes-max", log_bytes_max]);
     let url = clickhouse.map_or(NOWHERE, |clickhouse| &clickhouse.url);
     command.args(["--clickhouse-url", url]);
     if let Some(clickhouse) = clickhouse {
         command.args(["--clickhouse-user", &clickhouse.user]);
-        // A command line can be read by everybody.
+        // Command lines are public on a machine, so the password goes into the environment.
         command.env("MILLRACE_CLICKHOUSE_PASSWORD", &clickhouse.password);
     }
-    if let Some(catalog) = beside.catalog {
+    if let Some(catalog) = options.catalog {
         command.args(["--database-url", &sqlite_url(catalog)]);
     }
 }
 
-/// How the server's program is told of a catalog's file.
+/// Database URL of a catalog's file.
 #[must_use]
 pub fn sqlite_url(catalog: &Path) -> String {
     format!("sqlite://{}?mode=rwc", catalog.display())
 }
 
-fn yardstick(bench: &Bench<'_>, cpus: &str, kind: &[&str]) -> Result<Command> {
+fn baseline(bench: &Bench<'_>, cpus: &str, kind: &[&str]) -> Result<Command> {
     let mut command = on_cpus(cpus, &bench.options.load)?;
     command
         .args(["drain-server", "--listen", "127.0.0.1:0"])

@@ -1,23 +1,24 @@
-//! What shipping costs us: the CPU time of our threads per event, while a load at a steady rate
-//! goes into a real engine.
+//! Cost of shipping: CPU time of our threads per event, while a load at a steady rate goes into a
+//! real engine.
 //!
-//! Threads are told apart by their names. Their time is taken from before the load until all of
-//! it is in ClickHouse, so that nothing is left out at either end.
+//! Threads are identified by name. Their time is taken from before the load until all events are in
+//! ClickHouse, so that nothing is left out at either end.
 
 use super::bench::Bench;
 use super::engine::Engine;
 use super::outcome::{Outcome, median};
-use super::server::{Contestant, Store};
+use super::server::Contestant;
+use super::store::Store;
+use crate::digits::grouped;
 use crate::plan::Mode;
-use crate::report::grouped;
 use crate::threads::Threads;
 use anyhow::Result;
 use std::collections::BTreeMap;
 
-/// Well below what one core takes with shipping, so that nothing waits.
+/// Rate of the load; well below the capacity of one core with shipping, so that nothing waits.
 const EVENTS_PER_SECOND: f64 = 100_000.0;
 
-/// What is done, and by threads of which names; the last takes all others.
+/// Roles with the names of their threads; the last role takes all other threads.
 const ROLES: [(&str, &[&str]); 4] = [
     ("shipping", &["background"]),
     ("requests", &["ingest"]),
@@ -28,12 +29,12 @@ const ROLES: [(&str, &[&str]); 4] = [
 /// CPU time per event in microseconds, by role.
 type Cost = [f64; ROLES.len()];
 
-/// Rounds with the log in memory and on disk.
+/// Measures rounds with the log in memory and on disk.
 ///
 /// # Errors
 /// A server or the engine does not start, a run fails, or something is not shipped.
 pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
-    let engine = Engine::start(bench, &bench.cpus.beside_engine(1).engine)?;
+    let engine = Engine::start(bench, &bench.cpus.split_with_engine(1).engine)?;
     let mut columns = vec!["CPU µs an event"];
     columns.extend(ROLES.map(|(role, _)| role));
     columns.extend(["events", "rows an insert"]);

@@ -1,40 +1,41 @@
-//! Resident memory over a long load that is shipped all the while.
+//! Resident memory under a long load that is shipped all the while.
 //!
-//! First the rate is found at which events become visible, then most of it is kept up, so that the
-//! log stays small. The engine's tables are emptied now and then, as nobody has the room for ten
-//! minutes of events.
+//! First the rate is measured at which events become queryable; most of it is then kept up, so that
+//! the log stays small. The engine's tables are emptied from time to time, as no disk has space for
+//! ten minutes of events.
 
 use super::bench::Bench;
 use super::engine::Engine;
 use super::outcome::{Line, Outcome, Plot, median};
 use super::server::Contestant;
 use super::visible::follow;
+use crate::digits::grouped;
 use crate::plan::Mode;
-use crate::report::{grouped, mebibytes};
+use crate::report::mebibytes;
 use crate::resources::ResourcePoint;
 use anyhow::Result;
 use std::time::{Duration, Instant};
 
 const CONNECTIONS: u16 = 256;
-/// Part of the rate that could be kept up.
+/// Share of the sustainable rate.
 const PART: f64 = 0.8;
-/// How often tables are emptied and the log's age is read.
+/// Interval at which tables are emptied; the log's age is read more often.
 const EMPTY_AFTER: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// Length of the first and the last minute, in seconds; half of a run that has no two.
+/// Length of the first and the last minute in seconds; half of a run that is too short for both.
 const EDGE_SECONDS: f64 = 60.0;
 
 /// Resident memory in MiB, by seconds.
 type Samples = Vec<(f64, f64)>;
 
-/// One run.
+/// Measures one run.
 ///
 /// # Errors
 /// A server or the engine does not start, or a run fails.
 pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
     let engine = Engine::start(
         bench,
-        &bench.cpus.beside_engine(Contestant::OURS.cpus()).engine,
+        &bench.cpus.split_with_engine(Contestant::OURS.cpus()).engine,
     )?;
     let kept_up = {
         let (_server, mut plan) = engine.server(bench, Contestant::OURS)?;
@@ -56,14 +57,14 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
     let (mut emptied, mut looked) = (Instant::now(), Instant::now());
     let mut age_seconds_max: f64 = 0.0;
     let summary = bench.run_observed(&plan, &mut |_| {
-        // A server or an engine that died shows in the summary, as failures or as memory.
+        // A dead server or engine shows in the summary, as failures or as memory.
         if emptied.elapsed() >= EMPTY_AFTER {
             emptied = Instant::now();
             let _ = engine.empty();
         }
         if looked.elapsed() >= LOOK_AGAIN {
             looked = Instant::now();
-            let age = server.metric("millrace_unshipped_age_seconds");
+            let age = server.metric("millrace_shipping_lag_seconds");
             age_seconds_max = age_seconds_max.max(age.unwrap_or_default());
         }
     })?;
@@ -139,7 +140,7 @@ fn outcome(samples: Samples) -> Outcome {
     outcome
 }
 
-/// Of the straight line that is nearest to the points, by least squares; `NaN` if there is none.
+/// Slope of the least-squares line through the points; `NaN` if there is none.
 fn slope(points: &[(f64, f64)]) -> f64 {
     let count = points.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
@@ -168,8 +169,8 @@ mod tests {
     }
 
     #[test]
-    fn the_first_minute_is_told_from_the_last() {
-        // Grows by 10 MiB in the first minute and stays.
+    fn the_first_and_the_last_minute_are_measured_apart() {
+        // Memory grows by 10 MiB in the first minute and then stays.
         let at = |second: u32| (f64::from(second), 100.0 + f64::from(second.min(60)) / 6.0);
         let outcome = outcome((0..=600).map(at).collect());
         let figure = |name: &str| outcome.figures.get(name).copied().unwrap();
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_run_is_two_halves() {
+    fn a_short_run_is_split_into_halves() {
         let outcome = outcome(vec![(0.0, 1.0), (1.0, 1.0), (2.0, 3.0), (3.0, 3.0)]);
         assert_eq!(outcome.rows[0][1], "1.0");
         assert_eq!(outcome.rows[1][1], "3.0");

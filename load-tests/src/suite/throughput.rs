@@ -1,44 +1,18 @@
-//! Servers beside each other in a closed loop.
+//! Throughput of servers in a closed loop, side by side.
 
 use super::bench::Bench;
+use super::load::Load;
 use super::outcome::{Outcome, median, ratio};
 use super::server::{Contestant, Server};
-use crate::plan::{Compression, Plan};
-use crate::report::grouped;
-use crate::shape::Shape;
+use crate::digits::grouped;
+use crate::plan::Compression;
 use crate::summary::Summary;
 use anyhow::Result;
 
-/// Part of its CPUs that a server is to use, or something else is measured.
+/// Share of its CPUs that a server must use; otherwise the generator is the limit.
 const BUSY: f64 = 0.9;
 
-/// What is sent.
-#[derive(Clone, Copy, Debug)]
-pub struct Load {
-    /// Events in a request.
-    pub batch_events: u32,
-    /// Bytes of one.
-    pub event_bytes: usize,
-    /// How much they have in common.
-    pub event_shape: Shape,
-    /// Connections.
-    pub connections: u16,
-    /// Encoding of the bodies.
-    pub compression: Compression,
-}
-
-impl Load {
-    /// Makes it part of a plan.
-    pub fn apply(self, plan: &mut Plan) {
-        plan.batch_events = self.batch_events;
-        plan.event_bytes = self.event_bytes;
-        plan.event_shape = self.event_shape;
-        plan.connections = self.connections;
-        plan.compression = self.compression;
-    }
-}
-
-/// Runs each contestant once per round, in turn; the first is judged by the others.
+/// Runs each contestant once per round, in turn; the first is compared with the others.
 ///
 /// # Errors
 /// A server does not start or a run fails.
@@ -67,10 +41,10 @@ fn once(bench: &Bench<'_>, load: Load, contestant: Contestant) -> Result<Summary
     bench.run(&plan)
 }
 
-/// Rates of the rounds of one contestant.
+/// Rates of one contestant, by round.
 struct Rates {
     events: Vec<f64>,
-    /// Per second of the server's CPU time, which leaves out waiting and neighbours.
+    /// Events per second of the server's CPU time, which leaves out waiting and neighbours.
     per_core: Vec<f64>,
     failed: u64,
     cores: f64,
@@ -159,6 +133,7 @@ fn outcome(load: Load, contestants: &[Contestant], runs: &[Vec<Summary>]) -> Out
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Plan;
 
     fn summary(events_per_second: f64) -> Summary {
         let json = serde_json::json!({
@@ -177,8 +152,8 @@ mod tests {
 
     #[test]
     fn ratios_are_made_round_by_round() {
-        let load = super::super::cases::BATCHES;
-        // The machine was half as fast in the second round, and a third in the third.
+        let load = super::super::load::BATCHES;
+        // The machine was half as fast in the second round, and a third as fast in the third.
         let ours = [600.0, 300.0, 200.0].map(summary).to_vec();
         let theirs = [1200.0, 600.0, 400.0].map(summary).to_vec();
         let outcome = outcome(

@@ -1,42 +1,42 @@
-//! From the first request until events can be queried, beside what the engine takes without us.
+//! Time from the first request until events can be queried, compared with the engine's own speed.
 //!
-//! A number of events is sent as fast as they are taken, and followed until they can be queried.
-//! All of that is done by the CPUs that engine and server share, in whatever order, so the rate is
-//! one that could go on. The bare loop has the engine to itself, on the same CPUs.
+//! A number of events is sent as fast as they are accepted, and followed until they can be queried.
+//! Server and engine share the same CPUs, so the measured rate could go on for ever. The bare loop
+//! has the engine to itself, on the same CPUs.
 
 use super::bench::Bench;
-use super::cases::BATCHES;
-use super::course::Course;
 use super::engine::Engine;
 use super::inserts::Inserts;
+use super::load::{BATCHES, Load};
 use super::outcome::{Line, Outcome, Plot, median, ratio};
-use super::server::{Beside, Contestant, Server, Store};
-use super::throughput::Load;
+use super::row_curve::RowCurve;
+use super::server::{Contestant, Server, ServerOptions};
+use super::store::Store;
+use crate::digits::grouped;
 use crate::plan::Plan;
-use crate::report::grouped;
 use anyhow::{Result, ensure};
 use std::time::{Duration, Instant};
 
-/// CPUs, and workers: what the product's goal is stated for.
+/// Number of CPUs, and of workers; the product's goal is stated for it.
 const CPUS: usize = 2;
 const LOAD: Load = Load {
     connections: 32,
     ..BATCHES
 };
-/// How often the engine is asked what it has.
+/// Interval at which the engine's rows are counted.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// How long it may take no further.
+/// Longest time without further rows.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Rounds of one store.
+/// Rounds with one store.
 struct Rounds {
     store: Store,
     rows_per_insert: f64,
-    ours: Vec<Course>,
-    bare: Vec<Course>,
+    ours: Vec<RowCurve>,
+    bare: Vec<RowCurve>,
 }
 
-/// Both stores, ours and the bare loop in turn.
+/// Measures the server and the bare loop in turn, with both stores.
 ///
 /// # Errors
 /// A server or the engine does not start, a run fails, or something is not shipped.
@@ -101,26 +101,26 @@ fn rounds(bench: &mut Bench<'_>, engine: &Engine, store: Store) -> Result<Rounds
     Ok(rounds)
 }
 
-fn ours(bench: &Bench<'_>, engine: &Engine, contestant: Contestant) -> Result<Course> {
-    let beside = Beside {
+fn ours(bench: &Bench<'_>, engine: &Engine, contestant: Contestant) -> Result<RowCurve> {
+    let options = ServerOptions {
         clickhouse: Some(engine.clickhouse()),
-        ..Beside::default()
+        ..ServerOptions::default()
     };
-    let server = Server::start_beside(bench, contestant, beside)?;
+    let server = Server::start_with(bench, contestant, options)?;
     let mut plan = bench.plan(&server, contestant.cpus());
     LOAD.apply(&mut plan);
     follow(bench, engine, &plan)
 }
 
-/// Sends as many events as are to be followed, and follows them until they can be queried.
+/// Sends the number of events to be followed, and waits until they can be queried.
 ///
 /// # Errors
 /// The run fails, or events do not arrive.
-pub fn follow(bench: &Bench<'_>, engine: &Engine, plan: &Plan) -> Result<Course> {
+pub fn follow(bench: &Bench<'_>, engine: &Engine, plan: &Plan) -> Result<RowCurve> {
     let requests = bench.effort.shipped_events / u64::from(plan.batch_events);
     let plan = plan.clone().with_requests(requests);
     let there = engine.rows("events")?;
-    let mut course = Course::new();
+    let mut curve = RowCurve::new();
     let mut started = None;
     let mut looked = Instant::now();
     let summary = bench.run_observed(&plan, &mut |progress| {
@@ -130,9 +130,9 @@ pub fn follow(bench: &Bench<'_>, engine: &Engine, plan: &Plan) -> Result<Course>
             return;
         }
         looked = now;
-        // Whether it answers at all shows when the run is over.
+        // An engine that never responds shows when the run is over.
         if let Ok(rows) = engine.rows("events") {
-            course.note(started.elapsed().as_secs_f64(), rows.saturating_sub(there));
+            curve.note(started.elapsed().as_secs_f64(), rows.saturating_sub(there));
         }
     })?;
     let started = started.unwrap_or(looked);
@@ -141,12 +141,12 @@ pub fn follow(bench: &Bench<'_>, engine: &Engine, plan: &Plan) -> Result<Course>
     loop {
         bench.check()?;
         let rows = engine.rows("events")?.saturating_sub(there);
-        if rows as f64 > course.rows() {
+        if rows as f64 > curve.rows() {
             arrived = Instant::now();
         }
-        course.note(started.elapsed().as_secs_f64(), rows);
+        curve.note(started.elapsed().as_secs_f64(), rows);
         if rows >= events {
-            return Ok(course);
+            return Ok(curve);
         }
         ensure!(
             arrived.elapsed() < PATIENCE,
@@ -158,9 +158,9 @@ pub fn follow(bench: &Bench<'_>, engine: &Engine, plan: &Plan) -> Result<Course>
 
 impl Rounds {
     fn add_to(&self, outcome: &mut Outcome) {
-        let rates = |courses: &[Course]| {
-            let rate = Course::rows_per_second;
-            courses.iter().map(rate).collect::<Vec<_>>()
+        let rates = |curves: &[RowCurve]| {
+            let rate = RowCurve::rows_per_second;
+            curves.iter().map(rate).collect::<Vec<_>>()
         };
         let (ours, bare) = (rates(&self.ours), rates(&self.bare));
         let of_each: Vec<_> = ours.iter().zip(&bare).map(|(a, b)| a / b).collect();
@@ -183,11 +183,11 @@ impl Rounds {
         outcome.figure(&format!("{name}: of the bare loop: ratio"), of_bare);
     }
 
-    /// Of the last round.
+    /// Curves of the last round.
     fn lines(&self) -> Vec<Line> {
-        let line = |name: String, courses: &[Course]| Line {
+        let line = |name: String, curves: &[RowCurve]| Line {
             name,
-            points: courses.last().map(Course::points).unwrap_or_default(),
+            points: curves.last().map(RowCurve::points).unwrap_or_default(),
         };
         let place = self.store.place();
         vec![

@@ -1,51 +1,51 @@
-//! Whether ClickHouse has exactly what was acknowledged.
+//! Verifies that ClickHouse has exactly the acknowledged events.
 //!
-//! Rows are counted plainly, without `FINAL`, and grouped by the batch in their uuid:
+//! Rows are counted without `FINAL` and grouped by the batch in their uuid:
 //!
-//! - an acknowledged batch must be there whole, every event once;
-//! - a batch without acknowledgement (its answer was lost) may be there whole, or not at all;
-//! - a batch that is there in part, or an event that is there twice, is wrong in any case.
+//! - an acknowledged batch must be stored whole, every event once;
+//! - a batch without acknowledgement (its response was lost) may be stored whole, or not at all;
+//! - a batch stored in part, or an event stored twice, is wrong in any case.
 //!
-//! The table folds rows of one uuid when it merges parts and so can hide a duplicate; stop its
-//! merges (`SYSTEM STOP MERGES`, or a table setting) before a run whose duplicates matter.
+//! Merges fold rows of one uuid and so can hide a duplicate: stop the table's merges (`SYSTEM STOP
+//! MERGES`, or a table setting) before a run whose duplicates matter.
 
-mod judge;
-mod verdict;
+mod report;
+mod run_check;
 
-pub use verdict::{Verdict, Wrong};
+pub use report::{Mismatch, VerifyReport};
 
 use crate::clickhouse::ClickHouse;
-use crate::ledger::{Ledger, RunLedger};
+use crate::ledger::{AckLedger, RunAcks};
 use anyhow::{Context, Result};
-use judge::{Found, Judge};
+use run_check::{RunCheck, StoredBatch};
 use std::time::{Duration, Instant};
 
-/// How long to wait before looking again for what is still on its way.
+/// Interval at which rows that are still being shipped are looked for again.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
-/// Rows that one query groups at most, about; keeps ClickHouse's memory within some 100 MB.
+/// Approximate number of rows that one query groups; keeps ClickHouse's memory within some 100 MB.
 const QUERY_EVENTS: u64 = 10_000_000;
 
-/// Compares until all is there or no row has come for `patience`, then says what was found.
+/// Compares until everything is stored or no row has come for `patience`, then reports the result.
 ///
 /// # Errors
-/// ClickHouse could not be asked for so long.
+/// ClickHouse did not respond for that time.
 pub async fn verify(
-    ledger: &Ledger,
+    ledger: &AckLedger,
     clickhouse: &ClickHouse,
     patience: Duration,
-) -> Result<Verdict> {
+) -> Result<VerifyReport> {
     let mut deadline = Instant::now() + patience;
     let mut rows = 0;
     loop {
         let look = look(ledger, clickhouse, patience).await;
         let settled = match &look {
-            Ok(verdict) => verdict.is_settled(),
+            Ok(report) => report.is_settled(),
             Err(_) => false,
         };
-        if let Ok(verdict) = &look
-            && verdict.rows > rows
+        if let Ok(report) = &look
+            && report.rows > rows
         {
-            rows = verdict.rows;
+            rows = report.rows;
             deadline = Instant::now() + patience;
         }
         if settled || Instant::now() >= deadline {
@@ -55,21 +55,25 @@ pub async fn verify(
     }
 }
 
-/// Looks at every run once; cheaply first, as long as rows are still to come.
-async fn look(ledger: &Ledger, clickhouse: &ClickHouse, patience: Duration) -> Result<Verdict> {
-    let mut verdict = Verdict::default();
+/// Checks every run once; it first waits, by cheap counts, until its rows have come.
+async fn look(
+    ledger: &AckLedger,
+    clickhouse: &ClickHouse,
+    patience: Duration,
+) -> Result<VerifyReport> {
+    let mut report = VerifyReport::default();
     for (run, expected) in &ledger.runs {
         wait_for_rows(*run, expected, clickhouse, patience).await?;
-        look_at_run(*run, expected, clickhouse, &mut verdict).await?;
+        look_at_run(*run, expected, clickhouse, &mut report).await?;
     }
-    Ok(verdict)
+    Ok(report)
 }
 
-/// Waits until a run has as many rows as were acknowledged, or more; or none has come for
+/// Waits until a run has at least as many rows as were acknowledged, or none has come for
 /// `patience`.
 async fn wait_for_rows(
     run: u32,
-    expected: &RunLedger,
+    expected: &RunAcks,
     clickhouse: &ClickHouse,
     patience: Duration,
 ) -> Result<()> {
@@ -92,7 +96,7 @@ async fn wait_for_rows(
     }
 }
 
-/// A run's rows, each with its id as a number.
+/// Subquery of a run's rows, each with its id as a number.
 fn rows_of(run: u32, clickhouse: &ClickHouse) -> String {
     format!(
         "(SELECT toUInt128(uuid) AS id FROM {} WHERE bitShiftRight(toUInt128(uuid), 96) = {run})",
@@ -102,9 +106,9 @@ fn rows_of(run: u32, clickhouse: &ClickHouse) -> String {
 
 async fn look_at_run(
     run: u32,
-    expected: &RunLedger,
+    expected: &RunAcks,
     clickhouse: &ClickHouse,
-    verdict: &mut Verdict,
+    report: &mut VerifyReport,
 ) -> Result<()> {
     let rows = rows_of(run, clickhouse);
     let count = format!("SELECT count() FROM {rows} FORMAT TabSeparated");
@@ -113,7 +117,7 @@ async fn look_at_run(
         .await?
         .div_ceil(QUERY_EVENTS)
         .max(1);
-    let mut judge = Judge::new(run, expected, verdict);
+    let mut check = RunCheck::new(run, expected, report);
     for slice in 0..slices {
         let query = format!(
             "SELECT bitAnd(bitShiftRight(id, 80), 65535) AS connection, \
@@ -122,11 +126,11 @@ async fn look_at_run(
              GROUP BY connection, batch FORMAT TabSeparated"
         );
         let each = |row: &str| {
-            judge.found(Found::parse(row).with_context(|| format!("row {row:?}"))?);
+            check.add(StoredBatch::parse(row).with_context(|| format!("row {row:?}"))?);
             Ok(())
         };
         clickhouse.rows(&query, each).await?;
     }
-    judge.close();
+    check.finish();
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! The program itself, from typed words to files.
+//! The program itself, from its command line to its files.
 
 use crate::server::Server;
 use millrace_load::Summary;
-use millrace_load::yardstick::Work;
+use millrace_load::baseline::Work;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -52,7 +52,7 @@ fn results_and_pages_are_written_without_keys() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said_and_ends_with_2() {
+fn an_unusable_option_is_named_and_ends_with_exit_code_2() {
     let dir = tempfile::tempdir().unwrap();
     for (words, says) in [
         (&["--key", "k"][..], "--url or --credentials is missing"),

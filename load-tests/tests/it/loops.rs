@@ -1,9 +1,9 @@
-//! What is sent is what is counted.
+//! Runs in closed and open loops: counts, window, ledger and summary.
 
 use crate::server::Server;
-use millrace_load::ledger::Ledger;
+use millrace_load::baseline::Work;
+use millrace_load::ledger::AckLedger;
 use millrace_load::summary::Counts;
-use millrace_load::yardstick::Work;
 use millrace_load::{Compression, Mode, Plan, Stop, Summary, compare, html, run, run_observed};
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -20,7 +20,7 @@ fn plan(server: &Server) -> Plan {
     plan
 }
 
-/// Checks that the server and the summary agree on `requests`, all acknowledged.
+/// Checks that the server and the summary agree on `requests`, all of them acknowledged.
 fn check_all_acknowledged(server: &Server, summary: &Summary, requests: u64) {
     assert_eq!(server.requests(), requests);
     assert_eq!(summary.run.failed_requests, 0, "{summary}");
@@ -34,7 +34,7 @@ fn check_all_acknowledged(server: &Server, summary: &Summary, requests: u64) {
 }
 
 #[test]
-fn a_closed_loop_sends_what_it_is_asked_to() {
+fn a_closed_loop_sends_the_requested_number_of_requests() {
     let server = Server::start(Work::Tape);
     let summary = run(&plan(&server).with_requests(303)).unwrap();
     check_all_acknowledged(&server, &summary, 303);
@@ -60,10 +60,10 @@ fn an_open_loop_sends_one_request_per_interval() {
 }
 
 #[test]
-fn an_open_loop_ends_with_its_window_and_says_what_it_did_not_send() {
+fn an_open_loop_ends_with_its_window_and_reports_unsent_requests() {
     let server = Server::start(Work::Drain);
     let mut plan = plan(&server);
-    // Nobody sends as much: 50 million requests a second.
+    // No machine can send 50 million requests a second.
     plan.mode = Mode::Open {
         events_per_second: 1e9,
     };
@@ -89,7 +89,7 @@ fn an_open_loop_ends_with_its_window_and_says_what_it_did_not_send() {
 }
 
 #[test]
-fn what_waits_behind_a_server_that_hangs_is_not_left_out_of_the_latency() {
+fn requests_unsent_behind_a_hanging_server_count_in_the_latency() {
     let (url, thread) = hanging_after(20);
     let mut plan = Plan::new(&url, "key");
     plan.connections = 1;
@@ -103,7 +103,7 @@ fn what_waits_behind_a_server_that_hangs_is_not_left_out_of_the_latency() {
     let summary = run(&plan).unwrap();
     thread.join().unwrap();
     let run = summary.run;
-    // One got no answer.
+    // At most one request got no response.
     let failed = run.failed_requests;
     assert!(run.acknowledged_requests <= 20 && failed <= 1, "{summary}");
     assert_eq!(
@@ -111,12 +111,12 @@ fn what_waits_behind_a_server_that_hangs_is_not_left_out_of_the_latency() {
         100 - run.acknowledged_requests - failed
     );
     assert_eq!(summary.latency.count, 100 - failed);
-    // Four of five were not sent, so the median is one of theirs.
+    // Four of five requests were not sent, so the median is one of them.
     assert_eq!(summary.latency.p50_us, summary.latency.max_us);
 }
 
-/// A server of one connection that answers so many requests and then no more, until the other side
-/// gives up.
+/// Starts a server of one connection that answers `answers` requests and then none, until the
+/// client gives up.
 fn hanging_after(answers: usize) -> (String, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -148,7 +148,7 @@ fn the_warm_up_of_an_open_loop_is_left_out_of_the_figures() {
     plan.warm_up = Duration::from_millis(100);
     plan.duration = Duration::from_millis(150);
     let summary = run(&plan).unwrap();
-    // A machine that has much else to do may leave some unsent.
+    // A busy machine may leave some requests unsent.
     let due = |counts: Counts| counts.acknowledged_requests + counts.unsent_requests;
     assert_eq!((due(summary.run), due(summary.window)), (250, 150));
     assert_eq!(summary.window_seconds, 0.15);
@@ -192,7 +192,7 @@ fn the_ledger_has_every_acknowledged_batch_of_every_run() {
         let summary = run(&plan).unwrap();
         assert_eq!(summary.run_id, format!("0000000{run_id}"));
     }
-    let ledger = Ledger::read(&path).unwrap();
+    let ledger = AckLedger::read(&path).unwrap();
     assert_eq!(ledger.runs.len(), 2);
     for found in ledger.runs.values() {
         assert_eq!(found.batch_events, 20);

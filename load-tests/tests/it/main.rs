@@ -1,6 +1,6 @@
-//! The generator against its own yardstick server, over real sockets.
+//! The generator against its own baseline server, over real sockets.
 //!
-//! Rules: every test has a server of its own on port 0; counts are exact, times are never asserted.
+//! Every test has a server of its own on port 0; counts are exact, times are never asserted.
 //! `verify` is tested against the real engine, in the tests of the `millrace` binary.
 #![allow(
     clippy::unwrap_used,

@@ -1,14 +1,14 @@
-//! What the generator makes of servers that do not acknowledge.
+//! Runs against servers that do not acknowledge.
 
 use crate::scripted::{OK, scripted};
 use crate::server::Server;
-use millrace_load::ledger::Ledger;
-use millrace_load::yardstick::Work;
+use millrace_load::baseline::Work;
+use millrace_load::ledger::AckLedger;
 use millrace_load::{Compression, Plan, run};
 use std::net::TcpListener;
 
 #[test]
-fn what_is_not_acknowledged_is_counted_by_reason_and_not_in_the_ledger() {
+fn failed_requests_are_counted_by_reason_and_not_in_the_ledger() {
     const BUSY: &str = "HTTP/1.1 503 Busy\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbusy";
     const SOME: &str =
         "HTTP/1.1 200 OK\r\nContent-Length: 19\r\nConnection: close\r\n\r\n{\"rejected_count\":1}";
@@ -35,7 +35,7 @@ fn what_is_not_acknowledged_is_counted_by_reason_and_not_in_the_ledger() {
         assert_eq!(summary.failures.get(reason), Some(&count), "{summary}");
     }
     assert_eq!(summary.first_failure.as_deref(), Some("status 503: busy"));
-    let ledger = Ledger::read(&dir.path().join("ledger")).unwrap();
+    let ledger = AckLedger::read(&dir.path().join("ledger")).unwrap();
     assert_eq!(
         ledger.runs[&9].acknowledged,
         [((0, 0), 2), ((0, 6), 2)].into()

@@ -1,11 +1,11 @@
-//! Pages made of results.
+//! HTML pages of results.
 
 use crate::server::Server;
+use millrace_load::baseline::Work;
 use millrace_load::series::{Point, PointLatency};
-use millrace_load::yardstick::Work;
 use millrace_load::{Plan, Summary, html, run};
 
-/// A real result, with a series of a minute in place of its own.
+/// A real summary, but with a series of a minute.
 fn summary() -> Summary {
     let server = Server::start(Work::Drain);
     let mut plan = Plan::new(&server.url, "key").with_requests(200);
@@ -30,7 +30,7 @@ fn summary() -> Summary {
     summary
 }
 
-/// The headings of a page's plots.
+/// Headings of a page's plots.
 fn plots(page: &str) -> Vec<&str> {
     let titles = page.split("<h3>").skip(1);
     titles
@@ -61,7 +61,7 @@ fn a_page_has_plots_figures_plan_and_command_line() {
 }
 
 #[test]
-fn a_page_needs_nothing_beside_it_and_trusts_no_text() {
+fn a_page_loads_nothing_and_escapes_text() {
     let mut summary = summary();
     summary.first_failure = Some("<script>alert(1)</script>".to_owned());
     let pages = [
@@ -108,7 +108,7 @@ fn two_runs_share_the_plots_of_their_comparison() {
 }
 
 #[test]
-fn a_run_in_which_nothing_arrived_has_a_page_that_says_so() {
+fn a_run_without_responses_has_a_page_that_says_so() {
     let mut summary = summary();
     summary.series.points.clear();
     summary.latency_distribution.clear();

@@ -1,4 +1,4 @@
-//! Disks whose power is cut leave nothing behind.
+//! Loop devices are removed, however a run with power cuts ends.
 
 use millrace_load::crash::disk::FileSystem;
 use millrace_load::namespace;
@@ -9,11 +9,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A server that never comes up.
+/// Script of a server that never comes up.
 const SERVER: &str = "#!/bin/sh\nexec sleep 1000\n";
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Waits until loop devices that are on files of a folder are there, or are gone.
+/// Waits until loop devices on a folder's files exist, or are gone.
 fn until_disks(dir: &Path, are_there: bool) {
     let started = Instant::now();
     let dir = dir.to_str().unwrap();
@@ -67,7 +67,7 @@ fn disks_are_gone_however_the_command_ends() {
     }
 }
 
-/// How it ended before it had its disks, if it did.
+/// Exit status of a command that ended before it had its disks; `None` if it has them.
 fn ended_at_once(
     command: &mut std::process::Child,
     dir: &Path,

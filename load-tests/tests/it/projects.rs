@@ -1,8 +1,8 @@
-//! One run for several projects.
+//! Runs with several projects.
 
 use crate::scripted::{OK, scripted};
 use millrace_load::keys::Keys;
-use millrace_load::ledger::Ledger;
+use millrace_load::ledger::AckLedger;
 use millrace_load::{Plan, run};
 
 #[test]
@@ -21,11 +21,11 @@ fn requests_go_to_the_projects_in_turn_and_all_are_in_the_ledger() {
     let round = ["phc_a", "phc_longer", "phc_b"];
     assert_eq!(keys, [round, round].concat());
     assert!(summary.to_string().contains("3 projects"), "{summary}");
-    let ledger = Ledger::read(&dir.path().join("ledger")).unwrap();
+    let ledger = AckLedger::read(&dir.path().join("ledger")).unwrap();
     assert_eq!(ledger.runs[&3].acknowledged_events(), 12);
 }
 
-/// The key in a request.
+/// Project key in a request.
 fn key(request: Vec<u8>) -> String {
     let request = String::from_utf8(request).unwrap();
     let (_, body) = request.split_once("\r\n\r\n").unwrap();

@@ -1,14 +1,14 @@
-//! What the proxy does to requests, seen from both of its ends.
+//! Faults of the proxy, seen from both of its ends.
 
 use crate::server::Server;
 use millrace_load::Stop;
+use millrace_load::baseline::Work;
 use millrace_load::proxy::{Proxy, Step};
-use millrace_load::yardstick::Work;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 
-/// As the server under test sends rows, and as it asks.
+/// Query strings of an insert and of a query, as the server under test sends them.
 const INSERT: &str = "/?query=INSERT+INTO+t+FORMAT+RowBinary&decompress=1";
 const QUESTION: &str = "/";
 const BODY: [u8; 10_000] = [b'x'; 10_000];
@@ -25,12 +25,12 @@ fn send(address: SocketAddr, path: &str) -> TcpStream {
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
     );
-    // A proxy that cuts early need not take all of it.
+    // A proxy that cuts early need not read all of the request.
     let _ = stream.write_all(&[head.as_bytes(), &BODY].concat());
     stream
 }
 
-/// All that comes until the connection ends.
+/// Reads until the connection ends.
 fn read(mut stream: TcpStream) -> String {
     let mut text = Vec::new();
     match stream.read_to_end(&mut text) {
@@ -64,8 +64,9 @@ fn without_a_rule_everything_is_passed_through() {
 }
 
 #[test]
-fn each_fault_is_what_it_says() {
-    // The rule, how what the client gets begins and ends, and whether the request was carried out.
+fn each_fault_has_its_documented_effect() {
+    // Each rule with the beginning and end of the client's response, and whether the request was
+    // carried out.
     let exception = "Code: 252. DB::Exception: injected. (TOO_MANY_PARTS)\n";
     let table = [
         ("slow=1ms", OK, "{\"status\":\"Ok\"}", true),
@@ -112,7 +113,7 @@ fn each_fault_is_what_it_says() {
 }
 
 #[test]
-fn an_answer_that_is_held_ends_with_its_fault() {
+fn a_held_response_ends_with_its_fault() {
     for (rule, is_carried_out) in [("silent", true), ("deaf", false)] {
         let upstream = Server::start(Work::Drain);
         let proxy = proxy(&upstream);
@@ -128,7 +129,7 @@ fn an_answer_that_is_held_ends_with_its_fault() {
 }
 
 #[test]
-fn while_it_is_down_it_refuses_and_cuts_and_afterwards_has_its_port_again() {
+fn a_proxy_that_is_down_refuses_and_cuts_and_then_listens_on_its_port_again() {
     let upstream = Server::start(Work::Drain);
     let proxy = proxy(&upstream);
     for _ in 0..3 {
@@ -136,8 +137,8 @@ fn while_it_is_down_it_refuses_and_cuts_and_afterwards_has_its_port_again() {
         proxy.set("down".parse().unwrap());
         assert_eq!(idle.read(&mut [0]).unwrap_or(0), 0, "cut");
         let refused = loop {
-            // The listener is closed after the connections, or before; who waits to be accepted at
-            // that moment is cut.
+            // The listener closes before or after the connections; a connection waiting to be
+            // accepted at that moment is cut.
             match TcpStream::connect(proxy.address()) {
                 Err(error) if error.kind() != ErrorKind::ConnectionReset => break error,
                 _ => std::thread::yield_now(),
@@ -171,7 +172,7 @@ fn a_rule_is_for_its_kind_of_requests_and_for_every_nth() {
 }
 
 #[test]
-fn clickhouse_being_away_is_a_connection_cut() {
+fn an_unreachable_clickhouse_cuts_the_connection() {
     let upstream = Server::start(Work::Drain);
     let proxy = proxy(&upstream);
     drop(upstream);
@@ -179,7 +180,7 @@ fn clickhouse_being_away_is_a_connection_cut() {
 }
 
 #[test]
-fn a_script_is_performed_step_by_step_and_then_all_is_well() {
+fn a_script_performs_its_steps_and_then_lets_everything_through() {
     let upstream = Server::start(Work::Drain);
     let proxy = proxy(&upstream);
     let steps: Vec<Step> = ["1ms ok", "1ms answer=500", "1ms lost"]
@@ -198,7 +199,7 @@ fn a_script_is_performed_step_by_step_and_then_all_is_well() {
 }
 
 #[test]
-fn the_program_does_as_it_is_told_until_interrupted() {
+fn the_program_performs_its_steps_until_interrupted() {
     let upstream = Server::start(Work::Drain);
     let mut child = Command::new(env!("CARGO_BIN_EXE_millrace-load"))
         .args([

@@ -1,10 +1,10 @@
-//! Inserts that a proxy records on their way.
+//! Recording of inserts by the proxy.
 
 use crate::server::Server;
 use bytes::Bytes;
+use millrace_load::baseline::Work;
 use millrace_load::clickhouse::ClickHouse;
 use millrace_load::proxy::{Insert, Proxy};
-use millrace_load::yardstick::Work;
 use std::net::SocketAddr;
 
 const INSERT: &str = "/?decompress=1&query=INSERT+INTO+%60m%60.%60events%60+%28a%29";

@@ -1,16 +1,15 @@
-//! A server that answers what it is told to.
+//! A server with scripted responses.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread::JoinHandle;
 
-/// Acknowledges, and says that the connection ends.
+/// Response that acknowledges a batch and closes the connection.
 pub const OK: &str =
     "HTTP/1.1 200 OK\r\nContent-Length: 15\r\nConnection: close\r\n\r\n{\"status\":\"Ok\"}";
 
-/// A server that accepts `answers.len()` connections one after the other, reads one request on
-/// each, sends the answer as it stands and closes. Then it stops listening and returns the
-/// requests.
+/// Starts a server that accepts `answers.len()` connections in turn. It reads one request on each,
+/// sends the response as it stands and closes. Then it stops listening and returns the requests.
 pub fn scripted(answers: Vec<&'static str>) -> (String, JoinHandle<Vec<Vec<u8>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -19,7 +18,7 @@ pub fn scripted(answers: Vec<&'static str>) -> (String, JoinHandle<Vec<Vec<u8>>>
             let (mut stream, _) = listener.accept().unwrap();
             let mut request = Vec::new();
             let mut piece = [0; 4096];
-            // Bodies end with the batch's closing brackets.
+            // A body ends with the batch's closing brackets.
             while !request.ends_with(b"]}") {
                 match stream.read(&mut piece).unwrap() {
                     0 => break,

@@ -1,7 +1,7 @@
-//! A yardstick server on a thread of its own.
+//! A baseline server on a thread of its own.
 
+use millrace_load::baseline::{RequestCounts, Work, serve, serve_tls};
 use millrace_load::tls::acceptor;
-use millrace_load::yardstick::{Seen, Work, serve, serve_tls};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,10 +10,10 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 
-/// Stops when it is dropped.
+/// A running baseline server; stopped on drop.
 pub struct Server {
     pub url: String,
-    seen: Arc<Seen>,
+    counts: Arc<RequestCounts>,
     shutdown: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -23,7 +23,7 @@ impl Server {
         Self::start_with(work, None)
     }
 
-    /// Behind TLS, with a certificate and its key.
+    /// Starts a server with TLS, with a certificate and its key.
     pub fn start_tls(work: Work, certificate: &Path, key: &Path) -> Self {
         Self::start_with(work, Some(acceptor(certificate, key).unwrap()))
     }
@@ -34,8 +34,8 @@ impl Server {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://{}", listener.local_addr().unwrap());
         let (shutdown, asked) = oneshot::channel::<()>();
-        let seen = Arc::new(Seen::default());
-        let counts = Arc::clone(&seen);
+        let counts = Arc::new(RequestCounts::default());
+        let served = Arc::clone(&counts);
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -45,26 +45,26 @@ impl Server {
                 let listener = TcpListener::from_std(listener).unwrap();
                 let shutdown = async { drop(asked.await) };
                 match tls {
-                    None => serve(listener, work, counts, shutdown).await,
-                    Some(tls) => serve_tls(listener, tls, work, counts, shutdown).await,
+                    None => serve(listener, work, served, shutdown).await,
+                    Some(tls) => serve_tls(listener, tls, work, served, shutdown).await,
                 }
                 .unwrap();
             });
         });
         Self {
             url,
-            seen,
+            counts,
             shutdown: Some(shutdown),
             thread: Some(thread),
         }
     }
 
     pub fn requests(&self) -> u64 {
-        self.seen.requests.load(Ordering::Relaxed)
+        self.counts.requests.load(Ordering::Relaxed)
     }
 
     pub fn body_bytes(&self) -> u64 {
-        self.seen.body_bytes.load(Ordering::Relaxed)
+        self.counts.body_bytes.load(Ordering::Relaxed)
     }
 }
 

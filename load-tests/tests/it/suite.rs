@@ -1,11 +1,12 @@
 //! The suite with servers as child processes.
 
 use millrace_load::Stop;
+use millrace_load::event_shape::EventShape;
 use millrace_load::plan::Compression;
-use millrace_load::shape::Shape;
 use millrace_load::suite::bench::Bench;
+use millrace_load::suite::load::Load;
 use millrace_load::suite::server::{Contestant, Server};
-use millrace_load::suite::throughput::{self, Load};
+use millrace_load::suite::throughput;
 use millrace_load::suite::{Options, suite};
 use std::path::Path;
 use std::time::Duration;
@@ -39,7 +40,7 @@ fn servers_run_in_turn_and_end_with_their_round() {
     let load = Load {
         batch_events: 10,
         event_bytes: 136,
-        event_shape: Shape::Visits,
+        event_shape: EventShape::Visits,
         connections: 2,
         compression: Compression::None,
     };
@@ -62,7 +63,7 @@ fn a_server_that_does_not_start_says_why() {
     let bench = Bench::new(&options, &stop, &mut say).unwrap();
     let ours = Contestant::Ours {
         workers: 1,
-        store: millrace_load::suite::server::Store::Memory,
+        store: millrace_load::suite::store::Store::Memory,
     };
     let error = Server::start(&bench, ours).unwrap_err().to_string();
     assert!(error.contains("/nonexistent/millrace"), "{error}");

@@ -1,14 +1,14 @@
-//! Load through TLS, with certificates made for the test.
+//! Load over TLS, with certificates made for the test.
 
 use crate::server::Server;
+use millrace_load::baseline::Work;
 use millrace_load::tls::{Trust, acceptor};
-use millrace_load::yardstick::Work;
 use millrace_load::{Compression, Plan, run};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// A certificate for `name` and its key, on file.
+/// A certificate for `name` with its key, in files.
 struct Certificate {
     _dir: TempDir,
     certificate: PathBuf,
@@ -20,7 +20,7 @@ impl Certificate {
         Self::of(&CertificateParams::new([name.to_owned()]).unwrap())
     }
 
-    /// As `openssl req -x509` makes them: for a server, but marked as an authority's.
+    /// Self-signed certificate with CA:TRUE, as `openssl req -x509` makes it for a server.
     fn of_an_authority(name: &str) -> Self {
         let mut params = CertificateParams::new([name.to_owned()]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -117,7 +117,7 @@ fn a_certificate_is_trusted_or_the_run_says_why_not() {
 }
 
 #[test]
-fn plain_and_tls_ends_that_meet_are_told_apart() {
+fn tls_and_plain_http_do_not_connect() {
     let plain = Server::start(Work::Drain);
     let mut plan = Plan::new(&plain.url.replace("http:", "https:"), "key").with_requests(1);
     plan.trust = ANYONE;

@@ -1,7 +1,7 @@
-//! How long parts of long lists take in SQLite: 100 000 members, 10 000 invites, the entries about
-//! them, 100 projects, 1 000 of all else, in one organization.
+//! Bench of long lists in SQLite: 100 000 members, 10 000 invites, their activity log, 100
+//! projects, 1 000 of all else, in one organization.
 //!
-//! Criterion speaks of means; here the slowest of a hundred counts, so this prints percentiles.
+//! Criterion reports means; here the slowest of a hundred counts, so this prints percentiles.
 //!
 //!     cargo bench -p millrace-catalog
 
@@ -14,19 +14,19 @@
     reason = "a bench: ends where something fails, looks at the clock, prints"
 )]
 
-#[path = "../tests/it/crowd.rs"]
-mod crowd;
+#[path = "../tests/it/seed.rs"]
+mod seed;
 
-use crowd::{Sizes, add_lists};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityFilter, ActivityScope, Actor, Caller, Catalog, ExportPlace, NewPersonalKey, NewRole,
     NewUser, PageRequest, RoleFilter, Scopes,
 };
+use seed::{Sizes, add_lists};
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
-/// As in the binary.
+/// Allocator of the binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -56,7 +56,7 @@ async fn main() {
     single_reads(&catalog, &caller, here).await;
 }
 
-/// An organization "Acme" with a role "Everybody", and its owner.
+/// Organization "Acme" with a role "Everybody", and its owner.
 async fn acme(catalog: &Catalog) -> (Caller, Uuid) {
     let new = NewUser {
         email: "ann@example.com".to_owned(),
@@ -81,7 +81,7 @@ async fn acme(catalog: &Catalog) -> (Caller, Uuid) {
     (caller.unwrap(), here)
 }
 
-/// Times something, and prints its percentiles.
+/// Times an operation, and prints its percentiles.
 macro_rules! time {
     ($name:expr, $read:expr) => {{
         let mut took = Vec::with_capacity(ROUNDS);

@@ -1,7 +1,7 @@
-//! How many updates of persons a second are applied, in SQLite on the real disk.
+//! Bench of updates of persons: how many a second are applied, in SQLite on the real disk.
 //!
-//! Of 100 000 persons that are there, seven in ten updates write properties, one merges an anonymous
-//! person into a named one, and two are of somebody new.
+//! There are 100 000 persons. Of ten updates seven write properties, one merges an anonymous person
+//! into a named one, and two are of a new person.
 //!
 //!     cargo bench -p millrace-catalog --bench person_updates
 
@@ -17,13 +17,13 @@
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ApplyOptions, BootstrapOptions, Catalog, PersonUpdate, TeamId, UpdatePlace,
+    ApplyOptions, BootstrapOptions, Catalog, PersonUpdate, TeamId, UpdatePosition,
 };
 use millrace_rows::{Micros, UpdateKind};
 use std::time::Instant;
 use uuid::Uuid;
 
-/// As in the binary.
+/// Allocator of the binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -36,7 +36,7 @@ fn update(team_id: TeamId, number: i64, distinct_id: String) -> PersonUpdate {
     let at = Micros(1_795_189_098_000_000 + number);
     PersonUpdate {
         team_id,
-        place: UpdatePlace {
+        position: UpdatePosition {
             created_at: at,
             request_id: Uuid::nil(),
             index: number,
@@ -55,7 +55,7 @@ fn update(team_id: TeamId, number: i64, distinct_id: String) -> PersonUpdate {
     }
 }
 
-/// Some person, never the same as the last.
+/// Key of a person, another one with each number.
 fn somebody(number: i64) -> String {
     format!("person {}", number.wrapping_mul(7_919) % PERSONS)
 }

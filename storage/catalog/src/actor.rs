@@ -1,31 +1,31 @@
-//! Who makes a change.
+//! Author of a change.
 
 use crate::entities::users;
 use sea_orm::prelude::Uuid;
 
-/// Who makes a change. Every function that writes takes one, because every write leaves an entry
-/// in the activity log.
+/// Author of a change. Every function that writes takes one, because every write leaves an entry in
+/// the activity log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Actor {
-    /// A person, through a personal key or while signing up.
+    /// User, through a personal key or while signing up.
     User {
-        /// Who.
+        /// Number of the user.
         user_id: i64,
-        /// As it was then; may be empty.
+        /// First name at the time of the change; may be empty.
         first_name: String,
-        /// As it was then.
+        /// Address at the time of the change.
         email: String,
-        /// With which key; `None` while signing up.
+        /// Key that was presented; `None` while signing up.
         key_id: Option<Uuid>,
     },
-    /// Whoever may open the database: the operator at a terminal.
+    /// Operator at a terminal, who may open the database.
     CommandLine,
     /// Millrace itself.
     System,
 }
 
 impl Actor {
-    /// A person, with the key that was presented.
+    /// User with the key that was presented.
     #[must_use]
     pub fn user(user: &users::Model, key_id: Option<Uuid>) -> Self {
         Self::User {
@@ -36,7 +36,7 @@ impl Actor {
         }
     }
 
-    /// The operator at a terminal.
+    /// Operator at a terminal.
     #[must_use]
     pub const fn command_line() -> Self {
         Self::CommandLine
@@ -48,7 +48,7 @@ impl Actor {
         Self::System
     }
 
-    /// The person's number, if it is a person.
+    /// Number of the user; `None` unless the actor is a user.
     #[must_use]
     pub const fn user_id(&self) -> Option<i64> {
         match self {
@@ -57,7 +57,7 @@ impl Actor {
         }
     }
 
-    /// What the log calls them.
+    /// Name in the activity log.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::User { first_name, .. } => first_name,

@@ -1,4 +1,5 @@
-//! What an empty catalog is given, so that the first event can be sent at once.
+//! First organization, project, owner and keys of an empty catalog, so that the first event can be
+//! sent at once.
 
 use crate::activity::Activity;
 use crate::actor::Actor;
@@ -8,7 +9,7 @@ use crate::error::ChangeError;
 use crate::key::PersonalKey;
 use crate::level::Level;
 use crate::organizations::{insert_membership, insert_organization};
-use crate::personal_keys::{Terms, insert_personal_key, key_deed};
+use crate::personal_keys::{KeyConstraints, insert_personal_key, key_audit};
 use crate::projects::{CheckedProject, NewProject, insert_project};
 use crate::scopes::Scopes;
 use crate::users::{NewUser, checked_email, insert_user};
@@ -17,20 +18,20 @@ use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{ActiveValue, DatabaseTransaction, DbErr, EntityTrait, PaginatorTrait};
 
-/// The row that says that this was done; it outlives the organization it made.
+/// Row that marks the catalog as bootstrapped; it outlives the organization.
 const MARKER: &str = "bootstrap";
 const ORGANIZATION_NAME: &str = "Default organization";
 const PROJECT_NAME: &str = "Default project";
 const KEY_LABEL: &str = "First key";
 
-/// What may be chosen.
+/// Choices of the operator for the first organization.
 #[derive(Clone, Debug)]
 pub struct BootstrapOptions {
-    /// The owner's address.
+    /// Owner's address.
     pub owner_email: String,
-    /// A project key of the operator's choice; `None`: a new one.
+    /// Project key of the operator's choice; `None`: a new one.
     pub project_key: Option<String>,
-    /// The owner's key. A caller that must not lose it makes it, stores it, and then bootstraps;
+    /// Owner's key. A caller that must not lose it generates it, stores it, and then bootstraps;
     /// `None`: a new one.
     pub personal_key: Option<PersonalKey>,
 }
@@ -45,24 +46,24 @@ impl Default for BootstrapOptions {
     }
 }
 
-/// What was made. The personal key is known here and never again.
+/// First organization and its keys. The personal key is known here and never again.
 #[derive(Clone, Debug)]
 pub struct Bootstrap {
-    /// "Default organization".
+    /// Id of "Default organization".
     pub organization_id: Uuid,
-    /// "Default project".
+    /// Id of "Default project".
     pub team_id: TeamId,
-    /// Its key.
+    /// Key of that project.
     pub project_api_key: String,
-    /// The owner's key, with scope `*`.
+    /// Owner's key, with scope `*`.
     pub personal_api_key: PersonalKey,
-    /// The owner.
+    /// Owner's address.
     pub owner_email: String,
 }
 
 impl Catalog {
-    /// Fills an empty catalog, once in its life. `None` if that was done before, by whichever
-    /// process, or if there are organizations already.
+    /// Fills an empty catalog, once in its life. `None` if any process did so before, or if there
+    /// are organizations already.
     ///
     /// # Errors
     ///
@@ -109,15 +110,16 @@ impl Catalog {
         let project = insert_project(within, organization.id, project, now).await?;
         self.organization_made(within, &Actor::System, &organization, &project)
             .await?;
-        let terms = Terms {
+        let constraints = KeyConstraints {
             label: KEY_LABEL.to_owned(),
             scopes: Scopes::all(),
             expires_at: None,
             scoped_organizations: None,
         };
-        let key = insert_personal_key(within, owner.id, &personal_api_key, terms, now).await?;
-        let deed = key_deed(Activity::Created, &key);
-        self.record_of_key(within, &Actor::System, deed, &key, None)
+        let key =
+            insert_personal_key(within, owner.id, &personal_api_key, constraints, now).await?;
+        let audit = key_audit(Activity::Created, &key);
+        self.record_key_change(within, &Actor::System, audit, &key, None)
             .await?;
         self.keys_changed(within).await?;
         Ok(Some(Bootstrap {
@@ -130,8 +132,8 @@ impl Catalog {
     }
 }
 
-/// Whether this transaction is the one to bootstrap. Others that try wait here until it ends, and
-/// then find the row there.
+/// Returns true if this transaction is the one to bootstrap. Others that try wait here until it
+/// ends, and then find the row there.
 async fn claim(within: &DatabaseTransaction) -> Result<bool, DbErr> {
     let marker = catalog_versions::ActiveModel {
         name: ActiveValue::Set(MARKER.to_owned()),

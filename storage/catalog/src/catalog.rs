@@ -1,13 +1,13 @@
-//! The handle to the catalog.
+//! Handle to the catalog.
 
-use crate::condition::Condition;
-use crate::connect::{Absent, Connected, connect};
+use crate::condition_locks::{ConditionLocks, ConditionOutcome};
+use crate::connect::{Connected, IfMissing, connect};
+use crate::database_clock::database_now;
 use crate::entities::catalog_versions;
 use crate::error::{CatalogError, ChangeError};
-use crate::leases::database_now;
 use crate::limits::CatalogLimits;
+use crate::location::CatalogLocation;
 use crate::migrations::{is_made, migrate};
-use crate::place::Place;
 use crate::plugins::SourceParser;
 #[cfg(feature = "testing")]
 use crate::testing::StatementCount;
@@ -19,38 +19,55 @@ use sea_orm::{
     EntityTrait, QueryFilter, Statement, Value,
 };
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
-/// The counter of changes to anything that the ingestion path caches.
+/// Counter of changes to anything that the ingestion path caches.
 const KEYS_COUNTER: &str = "keys";
 
-/// The catalog. Clones share its connections.
+/// Check of a condition that is under way.
+pub(crate) type CheckFuture = Pin<Box<dyn Future<Output = ConditionOutcome> + Send>>;
+
+/// Condition, and the locks that keep it from breaking.
+#[derive(Clone)]
+pub(crate) struct Condition {
+    pub(crate) locks: ConditionLocks,
+    pub(crate) check: Arc<dyn Fn(Catalog) -> CheckFuture + Send + Sync>,
+}
+
+impl fmt::Debug for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Condition({:?})", self.locks)
+    }
+}
+
+/// Handle to the catalog. Clones share its connections.
 #[derive(Clone)]
 pub struct Catalog {
-    /// For reading.
+    /// Connections for reading.
     pub(crate) db: DatabaseConnection,
-    /// For whatever changes something; in SQLite one connection, for which changes queue up.
+    /// Connections for changes; in SQLite a single one, for which changes queue up.
     pub(crate) writer: DatabaseConnection,
-    /// For reading while a transaction is open; see `condition`.
-    pub(crate) lookouts: DatabaseConnection,
-    /// What must hold in every transaction.
+    /// Connections for reading while a transaction is open; see `condition`.
+    pub(crate) reserve_db: DatabaseConnection,
+    /// Condition that must hold in every transaction.
     pub(crate) condition: Option<Condition>,
-    pub(crate) place: Place,
+    pub(crate) location: CatalogLocation,
     clock: Arc<dyn Clock>,
-    /// Whether that clock is used also where the clocks of machines must agree.
+    /// True if `clock` also replaces the database's clock, by which machines agree.
     follows_own_clock: bool,
-    /// Where the sockets and timers of the pool live; they die with it.
+    /// Runtime of the pool's sockets and timers, which die with it.
     runtime: Handle,
-    /// Reads sources of plugins; `None`: this process reads none.
+    /// Parser of plugins' sources; `None`: this process reads none.
     source_parser: Option<Arc<dyn SourceParser>>,
-    /// How much an organization may have.
+    /// Limits of each organization.
     pub(crate) limits: CatalogLimits,
 }
 
 impl fmt::Debug for Catalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Catalog({})", self.place)
+        write!(f, "Catalog({})", self.location)
     }
 }
 
@@ -61,25 +78,25 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// What is wrong with the URL, the file, the server or the schema, and what to do.
+    /// A fault of the URL, the file, the server or the schema; the message says what to do.
     pub async fn open(database_url: &str) -> Result<Self, CatalogError> {
-        let connected = connect(database_url, Absent::Make).await?;
+        let connected = connect(database_url, IfMissing::Create).await?;
         Self::new(connected, Arc::new(SystemClock)).migrated().await
     }
 
-    /// Opens a catalog that is there, and makes none: no file, and no tables in a database without
-    /// any of ours. One of an earlier version is brought up to date.
+    /// Opens an existing catalog and creates none: no file, and no tables in a database without any
+    /// of ours. A catalog of an earlier version is brought up to date.
     ///
     /// # Errors
     ///
     /// [`CatalogError::Missing`], and those of [`Catalog::open`].
     pub async fn open_existing(database_url: &str) -> Result<Self, CatalogError> {
-        let connected = connect(database_url, Absent::Refuse).await?;
+        let connected = connect(database_url, IfMissing::Fail).await?;
         let catalog = Self::new(connected, Arc::new(SystemClock));
-        let missing = match is_made(&catalog.db, &catalog.place).await {
+        let missing = match is_made(&catalog.db, &catalog.location).await {
             Ok(true) => return catalog.migrated().await,
             Ok(false) => CatalogError::Missing {
-                place: catalog.place.to_string(),
+                location: catalog.location.to_string(),
             },
             Err(error) => error,
         };
@@ -88,7 +105,7 @@ impl Catalog {
         Err(missing)
     }
 
-    /// The same, with another clock, also for what is measured by the database's otherwise.
+    /// [`Catalog::open`] with another clock, which also replaces the database's clock.
     ///
     /// # Errors
     ///
@@ -97,14 +114,14 @@ impl Catalog {
         database_url: &str,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, CatalogError> {
-        let mut catalog = Self::new(connect(database_url, Absent::Make).await?, clock);
+        let mut catalog = Self::new(connect(database_url, IfMissing::Create).await?, clock);
         catalog.follows_own_clock = true;
         catalog.migrated().await
     }
 
     async fn migrated(self) -> Result<Self, CatalogError> {
         let catalog = self;
-        let migrated = migrate(&catalog.writer, &catalog.place, None).await;
+        let migrated = migrate(&catalog.writer, &catalog.location, None).await;
         if let Err(error) = migrated {
             // The pools would otherwise hold their connections until they are dropped.
             let _ = catalog.close().await;
@@ -117,15 +134,15 @@ impl Catalog {
         let Connected {
             db,
             writer,
-            lookouts,
-            place,
+            reserve_db,
+            location,
         } = connected;
         Self {
             db,
             writer,
-            lookouts,
+            reserve_db,
             condition: None,
-            place,
+            location,
             clock,
             follows_own_clock: false,
             runtime: Handle::current(),
@@ -134,14 +151,14 @@ impl Catalog {
         }
     }
 
-    /// The same catalog, with somebody who reads sources of plugins.
+    /// Adds a parser of plugins' sources.
     #[must_use]
     pub fn with_source_parser(mut self, parser: Arc<dyn SourceParser>) -> Self {
         self.source_parser = Some(parser);
         self
     }
 
-    /// The same catalog, where organizations may have so much.
+    /// Replaces the limits of organizations.
     #[must_use]
     pub fn with_limits(mut self, limits: CatalogLimits) -> Self {
         self.limits = limits;
@@ -154,21 +171,21 @@ impl Catalog {
         parser.ok_or_else(|| ChangeError::Unavailable(reason()))
     }
 
-    /// Writes a schema as old as after `steps` migrations; what is newer must be missing.
+    /// Writes the schema of the first `steps` migrations into an empty database.
     #[cfg(feature = "testing")]
     pub(crate) async fn create_old(database_url: &str, steps: u32) -> Result<Self, CatalogError> {
-        let connected = connect(database_url, Absent::Make).await?;
+        let connected = connect(database_url, IfMissing::Create).await?;
         let catalog = Self::new(connected, Arc::new(SystemClock));
-        migrate(&catalog.writer, &catalog.place, Some(steps)).await?;
+        migrate(&catalog.writer, &catalog.location, Some(steps)).await?;
         Ok(catalog)
     }
 
-    /// Writes a copy of a SQLite catalog to a file that is not there, as it is at one moment;
-    /// others may go on changing it. PostgreSQL has tools of its own for this.
+    /// Writes a consistent copy of a SQLite catalog to a new file, while others go on changing it.
+    /// PostgreSQL has tools of its own for this.
     ///
     /// # Errors
     ///
-    /// The file is there or cannot be written, or the catalog is none of SQLite.
+    /// The file exists or cannot be written, or the catalog is not SQLite's.
     pub async fn copy_to(&self, file: &str) -> Result<(), CatalogError> {
         let statement =
             Statement::from_sql_and_values(DbBackend::Sqlite, "VACUUM INTO ?", [Value::from(file)]);
@@ -176,11 +193,11 @@ impl Catalog {
         copied.map(drop).map_err(|error| self.error(&error))
     }
 
-    /// Size of the database, in bytes; of a SQLite file without what is in its `-wal` still.
+    /// Size of the database, in bytes; of SQLite without the `-wal` file.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn bytes(&self) -> Result<u64, CatalogError> {
         let backend = self.db.get_database_backend();
         let sql = match backend {
@@ -198,11 +215,11 @@ impl Catalog {
         read.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// The settings of the writer on which durability in SQLite depends: name and value.
+    /// Settings of the writer on which durability in SQLite depends: name and value.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     #[cfg(feature = "testing")]
     pub async fn sqlite_settings(&self) -> Result<Vec<(String, String)>, CatalogError> {
         let read = async {
@@ -219,7 +236,7 @@ impl Catalog {
         read.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// The same catalog, and a count of the statements that this clone of it sends.
+    /// Clone of the catalog, with a count of the statements that the clone sends.
     #[cfg(feature = "testing")]
     #[must_use]
     pub fn counted(&self) -> (Self, StatementCount) {
@@ -230,8 +247,8 @@ impl Catalog {
         (counted, count)
     }
 
-    /// The runtime that opened the catalog, which drives its connections. Other runtimes spawn
-    /// their calls there.
+    /// Runtime that opened the catalog and drives its connections. Other runtimes spawn their calls
+    /// there.
     #[must_use]
     pub fn runtime(&self) -> &Handle {
         &self.runtime
@@ -241,20 +258,20 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn close(&self) -> Result<(), CatalogError> {
         let closed = self.db.close_by_ref().await;
         let closed = closed.and(self.writer.close_by_ref().await);
-        let closed = closed.and(self.lookouts.close_by_ref().await);
+        let closed = closed.and(self.reserve_db.close_by_ref().await);
         closed.map_err(|error| self.error(&error))
     }
 
-    /// Counts the changes to what [`Catalog::project_by_key`] answers. A process that caches
-    /// answers looks here once a second; if the number moved, its answers are in doubt.
+    /// Number of changes so far to the results of [`Catalog::project_by_key`]. A process that
+    /// caches results reads it once a second; if the number moved, its cache is in doubt.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn keys_version(&self) -> Result<i64, CatalogError> {
         let row = catalog_versions::Entity::find_by_id(KEYS_COUNTER.to_owned())
             .one(&self.db)
@@ -263,7 +280,7 @@ impl Catalog {
         Ok(row.map_or(0, |row| row.version))
     }
 
-    /// Says so in the same transaction as the change.
+    /// Increments the counter of [`Catalog::keys_version`], in the transaction of the change.
     pub(crate) async fn keys_changed(&self, within: &DatabaseTransaction) -> Result<(), DbErr> {
         let version = catalog_versions::Column::Version;
         catalog_versions::Entity::update_many()
@@ -278,7 +295,7 @@ impl Catalog {
         self.clock.now().into()
     }
 
-    /// The time in microseconds since 1970 that is the same for all who share the database.
+    /// Time by the database's clock, in microseconds since 1970, the same for all processes.
     pub(crate) async fn shared_now<C: ConnectionTrait>(&self, db: &C) -> Result<i64, DbErr> {
         if self.follows_own_clock {
             return Ok(self.now().0);
@@ -287,6 +304,6 @@ impl Catalog {
     }
 
     pub(crate) fn error(&self, error: &DbErr) -> CatalogError {
-        self.place.error(error)
+        self.location.error(error)
     }
 }

@@ -1,4 +1,4 @@
-//! From a URL to pools of connections.
+//! Connection pools from a database URL.
 //!
 //! **SQLite**: write-ahead journal, so that readers and the one writer do not wait for each
 //! other; `synchronous = FULL`, so that what was committed survives a power cut; foreign keys
@@ -9,11 +9,11 @@
 //! is given up whose transaction SQLite ended by itself, as it does on a full disk: sqlx counts
 //! that transaction as open, and would only set savepoints in those to come, never commit.
 //!
-//! **PostgreSQL**: one pool for all, and a small one to read while changes hold locks; TLS as the URL's
-//! `sslmode` says.
+//! **PostgreSQL**: one pool for all, and a small one to read while changes hold locks; TLS as the
+//! URL's `sslmode` says.
 
 use crate::error::CatalogError;
-use crate::place::Place;
+use crate::location::CatalogLocation;
 use backon::{ConstantBuilder, Retryable};
 use sea_orm::sqlx::postgres::{PgConnectOptions, PgConnection};
 use sea_orm::sqlx::sqlite::{
@@ -28,55 +28,58 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How long a writer waits for another one in SQLite.
+/// Longest wait of a writer for another one in SQLite.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long to wait before connecting again to a SQLite file that is busy, and how often.
+/// Pause before connecting again to a busy SQLite file, and the most attempts.
 const BUSY_STEP: Duration = Duration::from_millis(20);
 const BUSY_STEPS_MAX: usize = 125;
-/// How long a query waits for a free connection, and a new connection for the server.
+/// Longest wait of a query for a free connection, and of a new connection for the server.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long to ask a PostgreSQL server once more why it cannot be connected to.
+/// Longest wait for a PostgreSQL server's reason for refusing a connection.
 const REFUSAL_WAIT: Duration = Duration::from_secs(2);
-/// SQLite has one writer.
+/// Connections of SQLite that write.
 const SQLITE_WRITERS: u32 = 1;
 const SQLITE_READERS_MAX: u32 = 4;
-/// How much of the file each connection keeps, in KiB: the indexes of an organization of 100 000
-/// members, and then some. Beyond it, every page of an index is fetched again by every list.
+/// Page cache of each connection, in KiB: it holds the indexes of an organization of 100 000
+/// members, and then some. Beyond it, every list fetches every page of an index again.
 const SQLITE_CACHE_KIB: i64 = 16 * 1024;
-/// How many rows the thread that asks SQLite may be ahead of who reads them: a whole page, as each
-/// wait of the two for one another costs more than a row does.
+/// Rows that SQLite's thread may be ahead of the reader: a whole page, as each wait of the two for
+/// one another costs more than a row does.
 const SQLITE_ROWS_BUFFERED_MAX: usize = 1024;
-/// Per process; a server's default allows 100 in all.
+/// Connections of each process; a server's default allows 100 in all.
 const POSTGRES_CONNECTIONS_MAX: u32 = 10;
-/// Beside them, to read while changes hold or wait for locks with all of those.
-const POSTGRES_LOOKOUTS_MAX: u32 = 2;
+/// Further connections, to read while changes hold or wait for locks with all the others.
+const POSTGRES_RESERVE_MAX: u32 = 2;
 
 pub(crate) struct Connected {
-    /// For reading.
+    /// Connections for reading.
     pub(crate) db: DatabaseConnection,
-    /// For whatever changes something.
+    /// Connections for changes.
     pub(crate) writer: DatabaseConnection,
-    /// For reading while a transaction of the writer is open.
-    pub(crate) lookouts: DatabaseConnection,
-    pub(crate) place: Place,
+    /// Connections for reading while a transaction of the writer is open.
+    pub(crate) reserve_db: DatabaseConnection,
+    pub(crate) location: CatalogLocation,
 }
 
-/// What is done where there is no file yet.
+/// Reaction to a missing file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Absent {
-    /// It is made, if the URL says so.
-    Make,
-    /// It is an error, whatever the URL says.
-    Refuse,
+pub(crate) enum IfMissing {
+    /// Create it, if the URL says so.
+    Create,
+    /// Fail, whatever the URL says.
+    Fail,
 }
 
-/// Connects; the schema may still be old or missing.
-pub(crate) async fn connect(database_url: &str, absent: Absent) -> Result<Connected, CatalogError> {
+/// Connects to a database whose schema may still be old or missing.
+pub(crate) async fn connect(
+    database_url: &str,
+    if_missing: IfMissing,
+) -> Result<Connected, CatalogError> {
     if database_url.starts_with("sqlite:") {
-        return connect_sqlite(database_url, absent).await;
+        return connect_sqlite(database_url, if_missing).await;
     }
-    let (options, place) = if let Some(rest) = database_url.strip_prefix("postgresql://") {
-        // SeaORM knows the other spelling only.
+    let (options, location) = if let Some(rest) = database_url.strip_prefix("postgresql://") {
+        // SeaORM accepts only the other spelling.
         postgres(&format!("postgres://{rest}"))?
     } else if database_url.starts_with("postgres://") {
         postgres(database_url)?
@@ -89,26 +92,26 @@ pub(crate) async fn connect(database_url: &str, absent: Absent) -> Result<Connec
         Ok(db) => db,
         Err(error) => {
             let why = refusal(database_url).await;
-            return Err(place.error(&why.unwrap_or(error)));
+            return Err(location.error(&why.unwrap_or(error)));
         }
     };
-    // Not connected until it is needed, which is seldom.
+    // Connected when it is needed, which is seldom.
     let mut options = options;
     options
-        .max_connections(POSTGRES_LOOKOUTS_MAX)
+        .max_connections(POSTGRES_RESERVE_MAX)
         .min_connections(0)
         .connect_lazy(true);
-    let lookouts = Database::connect(options).await;
+    let reserve_db = Database::connect(options).await;
     Ok(Connected {
         writer: db.clone(),
         db,
-        lookouts: lookouts.map_err(|error| place.error(&error))?,
-        place,
+        reserve_db: reserve_db.map_err(|error| location.error(&error))?,
+        location,
     })
 }
 
-/// Why the server cannot be connected to: a pool tries again until its time is over, and then says
-/// that only. `None` if it can be by now, or is silent.
+/// Reason of a server for refusing connections: a pool tries again until its time is over, and then
+/// reports the time-out only. `None` if the server accepts by now, or is silent.
 async fn refusal(database_url: &str) -> Option<DbErr> {
     let options = PgConnectOptions::from_str(database_url).ok()?;
     let connected = PgConnection::connect_with(&options);
@@ -117,36 +120,39 @@ async fn refusal(database_url: &str) -> Option<DbErr> {
     Some(DbErr::Conn(RuntimeErr::SqlxError(error.into())))
 }
 
-async fn connect_sqlite(url: &str, absent: Absent) -> Result<Connected, CatalogError> {
-    let place = sqlite_file(url)?;
-    // An empty file is none yet: opening it would write to it.
-    if absent == Absent::Refuse && !has_bytes(&place) {
-        return Err(CatalogError::Missing { place: place.0 });
+async fn connect_sqlite(url: &str, if_missing: IfMissing) -> Result<Connected, CatalogError> {
+    let location = sqlite_file(url)?;
+    // An empty file counts as missing: opening it would write to it.
+    if if_missing == IfMissing::Fail && !has_bytes(&location) {
+        return Err(CatalogError::Missing {
+            location: location.0,
+        });
     }
-    // First, as it makes the file and switches it to the write-ahead journal.
-    let writer = open_sqlite(sqlite(url, SQLITE_WRITERS, false), &place).await?;
-    let db = open_sqlite(sqlite(url, SQLITE_READERS_MAX, true), &place).await?;
+    // The writer first, as it creates the file and switches it to the write-ahead journal.
+    let writer = open_sqlite(sqlite(url, SQLITE_WRITERS, false), &location).await?;
+    let db = open_sqlite(sqlite(url, SQLITE_READERS_MAX, true), &location).await?;
     Ok(Connected {
-        lookouts: db.clone(),
+        reserve_db: db.clone(),
         db,
         writer,
-        place,
+        location,
     })
 }
 
-fn has_bytes(place: &Place) -> bool {
-    // What cannot be looked at is for SQLite to say.
-    let looked = Path::new(&place.0).metadata();
+fn has_bytes(location: &CatalogLocation) -> bool {
+    // SQLite reports a file that cannot be read.
+    let looked = Path::new(&location.0).metadata();
     looked.map_or_else(
         |error| error.kind() != std::io::ErrorKind::NotFound,
         |file| file.len() > 0,
     )
 }
 
-/// SQLite does not wait for whoever else switches a new file to the write-ahead journal.
+/// Connects to a SQLite file, with retries: SQLite does not wait while another process switches a
+/// new file to the write-ahead journal.
 async fn open_sqlite(
     options: ConnectOptions,
-    place: &Place,
+    location: &CatalogLocation,
 ) -> Result<DatabaseConnection, CatalogError> {
     let patience = ConstantBuilder::default()
         .with_delay(BUSY_STEP)
@@ -154,9 +160,9 @@ async fn open_sqlite(
         .with_jitter();
     let opened = (|| Database::connect(options.clone()))
         .retry(patience)
-        .when(|error| matches!(place.error(error), CatalogError::Locked { .. }))
+        .when(|error| matches!(location.error(error), CatalogError::Locked { .. }))
         .await;
-    opened.map_err(|error| place.error(&error))
+    opened.map_err(|error| location.error(&error))
 }
 
 /// Begins a transaction that will write.
@@ -168,7 +174,7 @@ pub(crate) async fn begin_write(db: &DatabaseConnection) -> Result<DatabaseTrans
     .await
 }
 
-fn sqlite_file(url: &str) -> Result<Place, CatalogError> {
+fn sqlite_file(url: &str) -> Result<CatalogLocation, CatalogError> {
     let parsed = SqliteConnectOptions::from_str(url).map_err(|error| CatalogError::Url {
         reason: error.to_string(),
     })?;
@@ -179,12 +185,12 @@ fn sqlite_file(url: &str) -> Result<Place, CatalogError> {
                 .to_owned(),
         });
     }
-    Ok(Place(path.display().to_string()))
+    Ok(CatalogLocation(path.display().to_string()))
 }
 
 fn sqlite(url: &str, connections_max: u32, reads_only: bool) -> ConnectOptions {
     let mut options = common(url, connections_max);
-    // It was tested when it came back, and no network can have failed since.
+    // A connection is tested when it is released, and no network can have failed since.
     options.test_before_acquire(false);
     options.map_sqlx_sqlite_opts(move |options| {
         options
@@ -203,7 +209,7 @@ fn sqlite(url: &str, connections_max: u32, reads_only: bool) -> ConnectOptions {
     options
 }
 
-/// Whether a connection that comes back can be used again.
+/// Returns true if a released connection can be used again.
 async fn has_no_transaction(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
     if connection.is_in_transaction() {
         // A transaction that was dropped is rolled back by the time of the answer.
@@ -212,7 +218,7 @@ async fn has_no_transaction(connection: &mut SqliteConnection) -> Result<bool, s
     Ok(!connection.is_in_transaction())
 }
 
-fn postgres(url: &str) -> Result<(ConnectOptions, Place), CatalogError> {
+fn postgres(url: &str) -> Result<(ConnectOptions, CatalogLocation), CatalogError> {
     let parsed = PgConnectOptions::from_str(url).map_err(|error| CatalogError::Url {
         reason: error.to_string(),
     })?;
@@ -221,10 +227,10 @@ fn postgres(url: &str) -> Result<(ConnectOptions, Place), CatalogError> {
         |socket| socket.display().to_string(),
     );
     let database = parsed.get_database().unwrap_or(parsed.get_username());
-    let place = Place(format!("postgres://{host}/{database}"));
+    let location = CatalogLocation(format!("postgres://{host}/{database}"));
     let mut options = common(url, POSTGRES_CONNECTIONS_MAX);
     options.set_application_name("millrace");
-    Ok((options, place))
+    Ok((options, location))
 }
 
 fn common(url: &str, connections_max: u32) -> ConnectOptions {

@@ -1,35 +1,35 @@
-//! Addresses of e-mail, in the one form that mail goes to and that people are known by.
+//! E-mail addresses in one normal form, to which mail is sent and by which users are identified.
 //!
-//! Two texts that mail takes to one mailbox are one person, and nobody is known by an address that
-//! mail would not reach. So the form is made before a mail is sent, not after:
+//! Two spellings of one mailbox are one user, and no user is identified by an address that mail
+//! would not reach. For that, addresses are normalised before a mail is sent, not after:
 //!
 //! - the domain is punycode in lower case, as DNS is asked for it;
 //! - the part before it is composed (NFC), which makes the Kelvin sign a `K`; its case is the
 //!   receiving server's affair and stays for mails;
-//! - people are known by that in lower case.
+//! - users are identified by that in lower case.
 
 use email_address::{EmailAddress, Options};
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 use millrace_rows::is_control;
 use unicode_normalization::UnicodeNormalization;
 
-/// The longest address, in characters.
+/// Longest address, in characters.
 const EMAIL_CHARS_MAX: usize = 254;
 
-/// An address that mail could be sent to.
+/// Address that mail could be sent to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Email {
-    /// Where mail goes.
+    /// Address for mails, with the case of the part before the `@`.
     pub(crate) mailbox: String,
-    /// What its owner is known by.
+    /// Address in lower case, by which its owner is identified.
     pub(crate) key: String,
 }
 
 impl Email {
-    /// The address that a text means; `None` if it is plainly none. Only a mail can prove it.
+    /// Parses an address; `None` if it is plainly none. Only a mail can prove it.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (local, domain) = text.trim().rsplit_once('@')?;
-        // What DNS would not take, such as underscores, may be a name of a network of one's own.
+        // Names that DNS refuses, such as those with underscores, may exist in a private network.
         let domain = Uts46::new().to_ascii(
             domain.as_bytes(),
             AsciiDenyList::URL,
@@ -42,15 +42,15 @@ impl Email {
         (is_plausible(&mailbox) && is_plausible(&key)).then_some(Self { mailbox, key })
     }
 
-    /// What the owner of an address is known by; of what is no address, what it was kept as before
-    /// addresses had one form.
+    /// Key by which the owner of an address is identified. A text that is no address is normalised
+    /// as it was before addresses had one form.
     pub(crate) fn key_of(text: &str) -> String {
         let parsed = Self::parse(text).map(|email| email.key);
         parsed.unwrap_or_else(|| text.trim().to_lowercase())
     }
 }
 
-/// Whether it is an address by RFC 5322, without a name beside it, and without the white space
+/// Returns true for an address by RFC 5322, without a display name, and without the white space
 /// that it allows in quotes.
 fn is_plausible(email: &str) -> bool {
     let strict = Options::default()
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_reaches_one_mailbox_is_one_address() {
+    fn spellings_of_one_mailbox_have_one_key() {
         let table = [
             (" Ann@Example.COM ", "Ann@example.com", "ann@example.com"),
             ("owner@localhost", "owner@localhost", "owner@localhost"),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ascii_address_is_known_by_the_mailbox_that_mail_goes_to() {
+    fn the_key_of_an_ascii_address_is_its_mailbox_in_lower_case() {
         for c in '\u{80}'..=char::MAX {
             let Some(email) = Email::parse(&format!("a{c}b@a.example")) else {
                 continue;
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_plainly_no_address_is_none() {
+    fn malformed_addresses_are_refused() {
         let long = format!("{}@b", "a".repeat(254));
         for wrong in [
             "",
@@ -158,7 +158,7 @@ mod tests {
             "a@b..c",
             "a@xn--\u{80}.example",
             "a@b\u{ad}..c",
-            // Lower case takes it apart, and a mark alone is in no address.
+            // Lower case decomposes it, and a lone combining mark is in no address.
             "\u{130}@a.example",
         ] {
             assert_eq!(Email::parse(wrong), None, "{wrong:?}");

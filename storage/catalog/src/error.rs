@@ -1,6 +1,6 @@
-//! What can go wrong with the catalog, and what to do about it.
+//! Errors of the catalog.
 //!
-//! [`CatalogError`] is trouble with the database itself and is written for the operator.
+//! [`CatalogError`] is a fault of the database itself; its messages are for the operator.
 //! [`ChangeError`] is the answer to a change that breaks a rule.
 
 use crate::key::KeyFormError;
@@ -9,7 +9,7 @@ use sea_orm::DbErr;
 use std::borrow::Cow;
 use std::fmt;
 
-/// Trouble with the database. Each message names the place and the next step.
+/// Fault of the database. Each message names the location and the next step.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CatalogError {
     /// The URL names no database that we can use.
@@ -18,104 +18,104 @@ pub enum CatalogError {
          postgres://<user>:<password>@<host>/<database>"
     )]
     Url {
-        /// What is wrong with it; never the URL itself, because it may hold a password.
+        /// Fault of the URL; never the URL itself, because it may hold a password.
         reason: String,
     },
     /// The file or its directory is missing, or may not be read or written.
     #[error(
-        "cannot open the catalog {place}: {reason}; check that the directory exists and that \
+        "cannot open the catalog {location}: {reason}; check that the directory exists and that \
          this user may read and write there"
     )]
     CannotOpen {
-        /// The file.
-        place: String,
-        /// What the database says.
+        /// Path of the file.
+        location: String,
+        /// Message of the database.
         reason: String,
     },
-    /// There is none, where one was expected.
+    /// There is no catalog where one was expected.
     #[error(
-        "there is no catalog at {place}; give the data folder or the database URL of a server, whose \
+        "there is no catalog at {location}; give the data folder or the database URL of a server, whose \
          first start makes it (in PostgreSQL `millrace migrate` does, too)"
     )]
     Missing {
-        /// The file or server.
-        place: String,
+        /// Path of the file, or server and database.
+        location: String,
     },
     /// The file is something else, or damaged.
     #[error(
-        "the catalog {place} is not a readable SQLite database: {reason}; restore it from a \
+        "the catalog {location} is not a readable SQLite database: {reason}; restore it from a \
          backup, or move it away to start with an empty one"
     )]
     Damaged {
-        /// The file.
-        place: String,
-        /// What the database says.
+        /// Path of the file.
+        location: String,
+        /// Message of the database.
         reason: String,
     },
-    /// Somebody else kept it locked longer than we wait.
-    #[error("the catalog {place} is locked by another process; stop it or try again")]
+    /// Another process kept the file locked longer than we wait.
+    #[error("the catalog {location} is locked by another process; stop it or try again")]
     Locked {
-        /// The file.
-        place: String,
+        /// Path of the file.
+        location: String,
     },
     /// Two changes waited for each other, and this one was given up.
-    #[error("two changes of the catalog {place} got in each other's way: {reason}; try again")]
+    #[error("two changes of the catalog {location} got in each other's way: {reason}; try again")]
     Conflict {
-        /// The server.
-        place: String,
-        /// What the database says.
+        /// Server and database.
+        location: String,
+        /// Message of the database.
         reason: String,
     },
-    /// What a change depends on is not so any more.
+    /// The condition of a change does not hold any more.
     #[error("what the change depends on was changed by somebody else meanwhile; read it again")]
     ConditionBroken,
     /// The disk is full.
-    #[error("no room left on the disk of the catalog {place}; make room and try again")]
+    #[error("no room left on the disk of the catalog {location}; make room and try again")]
     Full {
-        /// The file or server.
-        place: String,
+        /// Path of the file, or server and database.
+        location: String,
     },
-    /// The server knows the user not, or the password is another one.
-    #[error("{place} refuses the user or password: {reason}; correct the database URL")]
+    /// The server does not know the user, or the password is wrong.
+    #[error("{location} refuses the user or password: {reason}; correct the database URL")]
     Refused {
-        /// The server.
-        place: String,
-        /// What the database says.
+        /// Server and database.
+        location: String,
+        /// Message of the database.
         reason: String,
     },
     /// The server has no such database.
-    #[error("{place}: {reason}; create the database first, for example with createdb")]
+    #[error("{location}: {reason}; create the database first, for example with createdb")]
     NoSuchDatabase {
-        /// The server.
-        place: String,
-        /// What the database says.
+        /// Server and database.
+        location: String,
+        /// Message of the database.
         reason: String,
     },
     /// The catalog was written by a newer version.
     #[error(
-        "the catalog {place} was written by a newer version of millrace ({detail}); start that \
+        "the catalog {location} was written by a newer version of millrace ({detail}); start that \
          version, or restore a backup made before the upgrade"
     )]
     NewerSchema {
-        /// The file or server.
-        place: String,
-        /// Which migrations are unknown here.
+        /// Path of the file, or server and database.
+        location: String,
+        /// Names of the migrations that are unknown here.
         detail: String,
     },
-    /// It does not answer, or not in time.
-    #[error("cannot reach the catalog {place}: {reason}")]
+    /// The database does not answer, or not in time.
+    #[error("cannot reach the catalog {location}: {reason}")]
     Unreachable {
-        /// The file or server.
-        place: String,
-        /// What was tried.
+        /// Path of the file, or server and database.
+        location: String,
+        /// Failed attempt and its error.
         reason: String,
     },
-    /// Anything else the database says.
-    #[error("the catalog {place} failed: {reason}")]
+    /// Any other error of the database.
+    #[error("the catalog {location} failed: {reason}")]
     Failed {
-        /// The file or server.
-        place: String,
-        /// What the database says.
+        /// Path of the file, or server and database.
+        location: String,
+        /// Message of the database.
         reason: String,
     },
     /// The system gave no random bytes.
@@ -123,39 +123,39 @@ pub enum CatalogError {
     NoRandomness(#[from] getrandom::Error),
 }
 
-/// Why a change was not made.
+/// Reason why a change was not made.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// There is nothing of that name.
+    /// Nothing has that name.
     #[error("there is no {what} {name:?}")]
     NotFound {
-        /// Organization, project, user, key.
+        /// Kind of the resource, such as organization, project, user or key.
         what: &'static str,
-        /// How it was asked for; masked if it was a key.
+        /// Requested name; masked if it was a key.
         name: String,
     },
-    /// Empty, or longer than allowed.
+    /// A name is empty, or longer than allowed.
     #[error("{what} must have 1 to {chars_max} characters")]
     BadName {
-        /// Of what.
+        /// Description of the name, for people.
         what: &'static str,
-        /// The field's name in the API.
+        /// Field in the API.
         field: &'static str,
-        /// Whether it is empty rather than too long.
+        /// True if it is empty rather than too long.
         empty: bool,
-        /// The longest allowed, in characters.
+        /// Longest allowed name, in characters.
         chars_max: usize,
     },
-    /// Not an address.
+    /// A text is not an address.
     #[error("{0:?} is not an e-mail address")]
     BadEmail(String),
-    /// The form of a key is wrong.
+    /// The format of a key is wrong.
     #[error(transparent)]
     BadKey(#[from] KeyFormError),
     /// A scope is unknown, or there is none.
     #[error(transparent)]
     BadScope(#[from] ScopeError),
-    /// A key that would be dead at once.
+    /// A key would expire at once.
     #[error("the key would have expired already; give a time in the future")]
     Expired,
     /// A user has the most keys allowed.
@@ -164,7 +164,7 @@ pub enum ChangeError {
     /// Another project has that key.
     #[error("another project has this key already")]
     KeyTaken,
-    /// The project has a key; a second one would kill it silently.
+    /// The project has a key already; a second one would replace it silently.
     #[error("project {0} has a key already; rotate it to replace it")]
     HasKey(i64),
     /// Another user has that address.
@@ -173,13 +173,13 @@ pub enum ChangeError {
     /// A value breaks a rule.
     #[error("{}", .0.detail)]
     Invalid(Box<Violation>),
-    /// Whoever asked may not do this.
+    /// The caller may not do this.
     #[error("{0}")]
     Forbidden(Cow<'static, str>),
-    /// An operator took away from the organization what this needs.
+    /// The organization lacks a feature that an operator took away.
     #[error("the organization does not have the feature {0}")]
     FeatureMissing(&'static str),
-    /// Something besides the database that this needs cannot do it now.
+    /// A service besides the database is unavailable.
     #[error("{0}")]
     Unavailable(String),
     /// The database failed.
@@ -187,20 +187,20 @@ pub enum ChangeError {
     Catalog(#[from] CatalogError),
 }
 
-/// A rule that a value breaks.
+/// Rule that a value breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The field to blame, as the API names it, nested ones joined with `__`; `None` if it is no
-    /// single one's fault.
+    /// Field at fault, as the API names it, nested ones joined with `__`; `None` if no single field
+    /// is at fault.
     pub field: Option<String>,
-    /// The API's code: `required`, `unique`, `invalid_input`, ….
+    /// Code in the API: `required`, `unique`, `invalid_input`, ….
     pub code: &'static str,
-    /// What is wrong and what to do, for people.
+    /// Fault and remedy, for people.
     pub detail: String,
 }
 
 impl ChangeError {
-    /// A rule that the value of `field` breaks.
+    /// Error about a rule that the value of `field` breaks.
     pub(crate) fn invalid(
         field: impl Into<Option<&'static str>>,
         code: &'static str,
@@ -213,18 +213,18 @@ impl ChangeError {
         }))
     }
 
-    /// Something that whoever asked may not do.
+    /// Refusal of an action that the caller may not take.
     pub(crate) fn forbidden(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::Forbidden(detail.into())
     }
 
-    /// Nothing of that name.
+    /// Error for a name that nothing has.
     pub(crate) fn not_found(what: &'static str, name: &dyn fmt::Display) -> Self {
         let name = name.to_string();
         Self::NotFound { what, name }
     }
 
-    /// The broken rule, whichever variant tells of it; `None` for what is no fault of a value:
+    /// Broken rule, whichever variant carries it; `None` for errors that are no fault of a value:
     /// [`ChangeError::NotFound`], [`ChangeError::Forbidden`], [`ChangeError::FeatureMissing`],
     /// [`ChangeError::Unavailable`], [`ChangeError::Catalog`].
     #[must_use]
@@ -260,7 +260,7 @@ impl From<getrandom::Error> for ChangeError {
     }
 }
 
-/// Whether a unique index refused a row.
+/// Returns true if a unique index refused a row.
 pub(crate) fn is_duplicate(error: &DbErr) -> bool {
     matches!(
         error.sql_err(),

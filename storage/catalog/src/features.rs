@@ -1,88 +1,89 @@
-//! What an organization may use. All of it, unless an operator takes something away. What is there
-//! of it by then goes on, and can be read, stopped, emptied and deleted; it cannot be made, started
-//! or set to another value. What can only be read, the log of activity, cannot be read without its
-//! feature.
+//! Features of organizations. An organization has all of them, unless an operator takes one away.
+//! Existing things then go on, and can be read, stopped, emptied and deleted; new ones cannot be
+//! created, started or set to another value. The activity log, which can only be read, cannot be
+//! read without its feature.
 //!
-//! Batch exports do not go on: they are paused, and their backfills cancelled. Given back, they go
-//! on when somebody unpauses them, with a backfill of what was missed if that is wanted.
+//! Batch exports are the exception: without their feature they are paused, and their backfills
+//! cancelled. Once it is given back, they go on when somebody unpauses them, with a backfill of the
+//! missed time if that is wanted.
 
 use crate::entities::organizations;
 use crate::error::ChangeError;
 
-/// Something that can be taken away from an organization. There are those of this module.
+/// Feature that an operator can take away from an organization. This module has all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Feature {
-    /// Its name in the API.
+    /// Name in the API.
     pub key: &'static str,
-    /// Its name for people.
+    /// Name for people.
     pub name: &'static str,
-    /// What it is.
+    /// Short description.
     pub description: &'static str,
 }
 
-/// The feature without which an organization has one project at most.
+/// Feature of having more than one project.
 pub const ORGANIZATIONS_PROJECTS: Feature = feature(
     "organizations_projects",
     "Projects",
     "More than one project",
 );
-/// The feature of batch exports, destinations and transformations.
+/// Feature of batch exports, destinations and transformations.
 pub const DATA_PIPELINES: Feature = feature(
     "data_pipelines",
     "Data pipelines",
     "Batch exports, and the destinations and transformations of the plugin family",
 );
-/// The feature of domains.
+/// Feature of domains.
 pub const AUTOMATIC_PROVISIONING: Feature = feature(
     "automatic_provisioning",
     "Domains",
     "Verified e-mail domains and accounts made at the first login",
 );
-/// The feature of enforcing a login with Google, GitHub or GitLab; takes [`SSO_ENFORCEMENT`] as well.
+/// Feature of enforcing a login with Google, GitHub or GitLab; needs [`SSO_ENFORCEMENT`] as well.
 pub const SOCIAL_SSO: Feature = feature(
     "social_sso",
     "Social login",
     "No other login for addresses of a domain than with Google, GitHub or GitLab",
 );
-/// The feature of enforcing any login.
+/// Feature of enforcing any login.
 pub const SSO_ENFORCEMENT: Feature = feature(
     "sso_enforcement",
     "Enforced single sign-on",
     "No other login for addresses of a domain",
 );
-/// The feature of identity providers.
+/// Feature of identity providers.
 pub const SAML: Feature = feature("saml", "SAML", "Single sign-on by SAML");
-/// The feature of `enforce_2fa`.
+/// Feature of `enforce_2fa`.
 pub const TWO_FACTOR_ENFORCEMENT: Feature = feature(
     "2fa_enforcement",
     "Enforced second factor",
     "No login without a second factor",
 );
-/// The feature of keeping members from what they may do otherwise.
+/// Feature of restricting members.
 pub const ORGANIZATION_SECURITY_SETTINGS: Feature = feature(
     "organization_security_settings",
     "Security settings",
     "What members may do",
 );
-/// The feature of roles.
+/// Feature of roles.
 pub const ROLE_BASED_ACCESS: Feature =
     feature("role_based_access", "Roles", "Roles and who has them");
-/// The feature of access to private projects.
+/// Feature of access to private projects.
 pub const ADVANCED_PERMISSIONS: Feature = feature(
     "advanced_permissions",
     "Private projects",
     "Invites with access to private projects",
 );
-/// The feature of proxy records.
+/// Feature of proxy records.
 pub const MANAGED_REVERSE_PROXY: Feature = feature(
     "managed_reverse_proxy",
     "Proxy records",
     "Ingestion under a domain of one's own",
 );
-/// The feature of reading the activity log.
+/// Feature of reading the activity log.
 pub const AUDIT_LOGS: Feature = feature("audit_logs", "Activity log", "Who changed what");
-/// The feature of imports.
+/// Feature of imports.
 pub const HISTORICAL_MIGRATIONS: Feature = feature(
     "historical_migrations",
     "Historical migrations",
@@ -115,14 +116,14 @@ const fn feature(key: &'static str, name: &'static str, description: &'static st
 }
 
 impl organizations::Model {
-    /// Whether the organization may use a feature.
+    /// Returns true if the organization may use a feature.
     #[must_use]
     pub fn has_feature(&self, feature: Feature) -> bool {
         let mut disabled = self.disabled_features.0.iter();
         !disabled.any(|off| off == feature.key)
     }
 
-    /// Lets an organization pass that may use a feature.
+    /// Refuses an organization that may not use a feature.
     pub(crate) fn must_have(&self, feature: Feature) -> Result<(), ChangeError> {
         if self.has_feature(feature) {
             Ok(())
@@ -131,7 +132,7 @@ impl organizations::Model {
         }
     }
 
-    /// The features that it may use.
+    /// Features that the organization may use.
     pub fn features(&self) -> impl Iterator<Item = &'static Feature> {
         FEATURES
             .iter()

@@ -1,9 +1,9 @@
-//! Requests that are made once however often they are sent.
+//! Idempotency keys: a request is executed once, however often it is sent.
 //!
-//! A claim is one row, inserted before the request is made; so of two that come at the same time
-//! one makes it. Answers are kept for 24 hours, and swept by the claims that follow. A claim that
-//! was not ended, because its process died or waits, lapses after two minutes; whoever had it can
-//! neither keep nor release what another one claimed since.
+//! A claim is one row, inserted before the request is executed, so that only one of two concurrent
+//! requests executes. Responses are stored for 24 hours, and later claims sweep old ones. A claim
+//! that did not end, because its process died or hangs, lapses after two minutes; its former holder
+//! can neither complete nor release the claim that another one has made since.
 
 use crate::catalog::Catalog;
 use crate::entities::idempotency_keys as keys;
@@ -16,42 +16,41 @@ use sea_orm::{
     EntityTrait, QueryFilter, QueryOrder, QuerySelect, TryInsertResult,
 };
 
-/// How long an answer is kept, in microseconds.
+/// Lifetime of a stored response, in microseconds.
 const KEPT_MICROS: i64 = 24 * 3_600 * 1_000_000;
-/// How long a request may take before another one may make it, in microseconds.
+/// Lifetime of a claim, in microseconds: after it, another request may claim the key.
 const CLAIM_MICROS: i64 = 120 * 1_000_000;
-/// How many answers a claim sweeps at most: each claim adds one.
+/// Most responses that a claim sweeps: each claim adds one.
 const SWEPT_MAX: u64 = 100;
 
-/// What claiming a request found.
+/// Outcome of claiming a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IdempotencyClaim {
-    /// Nobody made it; it is the caller's now, who ends it by this name.
+    /// New request: the caller executes it, and ends the claim by this id.
     New(Uuid),
-    /// Somebody makes it at this moment.
+    /// The request is being executed.
     InProgress,
-    /// It was made with another body.
+    /// The key was used with another body.
     Mismatch,
-    /// It was made, and this was the answer.
-    Done(KeptAnswer),
+    /// The request was executed, with this response.
+    Done(StoredResponse),
 }
 
-/// An answer for replays.
+/// Response for replays.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptAnswer {
-    /// The HTTP status.
+pub struct StoredResponse {
+    /// HTTP status.
     pub status: u16,
-    /// The body.
+    /// Body.
     pub body: String,
 }
 
 impl Catalog {
-    /// What a claim of a request would find that somebody made, or makes at this moment; `None`
-    /// if it would be new. Only reads, where a claim writes.
+    /// Looks a request up without claiming it; `None` if a claim would be new.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn idempotent_answer(
         &self,
         id: &str,
@@ -76,7 +75,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn claim_idempotency_key(
         &self,
         id: &str,
@@ -89,12 +88,12 @@ impl Catalog {
         Ok(claimed)
     }
 
-    /// Keeps the answer of a claimed request for replays, unless the claim lapsed and another one
-    /// has it.
+    /// Stores the response of a claimed request for replays, unless the claim lapsed and another
+    /// request has the key.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn keep_idempotent_answer(
         &self,
         id: &str,
@@ -115,12 +114,12 @@ impl Catalog {
         kept.map(drop).map_err(|error| self.error(&error))
     }
 
-    /// Lets go of a claim whose request failed, so that it can be made again, unless the claim
-    /// lapsed and another one has it.
+    /// Releases the claim of a failed request, so that it can be repeated, unless the claim lapsed
+    /// and another request has the key.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn release_idempotency_key(&self, id: &str, claim: Uuid) -> Result<(), CatalogError> {
         let released = keys::Entity::delete_many()
             .filter(is_claimed_by(id, claim))
@@ -130,7 +129,8 @@ impl Catalog {
     }
 }
 
-/// While a request is on its way its row has no status, and the claim's name for a body.
+/// Condition for the row of a claim: until the request is executed, the row has no status, and the
+/// claim's id as its body.
 fn is_claimed_by(id: &str, claim: Uuid) -> Condition {
     Condition::all()
         .add(keys::Column::Id.eq(id))
@@ -149,7 +149,7 @@ async fn claim(
         .add(keys::Column::Status.is_null())
         .add(keys::Column::CreatedAt.lte(before(CLAIM_MICROS)));
     let is_forgotten = keys::Column::CreatedAt.lte(before(KEPT_MICROS));
-    // Its own row comes first, while nothing else is locked: nobody waits for it who it waits for.
+    // The claim's own row comes first, while nothing else is locked: that cannot deadlock.
     keys::Entity::delete_many()
         .filter(keys::Column::Id.eq(id))
         .filter(Condition::any().add(lapsed).add(is_forgotten.clone()))
@@ -174,8 +174,8 @@ async fn claim(
     Ok(known(had, request_hash))
 }
 
-/// Forgets a part of the answers that are kept no longer; those that another claim forgets at the
-/// same time are passed over, as two that take the same rows in another order wait for each other.
+/// Deletes some of the expired responses. Rows that another claim deletes at the same time are
+/// skipped, as two transactions that lock the same rows in another order would deadlock.
 async fn sweep(within: &DatabaseTransaction, is_forgotten: SimpleExpr) -> Result<(), DbErr> {
     let mut part = keys::Entity::find()
         .filter(is_forgotten)
@@ -201,11 +201,11 @@ fn known(had: Option<keys::Model>, request_hash: &str) -> IdempotencyClaim {
             status: Some(status),
             body: Some(body),
             ..
-        }) => IdempotencyClaim::Done(KeptAnswer {
+        }) => IdempotencyClaim::Done(StoredResponse {
             status: u16::try_from(status).unwrap_or_default(),
             body,
         }),
-        // Let go between the insert and the look: whoever asks again will find out.
+        // Released between the insert and this read: a retry will claim it.
         _ => IdempotencyClaim::InProgress,
     }
 }

@@ -1,6 +1,6 @@
-//! The form of keys: what they look like, and what can be told of one without looking it up.
+//! Format of keys, which tells garbage from keys without a look-up.
 //!
-//! | Kind | Form |
+//! | Kind | Format |
 //! |---|---|
 //! | project key | `phc_`, 37 random base62 characters, 6 base62 characters of their CRC-32 |
 //! | personal key | `phx_` and the same |
@@ -14,32 +14,32 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use subtle::ConstantTimeEq;
 
-/// What every project key that we make starts with.
+/// Prefix of every project key that we generate.
 pub const PROJECT_KEY_PREFIX: &str = "phc_";
-/// What every personal key starts with.
+/// Prefix of every personal key.
 pub const PERSONAL_KEY_PREFIX: &str = "phx_";
-/// The longest project key, in bytes.
+/// Longest project key, in bytes.
 pub const PROJECT_KEY_BYTES_MAX: usize = 64;
 
 const RANDOM_CHARS: usize = 37;
 const CHECKSUM_CHARS: usize = 6;
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// What can be told of a project key by its form alone.
+/// Kind of a project key, by its format alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProjectKeyForm {
-    /// One that we made, or a very good guess.
+    /// Key that we generated, or a very good guess.
     Ours,
-    /// Our form but not our checksum: garbage, unless it was brought in from elsewhere.
+    /// Our format but not our checksum: garbage, unless it was brought in from elsewhere.
     WrongChecksum,
-    /// A key brought in from elsewhere, or garbage; only a look-up can tell.
+    /// Key brought in from elsewhere, or garbage; only a look-up can tell.
     Foreign,
-    /// No project can have it.
+    /// No project can have this key.
     Malformed(KeyFormError),
 }
 
 impl ProjectKeyForm {
-    /// Reads the form of `key`.
+    /// Classifies `key` by its format.
     #[must_use]
     pub fn of(key: &str) -> Self {
         if let Err(error) = check_form(key) {
@@ -53,10 +53,10 @@ impl ProjectKeyForm {
     }
 }
 
-/// Why a string cannot be a key.
+/// Reason why a string cannot be a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFormError {
-    /// Nothing there, or white space only.
+    /// Empty, or white space only.
     #[error("the key is blank")]
     Blank,
     /// Characters that no key has.
@@ -65,10 +65,10 @@ pub enum KeyFormError {
     /// Longer than [`PROJECT_KEY_BYTES_MAX`].
     #[error("a key has at most 64 characters")]
     TooLong,
-    /// A personal key, which never belongs into an event.
+    /// Personal key, which never belongs into an event.
     #[error("this is a personal key (phx_…); a project key is needed")]
     PersonalKey,
-    /// Not a personal key, or mistyped.
+    /// Not a personal key, or a mistyped one.
     #[error("a personal key is phx_ and 43 letters and digits; this one is mistyped or cut off")]
     NotPersonal,
 }
@@ -91,7 +91,8 @@ fn check_form(key: &str) -> Result<(), KeyFormError> {
 ///
 /// # Errors
 ///
-/// The rule it breaks. It is stricter than the ingestion path: no white space, no controls.
+/// The rule that the key breaks. The rules are stricter than those of the ingestion path: no white
+/// space, no control characters.
 pub fn check_chosen_project_key(key: &str) -> Result<(), KeyFormError> {
     check_form(key)?;
     if key.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -101,7 +102,7 @@ pub fn check_chosen_project_key(key: &str) -> Result<(), KeyFormError> {
     }
 }
 
-/// A new project key.
+/// Generates a project key.
 ///
 /// # Errors
 ///
@@ -110,12 +111,12 @@ pub fn generate_project_key() -> Result<String, getrandom::Error> {
     generate(PROJECT_KEY_PREFIX)
 }
 
-/// A personal key, as its owner holds it. `Debug` shows the mask only.
+/// Personal key in plain text. `Debug` shows the mask only.
 #[derive(Clone)]
 pub struct PersonalKey(String);
 
 impl PersonalKey {
-    /// A new key.
+    /// Generates a personal key.
     ///
     /// # Errors
     ///
@@ -124,7 +125,7 @@ impl PersonalKey {
         generate(PERSONAL_KEY_PREFIX).map(Self)
     }
 
-    /// Reads a key that somebody presents.
+    /// Parses a presented key.
     ///
     /// # Errors
     ///
@@ -136,26 +137,26 @@ impl PersonalKey {
         }
     }
 
-    /// The secret itself.
+    /// Secret in plain text.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// First 4 characters, `...`, last 4.
+    /// Mask for people: first 4 characters, `...`, last 4.
     #[must_use]
     pub fn mask(&self) -> String {
         mask(&self.0)
     }
 
-    /// What the catalog keeps of it: SHA-256 in lower-case hex. The key holds 220 random bits,
+    /// SHA-256 of the key in lower-case hex, which the catalog stores. The key has 220 random bits,
     /// so neither salt nor stretching would add anything.
     #[must_use]
     pub fn hash(&self) -> String {
         sha256_hex(self.0.as_bytes())
     }
 
-    /// Whether this is the key whose hash was kept; takes the same time wherever they differ.
+    /// Returns true if `kept` is the hash of this key, in constant time.
     #[must_use]
     pub fn has_hash(&self, kept: &str) -> bool {
         is_hash_of(self.0.as_bytes(), kept)
@@ -168,7 +169,7 @@ impl fmt::Debug for PersonalKey {
     }
 }
 
-/// First 4 characters, `...`, last 4; a key of 8 or fewer is hidden whole.
+/// Masks a key: first 4 characters, `...`, last 4; a key of 8 or fewer is hidden whole.
 #[must_use]
 pub fn mask(key: &str) -> String {
     match (
@@ -194,13 +195,14 @@ fn generate(prefix: &str) -> Result<String, getrandom::Error> {
     Ok(key)
 }
 
-/// Characters made of random bytes, none likelier than another: 248 is the largest multiple of 62 in a byte.
+/// Characters from random bytes, none likelier than another: 248 is the largest multiple of 62 in a
+/// byte.
 fn fair_digits(bytes: &[u8]) -> impl Iterator<Item = char> {
     let fair = bytes.iter().filter(|&&byte| byte < 248);
     fair.map(|byte| base62_digit(u32::from(*byte)))
 }
 
-/// Whether the checksum is right; `None` unless the rest of a key has our form.
+/// Returns true if the checksum is right; `None` unless the rest of a key has our format.
 fn checksum_of(rest: &str) -> Option<bool> {
     if rest.len() != RANDOM_CHARS + CHECKSUM_CHARS
         || !rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
@@ -227,12 +229,12 @@ fn base62_digit(value: u32) -> char {
     char::from(digit.copied().unwrap_or(b'0'))
 }
 
-/// Whether `kept` is the hash of a secret; takes the same time wherever they differ.
+/// Returns true if `kept` is the hash of a secret, in constant time.
 pub(crate) fn is_hash_of(secret: &[u8], kept: &str) -> bool {
     sha256_hex(secret).as_bytes().ct_eq(kept.as_bytes()).into()
 }
 
-/// SHA-256 in lower-case hex.
+/// Hashes bytes with SHA-256, in lower-case hex.
 pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     use fmt::Write as _;
     let digest = Sha256::digest(bytes);
@@ -251,7 +253,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn forms_of_project_keys() {
+    fn project_keys_are_classified_by_their_format() {
         use KeyFormError::{Blank, NotAscii, PersonalKey, TooLong};
         use ProjectKeyForm::{Foreign, Malformed, WrongChecksum};
         let table = [
@@ -324,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_personal_key_is_kept_as_its_sha256() {
+    fn a_personal_key_is_stored_as_its_sha256() {
         let key = PersonalKey("abc".to_owned());
         let sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(key.hash(), sha256);
@@ -343,7 +345,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_string_has_a_form(key in any::<String>()) {
+        fn any_string_can_be_classified(key in any::<String>()) {
             let malformed = matches!(ProjectKeyForm::of(&key), ProjectKeyForm::Malformed(_));
             let allowed = !key.trim().is_empty() && key.is_ascii() && key.len() <= 64
                 && !key.starts_with("phx_");

@@ -1,31 +1,31 @@
-//! Leases: what one process at a time does, of all that share a catalog.
+//! Leases of work that one process at a time does, of all that share a catalog.
 //!
-//! A lease is measured by the database's clock, as those of several machines differ. Whoever holds
-//! one extends it well before it lapses, and stops what it does when it cannot; whoever wants one
-//! asks again and again.
+//! A lease is measured by the database's clock, as those of several machines differ. The holder
+//! extends it well before it lapses, and stops its work when it cannot; candidates poll for it.
 
 use crate::catalog::Catalog;
+use crate::database_clock::{clock, micros};
 use crate::entities::leases;
 use crate::error::CatalogError;
 use sea_orm::prelude::Uuid;
-use sea_orm::sea_query::{Expr, ExprTrait, Query};
-use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, DbErr, EntityTrait, QueryFilter};
+use sea_orm::sea_query::{Expr, ExprTrait};
+use sea_orm::{ColumnTrait, DbErr, EntityTrait, QueryFilter};
 use std::time::Duration;
 
-/// The lease of whoever runs batch exports.
+/// Lease of the process that runs batch exports.
 pub const EXPORTS_LEASE: &str = "batch_exports";
-/// The lease of whoever applies what events say of persons.
+/// Lease of the process that applies updates of persons.
 pub const PERSONS_LEASE: &str = "persons";
-/// Lease of the process that deletes what deleted projects and organizations left.
+/// Lease of the process that deletes the remains of deleted projects and organizations.
 pub const CLEANUP_LEASE: &str = "cleanup";
 
 impl Catalog {
-    /// Takes a lease that nobody holds, or extends one's own, for so long from now. `false`:
-    /// somebody else holds it.
+    /// Acquires a free lease, or extends one's own, for `time` from now. `false`: somebody else
+    /// holds it.
     ///
     /// # Errors
     ///
-    /// What the database says; then nobody knows.
+    /// Any database error; then it is unknown whether the lease was acquired.
     pub async fn hold_lease(
         &self,
         name: &str,
@@ -48,11 +48,11 @@ impl Catalog {
         held.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// Gives a lease back, so that nobody has to wait until it lapses.
+    /// Releases a lease, so that nobody has to wait until it lapses.
     ///
     /// # Errors
     ///
-    /// What the database says; then it lapses.
+    /// Any database error; then the lease lapses.
     pub async fn release_lease(&self, name: &str, holder: Uuid) -> Result<(), CatalogError> {
         let released = leases::Entity::update_many()
             .col_expr(leases::Column::LapsesAt, Expr::value(0_i64))
@@ -62,29 +62,4 @@ impl Catalog {
             .await;
         released.map(drop).map_err(|error| self.error(&error))
     }
-}
-
-/// A time as leases have it.
-pub(crate) fn micros(time: Duration) -> i64 {
-    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
-}
-
-/// Microseconds since 1970 by the database's clock, as a part of a statement.
-pub(crate) fn clock<C: ConnectionTrait>(db: &C) -> Expr {
-    // In brackets it is read once, and not for every row.
-    Expr::cust(match db.get_database_backend() {
-        DbBackend::Postgres => {
-            "(SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT))"
-        }
-        _ => "(SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER))",
-    })
-}
-
-/// The same, asked for.
-pub(crate) async fn database_now<C: ConnectionTrait>(db: &C) -> Result<i64, DbErr> {
-    let mut query = Query::select();
-    query.expr_as(clock(db), "now");
-    let row = db.query_one(&query).await?;
-    let row = row.ok_or_else(|| DbErr::RecordNotFound("the database's clock".to_owned()))?;
-    row.try_get("", "now")
 }

@@ -1,22 +1,22 @@
-//! What a member may do in an organization.
+//! Levels of members in an organization.
 
 use sea_orm::{DeriveActiveEnum, EnumIter};
 use std::fmt;
 
-/// The level of a membership; each includes the lower ones.
+/// Level of a membership; each includes the lower ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "i16", db_type = "SmallInteger")]
 pub enum Level {
-    /// Reads, and writes what members may.
+    /// Reads, and writes where members may.
     Member = 1,
     /// Changes the organization's settings and people.
     Administrator = 8,
-    /// May delete the organization.
+    /// Deletes the organization.
     Owner = 15,
 }
 
 impl Level {
-    /// The level of a number; `None` if there is none.
+    /// Level with a number; `None` if there is none.
     #[must_use]
     pub const fn of(number: i64) -> Option<Self> {
         match number {
@@ -27,7 +27,7 @@ impl Level {
         }
     }
 
-    /// The number that the API and the tables use.
+    /// Number in the API and in tables.
     #[must_use]
     pub const fn number(self) -> i16 {
         self as i16
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_level_is_its_number_and_no_other_number_is_one() {
+    fn levels_and_their_numbers_correspond() {
         let table = [
             (1, Some(Level::Member)),
             (8, Some(Level::Administrator)),
@@ -59,7 +59,7 @@ mod tests {
             (7, None),
             (16, None),
             (i64::MIN, None),
-            // What would be 1 in 16 bits.
+            // 1 if it were cut to 16 bits.
             (65_537, None),
         ];
         for (number, level) in table {

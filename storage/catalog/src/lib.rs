@@ -1,40 +1,43 @@
-//! The catalog: organizations, projects, users and keys in SQLite or PostgreSQL.
+//! Catalog of organizations, projects, users and keys, in SQLite or PostgreSQL.
 //!
 //! | Module | Holds |
 //! |---|---|
 //! | `catalog` | [`Catalog`]: open, migrate, close; the change counter |
-//! | `connect` | from a URL to a pool; what makes SQLite durable |
-//! | `actor`, `activity` | who makes a change; the log of all changes |
+//! | `connect` | connection pools from a URL; durability settings of SQLite |
+//! | `actor`, `activity` | author of a change; the log of all changes |
 //! | `bootstrap` | the first organization, project, owner and keys |
-//! | `idempotency` | requests that are made once however often they are sent |
-//! | `plugins` | the five views of plugins, their source, their use |
-//! | `proxy_records` | domains that shall lead to us |
-//! | `batch_exports` | what is exported where, and how it went |
-//! | `secrets` | what must be read again, encrypted; no I/O |
-//! | `ingest_nodes` | who takes events, and how far each has shipped |
-//! | `persons` | persons and groups, and what events make of them |
-//! | `historical_migrations` | imports: asked for, decided, counted |
-//! | [`leases`] | what one process at a time does |
+//! | `idempotency` | idempotency keys: a request is executed once, however often it is sent |
+//! | `plugins` | the five families of plugins, their source, their use |
+//! | `proxy_records` | customers' domains that point to this installation |
+//! | `batch_exports` | batch exports: destinations, schedules, runs and their outcomes |
+//! | `secrets` | encryption of secrets that must be read back; no I/O |
+//! | `ingest_nodes` | registry of ingest nodes, and how far each has shipped |
+//! | `persons` | persons and groups, and how events change them |
+//! | `historical_migrations` | imports: requests, decisions, quota |
+//! | [`leases`] | leases of work that one process does at a time |
 //! | `cleanup` | rows of deleted projects, organizations and batch exports |
-//! | `invites` | inviting and accepting |
-//! | `domains` | e-mail domains: claimed, proved, how their people log in |
-//! | `roles` | names under which members are gathered |
-//! | `organizations`, `members`, `users`, `projects`, `personal_keys` | what can be done with each |
-//! | [`key`] | the form of keys; no I/O |
-//! | `scopes`, `level`, `features` | what keys, members and organizations may do; no I/O |
-//! | `limits` | how many exports and plugins an organization may have |
-//! | `transaction` | how a change begins, decides and ends |
+//! | `invites` | sending and accepting invites |
+//! | `domains` | e-mail domains: claims, proofs, login rules |
+//! | `roles` | named groups of members |
+//! | `organizations`, `members`, `users`, `projects`, `personal_keys` | operations on each |
+//! | [`key`] | format of keys; no I/O |
+//! | `scopes`, `level`, `features` | permissions of keys, members and organizations; no I/O |
+//! | `limits` | limits of what an organization or a user may have |
+//! | `condition`, `condition_locks` | preconditions of changes, checked under the locks of the change |
+//! | `transaction` | begin, checks and end of a writing transaction |
 //! | `entities`, `migrations` | the tables and their history |
-//! | `place` | where the database is, and what its errors mean |
-//! | `error` | [`CatalogError`] for the operator, [`ChangeError`] for who asked |
+//! | `location` | location of the database, and classification of its errors |
+//! | `error` | [`CatalogError`] for the operator, [`ChangeError`] for the caller |
 //!
 //! Invariants:
 //!
 //! - A change of anything that the ingestion path caches increments the `keys` counter in the
-//!   same transaction; so whoever sees the new number sees the change.
-//! - Every write takes an [`Actor`] and leaves an entry in the activity log, in the same transaction.
-//!   Runs of batch exports that Millrace makes by itself are their own record; nodes are nobody's.
-//! - Personal keys are kept as hashes only; their values exist in the answer that made them.
+//!   same transaction, so a reader of the new number sees the change.
+//! - Every write takes an [`Actor`] and leaves an entry in the activity log, in the same
+//!   transaction. Exceptions: runs of batch exports that Millrace creates by itself are their own
+//!   record, and nodes belong to no organization.
+//! - Personal keys are stored as hashes only; their values exist only in the response that
+//!   created them.
 //! - Every function behaves alike on both databases; every test runs on both.
 
 #![forbid(unsafe_code)]
@@ -46,7 +49,9 @@ mod bootstrap;
 mod catalog;
 mod cleanup;
 mod condition;
+mod condition_locks;
 mod connect;
+mod database_clock;
 mod domains;
 mod email;
 mod entities;
@@ -60,6 +65,7 @@ pub mod key;
 pub mod leases;
 mod level;
 pub mod limits;
+mod location;
 mod members;
 mod migrations;
 mod names;
@@ -67,7 +73,6 @@ mod organizations;
 mod page;
 mod personal_keys;
 mod persons;
-mod place;
 mod plugins;
 mod projects;
 mod proxy_records;
@@ -85,16 +90,16 @@ pub use self::time::UtcTime;
 pub use activity::{Activity, ActivityChange, ActivityDetail, ActivityFilter, ActivityScope};
 pub use actor::Actor;
 pub use batch_exports::{
-    BACKFILL_RUNS_AHEAD, BackfillRange, BackfillTurns, BatchExportChange, CheckedDestination,
-    ClaimedRun, DestinationChange, DestinationField, DestinationLimits, DestinationSpec,
-    ExportInterval, ExportLogFilter, ExportPlace, ExportTurns, ExportWriter, FILE_FORMATS,
-    FieldKind, FieldNeed, ForgottenRuns, IntervalError, NeededWhen, NewBatchExport, NewExportLog,
-    NewRun, OpenBackfill, RunFilter, RunMark, RunOrder, RunOutcome, RunProgress, Sample,
-    SeenBatchExport, Unpaused,
+    BACKFILL_RUNS_AHEAD, BackfillRange, BackfillRoundRobin, BatchExportChange, BatchExportView,
+    CheckedDestination, ClaimedRun, DestinationChange, DestinationField, DestinationLimits,
+    DestinationSpec, ExportInterval, ExportLogFilter, ExportPlace, ExportWriter, FILE_FORMATS,
+    FieldKind, FieldNeed, IntervalError, NeededWhen, NewBatchExport, NewExportLog, NewRun,
+    OpenBackfill, PrunedRuns, RunCursor, RunFilter, RunOrder, RunOutcome, RunProgress,
+    RunRoundRobin, Sample, Unpaused,
 };
 pub use bootstrap::{Bootstrap, BootstrapOptions};
 pub use catalog::Catalog;
-pub use condition::{ConditionLocks, Standing};
+pub use condition_locks::{ConditionLocks, ConditionOutcome};
 pub use domains::{DomainChange, NewDomain, SSO_ENFORCEMENTS};
 pub use entities::activity_log::Model as ActivityEntry;
 pub use entities::batch_export_backfills::Model as BatchExportBackfill;
@@ -120,10 +125,10 @@ pub use entities::users::Model as User;
 pub use error::{CatalogError, ChangeError, Violation};
 pub use features::{FEATURES, Feature};
 pub use historical_migrations::{
-    HistoricalDecision, HistoricalGrant, LogPlace, NewHistoricalMigration, NodeLegacy,
-    SliceDecision, SliceStand,
+    HistoricalDecision, HistoricalGrant, LeaseDecision, LeaseReport, LogPlace,
+    NewHistoricalMigration, NodeCounts,
 };
-pub use idempotency::{IdempotencyClaim, KeptAnswer};
+pub use idempotency::{IdempotencyClaim, StoredResponse};
 pub use ingest_nodes::{NextStart, NodeStart, NodeStarts, Published, RegisterError};
 pub use invites::{Invite, InviteToken, Joined, NewInvite, OpenInvite, SentInvite};
 pub use level::Level;
@@ -131,7 +136,7 @@ pub use limits::CatalogLimits;
 pub use members::Member;
 pub use millrace_rows::TeamId;
 
-/// Texts of others as people may be shown them.
+/// Escaping of foreign texts before people are shown them.
 pub mod text {
     pub use millrace_rows::{CONTROL_CLASS, TAG_CLASS, is_control, shown, shown_json, shown_lines};
 }
@@ -139,17 +144,17 @@ pub use organizations::{Access, MemberOrganization, NewOrganization, Organizatio
 pub use page::{Page, PageRequest};
 pub use personal_keys::{Caller, CreatedPersonalKey, NewOwnKey, NewPersonalKey, OwnKeyChange};
 pub use persons::{
-    AppliedUpdates, ApplyOptions, ChangedGroup, ChangedId, ChangedPerson, LimitedProject,
-    PersonBacklog, PersonProgress, PersonUpdate, Tally, UpdatePlace,
+    AppliedUpdates, ApplyOptions, ChangedGroup, ChangedId, ChangedPerson, Growth, GrowthLimits,
+    LimitedProject, PersonBacklog, PersonProgress, PersonUpdate, UpdatePosition, UpdateStats,
 };
 pub use plugins::{
-    Family, FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginCapabilities,
-    PluginFields, PluginFiles, PluginRelease, PluginSetting, PluginUse, PluginWriter, SeenPlugin,
-    SourceParseError, SourceParser, source_bytes,
+    FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginCapabilities,
+    PluginFamily, PluginFields, PluginFiles, PluginRelease, PluginSetting, PluginUse, PluginView,
+    PluginWriter, SourceParseError, SourceParser, source_bytes,
 };
 pub use projects::{NewProject, ProjectChange, ProjectKey};
-pub use proxy_records::SeenProxyRecord;
-pub use roles::{NewRole, RoleChange, RoleFilter, RoleMember, SeenRole};
-pub use scopes::{FAMILIES, Need, OPERATOR, ScopeError, Scopes};
+pub use proxy_records::ProxyRecordView;
+pub use roles::{NewRole, RoleChange, RoleFilter, RoleMember, RoleView};
+pub use scopes::{OPERATOR, RequiredScope, SCOPE_FAMILIES, ScopeError, Scopes};
 pub use secrets::{SecretError, SecretKey};
 pub use users::NewUser;

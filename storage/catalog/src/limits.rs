@@ -1,29 +1,29 @@
-//! How much an organization, or a person, may have: who has a key could fill the catalog otherwise.
+//! Limits of what an organization or a user may have: without them, one key could fill the catalog.
 
 use crate::error::ChangeError;
 
-/// Organizations that a user owns and makes one more.
+/// Organizations that a user owns.
 pub const OWNED_ORGANIZATIONS_MAX: u64 = 1_000;
-/// Members of an organization, so that a role has no more of them either.
+/// Members of an organization, and so of a role.
 pub const MEMBERS_MAX: u64 = 10_000;
 /// Projects of an organization.
 pub const PROJECTS_MAX: u64 = 1_500;
 /// Domains that an organization claims.
 pub const DOMAINS_MAX: u64 = 1_000;
-/// Invites of an organization, expired ones as well, as they stay in its list.
+/// Invites of an organization, with the expired ones, which stay in its list.
 pub const INVITES_MAX: u64 = 10_000;
 /// Roles of an organization.
 pub const ROLES_MAX: u64 = 1_000;
-/// Historical migrations that an organization asked for.
+/// Historical migrations that an organization requested.
 pub const HISTORICAL_MIGRATIONS_MAX: u64 = 10_000;
-/// Roles of members of an organization, all together: they go with it in one transaction.
+/// Role memberships of an organization: they are deleted with it in one transaction.
 pub const ROLE_MEMBERSHIPS_MAX: u64 = 50_000;
-/// Proxy records of an organization: each is looked at again and again.
+/// Proxy records of an organization: each is checked again and again.
 pub const PROXY_RECORDS_MAX: u64 = 100;
 /// Backfills of an export that have not ended.
 pub const OPEN_BACKFILLS_MAX: u64 = 100;
-/// Backfills of all exports of an organization that have not ended: each export that was paused may have one
-/// when all are let run again.
+/// Backfills of all exports of an organization that have not ended: each paused export may get one
+/// when all are resumed.
 pub const OPEN_BACKFILLS_OF_ORGANIZATION_MAX: u64 = 500;
 /// Keys of a user that are in force.
 pub const KEYS_PER_USER_MAX: u64 = 100;
@@ -33,7 +33,7 @@ pub const KEYS_PER_USER_MAX: u64 = 100;
 pub struct CatalogLimits {
     /// Batch exports of an organization.
     pub batch_exports_max: u64,
-    /// Plugins that an organization has made or installed.
+    /// Plugins that an organization has created or installed.
     pub plugins_max: u64,
 }
 
@@ -46,7 +46,7 @@ impl Default for CatalogLimits {
     }
 }
 
-/// Refuses one more of something than somebody may have at all.
+/// Refuses one more item than a fixed limit allows.
 pub(crate) fn must_have_fewer(
     who: &str,
     most: u64,
@@ -60,8 +60,8 @@ pub(crate) fn must_have_fewer(
     Err(ChangeError::forbidden(detail))
 }
 
-/// Refuses one more of something than an organization may have by a setting.
-pub(crate) fn must_have_room(
+/// Refuses one more item than a setting of the server allows an organization.
+pub(crate) fn must_be_within_setting(
     what: &str,
     setting: &str,
     had: u64,

@@ -1,11 +1,11 @@
-//! What people write: names, labels, texts. None of it has control characters, which would forge lines and
-//! clear screens where it is shown; what is kept from before is shown escaped.
+//! Validation of names, labels and texts that people write. Control characters are refused, as they
+//! would forge lines and clear screens where they are shown; older texts are shown escaped.
 
 use crate::error::ChangeError;
 use millrace_rows::is_control;
 
-/// A name without white space at its ends, of 1 to `chars_max` characters. `what` is for people,
-/// `field` for the API.
+/// Trims a name and checks that it has 1 to `chars_max` characters. `what` is for people, `field`
+/// for the API.
 pub(crate) fn checked_name(
     what: &'static str,
     field: &'static str,
@@ -26,7 +26,7 @@ pub(crate) fn checked_name(
     Ok(name.to_owned())
 }
 
-/// A text of at most `chars_max` characters; may be empty.
+/// Trims a text and checks that it has at most `chars_max` characters; it may be empty.
 pub(crate) fn checked_text(
     field: &'static str,
     text: &str,

@@ -1,27 +1,27 @@
-//! Parts of lists.
+//! Pages of lists.
 
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect, QueryTrait, Select};
 
-/// Which part of a list is wanted.
+/// Limit and offset of a page.
 #[derive(Clone, Copy, Debug)]
 pub struct PageRequest {
-    /// The most rows.
+    /// Most rows of the page.
     pub limit: u64,
-    /// How many to skip.
+    /// Rows to skip.
     pub offset: u64,
 }
 
-/// A part of a list.
+/// Page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
-    /// How long the whole list is.
+    /// Length of the whole list.
     pub count: u64,
-    /// The rows of this part.
+    /// Rows of this page.
     pub rows: Vec<T>,
 }
 
 impl<T> Page<T> {
-    /// A part of a list that is here as a whole.
+    /// Cuts a page out of a whole list.
     #[must_use]
     pub fn of(all: Vec<T>, page: PageRequest) -> Self {
         let size = |number| usize::try_from(number).unwrap_or(usize::MAX);
@@ -35,7 +35,7 @@ impl<T> Page<T> {
         }
     }
 
-    /// The same part of the same list, as something else.
+    /// Converts every row.
     #[must_use]
     pub fn map<U>(self, change: impl FnMut(T) -> U) -> Page<U> {
         Page {
@@ -45,22 +45,22 @@ impl<T> Page<T> {
     }
 }
 
-/// How many times its length a part must be away from the start of its list for its identifiers to
-/// be looked for first. To skip a row by the index alone saves about 35 ns in SQLite; to look up a
-/// row by its identifier costs about 2.5 µs.
-const FAR: u64 = 64;
+/// Offset from which a page is read by a deferred join, in pages: its identifiers first, then its
+/// rows. Skipping a row by the index alone saves about 35 ns in SQLite; looking up a row by its
+/// identifier costs about 2.5 µs.
+const DEFERRED_JOIN_PAGES: u64 = 64;
 
-/// The rows of a part of a list, in no order; `id` is the column of their primary key.
+/// Query for the rows of a page, in no order; `id` is the column of their primary key.
 ///
-/// Far from the start, only the identifiers of the part are read in the list's order: an index
-/// that has them answers that alone.
+/// Far from the start, only the identifiers of the page are read in the list's order, which an
+/// index that has them answers alone.
 pub(crate) fn part<E: EntityTrait>(
     in_order: Select<E>,
     id: impl ColumnTrait,
     page: PageRequest,
 ) -> Select<E> {
     let cut = in_order.offset(page.offset).limit(page.limit);
-    if page.offset < page.limit.saturating_mul(FAR) {
+    if page.offset < page.limit.saturating_mul(DEFERRED_JOIN_PAGES) {
         return cut;
     }
     let ids = cut.select_only().column(id);

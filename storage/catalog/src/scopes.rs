@@ -1,15 +1,15 @@
-//! What a personal key may do.
+//! Scopes of personal keys.
 
 use sea_orm::FromJsonQueryResult;
 use serde::{Deserialize, Serialize};
 
-/// Everything except [`OPERATOR`].
+/// Scope for everything except [`OPERATOR`].
 pub const ALL: &str = "*";
-/// Runs the installation itself; issued on the command line only, and no part of [`ALL`].
+/// Scope for operating the installation; issued on the command line only, and no part of [`ALL`].
 pub const OPERATOR: &str = "operator";
 
-/// The families that have a `:read` and a `:write` each.
-pub const FAMILIES: [&str; 9] = [
+/// Families of scopes, each with a `:read` and a `:write`.
+pub const SCOPE_FAMILIES: [&str; 9] = [
     "organization",
     "organization_member",
     "batch_export",
@@ -21,17 +21,17 @@ pub const FAMILIES: [&str; 9] = [
     "historical_migration",
 ];
 
-/// One thing that a key may be asked for.
+/// Scope that an operation requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Need {
-    /// One of [`FAMILIES`].
+pub struct RequiredScope {
+    /// Family, one of [`SCOPE_FAMILIES`].
     pub family: &'static str,
-    /// Whether something is changed.
+    /// True if the operation writes.
     pub write: bool,
 }
 
-impl Need {
-    /// Reading in a family.
+impl RequiredScope {
+    /// Scope for reading in a family.
     #[must_use]
     pub const fn read(family: &'static str) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl Need {
         }
     }
 
-    /// Changing something in a family.
+    /// Scope for writing in a family.
     #[must_use]
     pub const fn write(family: &'static str) -> Self {
         Self {
@@ -50,17 +50,17 @@ impl Need {
     }
 }
 
-/// A key's scopes, checked. Kept as a JSON array of strings.
+/// Scopes of a key, validated. Stored as a JSON array of strings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
 #[serde(transparent)]
 pub struct Scopes(Vec<String>);
 
 impl Scopes {
-    /// Checks and keeps the scopes in the order given, each once.
+    /// Validates scopes and drops duplicates, in the given order.
     ///
     /// # Errors
     ///
-    /// The first unknown one, or that there are none.
+    /// A scope is unknown, or there are none.
     pub fn parse<I, S>(scopes: I) -> Result<Self, ScopeError>
     where
         I: IntoIterator<Item = S>,
@@ -82,28 +82,31 @@ impl Scopes {
         Ok(Self(kept))
     }
 
-    /// The scope of a first key: everything but operating the installation.
+    /// Scopes of a first key: everything but operating the installation.
     #[must_use]
     pub fn all() -> Self {
         Self(vec![ALL.to_owned()])
     }
 
-    /// The scopes as they were given.
+    /// Scopes in the given order.
     #[must_use]
     pub fn as_slice(&self) -> &[String] {
         &self.0
     }
 
-    /// Whether `need` is covered: by itself, by writing where reading is asked, or by `*`.
+    /// Returns true if `required` is covered: by itself, by `:write` where `:read` is required, or
+    /// by `*`.
     #[must_use]
-    pub fn allow(&self, need: Need) -> bool {
+    pub fn allow(&self, required: RequiredScope) -> bool {
         self.0.iter().any(|scope| match scope.split_once(':') {
             None => scope == ALL,
-            Some((family, action)) => family == need.family && (action == "write" || !need.write),
+            Some((family, action)) => {
+                family == required.family && (action == "write" || !required.write)
+            }
         })
     }
 
-    /// Whether every scope of `other` is covered by one of these.
+    /// Returns true if every scope of `other` is covered by one of these.
     #[must_use]
     pub fn cover(&self, other: &Self) -> bool {
         let covers = |had: &str, wanted: &str| {
@@ -116,20 +119,20 @@ impl Scopes {
         wanted.all(|wanted| self.0.iter().any(|had| covers(had, wanted)))
     }
 
-    /// Whether this key operates the installation.
+    /// Returns true if the key may operate the installation.
     #[must_use]
     pub fn operate(&self) -> bool {
         self.0.iter().any(|scope| scope == OPERATOR)
     }
 }
 
-/// Why scopes were refused.
+/// Reason why scopes were refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScopeError {
-    /// A key without scopes could do nothing.
+    /// There are no scopes; such a key could do nothing.
     #[error("at least one scope is needed, such as organization:read, or * for all")]
     Empty,
-    /// No such scope.
+    /// A scope is unknown.
     #[error(
         "unknown scope {0:?}; scopes are *, operator and <family>:read or <family>:write, the \
          families being organization, organization_member, batch_export, plugin, project, role, \
@@ -142,7 +145,7 @@ fn is_known(scope: &str) -> bool {
     match scope.split_once(':') {
         None => scope == ALL || scope == OPERATOR,
         Some((family, action)) => {
-            FAMILIES.contains(&family) && (action == "read" || action == "write")
+            SCOPE_FAMILIES.contains(&family) && (action == "read" || action == "write")
         }
     }
 }
@@ -153,19 +156,39 @@ mod tests {
 
     #[test]
     fn write_implies_read_and_star_all_but_operating() {
-        let table: [(&[&str], Need, bool); 8] = [
-            (&["organization:read"], Need::read("organization"), true),
-            (&["organization:read"], Need::write("organization"), false),
-            (&["organization:write"], Need::read("organization"), true),
+        let table: [(&[&str], RequiredScope, bool); 8] = [
             (
-                &["organization:write"],
-                Need::read("organization_member"),
+                &["organization:read"],
+                RequiredScope::read("organization"),
+                true,
+            ),
+            (
+                &["organization:read"],
+                RequiredScope::write("organization"),
                 false,
             ),
-            (&["plugin:read", "role:write"], Need::write("role"), true),
-            (&["*"], Need::write("historical_migration"), true),
-            (&["operator"], Need::read("organization"), false),
-            (&["operator", "*"], Need::read("organization"), true),
+            (
+                &["organization:write"],
+                RequiredScope::read("organization"),
+                true,
+            ),
+            (
+                &["organization:write"],
+                RequiredScope::read("organization_member"),
+                false,
+            ),
+            (
+                &["plugin:read", "role:write"],
+                RequiredScope::write("role"),
+                true,
+            ),
+            (&["*"], RequiredScope::write("historical_migration"), true),
+            (&["operator"], RequiredScope::read("organization"), false),
+            (
+                &["operator", "*"],
+                RequiredScope::read("organization"),
+                true,
+            ),
         ];
         for (scopes, need, allowed) in table {
             let scopes = Scopes::parse(scopes).unwrap();
@@ -200,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_are_checked_and_kept_once() {
+    fn scopes_are_validated_and_duplicates_dropped() {
         let unknown = |scope: &str| Err(ScopeError::Unknown(scope.to_owned()));
         assert_eq!(Scopes::parse([""; 0]), Err(ScopeError::Empty));
         for scope in [

@@ -1,4 +1,4 @@
-//! Instants as the catalog stores them.
+//! Points in time as the catalog stores them.
 
 use millrace_rows::Micros;
 use sea_orm::DeriveValueType;
@@ -13,7 +13,7 @@ const SECONDS: &[BorrowedFormatItem<'_>] =
 const MICROS: &[BorrowedFormatItem<'_>] =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]Z");
 
-/// Microseconds since 1970-01-01T00:00:00Z, stored as a `BIGINT`.
+/// Point in time in microseconds since 1970-01-01T00:00:00Z, stored as a `BIGINT`.
 ///
 /// SQLite has no type for time, and the text that drivers write there (RFC 3339 with as many
 /// digits as needed) does not sort. An integer sorts and compares alike in both databases.
@@ -23,14 +23,14 @@ const MICROS: &[BorrowedFormatItem<'_>] =
 pub struct UtcTime(pub i64);
 
 impl UtcTime {
-    /// As the `time` crate has it; the end of its range if beyond.
+    /// Converts to the `time` crate's type; the end of its range if beyond.
     #[must_use]
     pub fn to_datetime(self) -> OffsetDateTime {
         OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.0) * 1_000)
             .unwrap_or(time::PrimitiveDateTime::MAX.assume_utc())
     }
 
-    /// So many microseconds later; the end of the range if beyond.
+    /// Adds microseconds; the end of the range if beyond.
     #[must_use]
     pub const fn plus_micros(self, micros: i64) -> Self {
         Self(self.0.saturating_add(micros))

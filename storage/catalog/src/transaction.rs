@@ -1,4 +1,4 @@
-//! Transactions that write: begun, ended, and why they were not committed.
+//! Writing transactions: begin, locks, permissions, commit and rollback.
 
 use crate::actor::Actor;
 use crate::catalog::Catalog;
@@ -12,7 +12,7 @@ use sea_orm::{
     QuerySelect, Select,
 };
 
-/// Why a transaction was not committed.
+/// Reason why a transaction was not committed.
 #[derive(Debug)]
 pub(crate) enum Abort {
     /// The database failed.
@@ -46,10 +46,9 @@ impl From<getrandom::Error> for Abort {
 }
 
 impl Catalog {
-    /// Begins a transaction that will write. Whoever stops to wait for it leaves nothing open: on
-    /// PostgreSQL, sqlx forgets a transaction whose begin was not waited for, and the next who gets
-    /// the connection would write into it. So it begins in any case, and is rolled back if nobody
-    /// takes it.
+    /// Begins a writing transaction. It begins even if its caller is cancelled, and is then rolled
+    /// back: on PostgreSQL, sqlx forgets a transaction whose begin was not awaited, and the next
+    /// user of the connection would write into it.
     pub(crate) async fn begin(&self) -> Result<DatabaseTransaction, CatalogError> {
         let writer = self.writer.clone();
         let beginning = self
@@ -78,7 +77,7 @@ impl Catalog {
         committed.map_err(|error| self.error(&error))
     }
 
-    /// Commits if all went well; otherwise nothing of the transaction happened.
+    /// Commits the transaction after a success; rolls it back after an abort.
     pub(crate) async fn finish<T>(
         &self,
         transaction: DatabaseTransaction,
@@ -90,7 +89,8 @@ impl Catalog {
                 Ok(done)
             }
             Err(abort) => {
-                // Dropping it would do the same, later. It fails also if the database rolled back itself.
+                // Dropping it would roll back as well, only later. It also fails if the database
+                // rolled back by itself.
                 if let Err(error) = transaction.rollback().await {
                     tracing::warn!(%error, "rolling back failed; the connection is given up");
                 }
@@ -99,7 +99,7 @@ impl Catalog {
         }
     }
 
-    /// What to tell whoever asked.
+    /// Converts an abort to the caller's error.
     pub(crate) fn reason(&self, abort: Abort) -> ChangeError {
         match abort {
             Abort::Database(error) => self.error(&error).into(),
@@ -108,8 +108,8 @@ impl Catalog {
     }
 }
 
-/// Locks the rows that are about to be changed until the transaction ends: PostgreSQL the rows,
-/// SQLite is locked whole from the start.
+/// Locks the rows of a query until the transaction ends: in PostgreSQL the rows; SQLite is locked
+/// whole from the start.
 pub(crate) fn locked<E: EntityTrait>(within: &DatabaseTransaction, query: Select<E>) -> Select<E> {
     if within.get_database_backend() == DbBackend::Postgres {
         query.lock_exclusive()
@@ -118,8 +118,8 @@ pub(crate) fn locked<E: EntityTrait>(within: &DatabaseTransaction, query: Select
     }
 }
 
-/// Reads and locks an organization. Whatever must be decided about its people and things is
-/// decided behind this lock, one change after the other.
+/// Reads and locks an organization. Changes of its members and resources are decided behind this
+/// lock, one after the other.
 pub(crate) async fn lock_organization(
     within: &DatabaseTransaction,
     id: Uuid,
@@ -129,8 +129,8 @@ pub(crate) async fn lock_organization(
     found.ok_or_else(|| ChangeError::not_found("organization", &id).into())
 }
 
-/// The level with which an actor acts in an organization at this moment: a person's own; the
-/// operator may do everything.
+/// Level with which an actor acts in an organization at this moment: a user's own; the operator has
+/// the highest.
 pub(crate) async fn acting_level(
     within: &DatabaseTransaction,
     actor: &Actor,
@@ -148,9 +148,8 @@ pub(crate) async fn acting_level(
     level.ok_or_else(|| ChangeError::forbidden("You are no member of this organization.").into())
 }
 
-/// Lets an actor pass who may write plugins and exports at this moment, and makes all others who
-/// would change the organization wait until the transaction ends; answers it as it is now, for what takes
-/// a feature.
+/// Refuses an actor who may not write plugins and exports at this moment. Locks the organization,
+/// and returns it for checks of its features.
 pub(crate) async fn admit_to_pipelines(
     within: &DatabaseTransaction,
     actor: &Actor,
@@ -166,7 +165,7 @@ pub(crate) async fn admit_to_pipelines(
     Ok(organization)
 }
 
-/// Lets an actor of at least this level pass.
+/// Refuses an actor below this level.
 pub(crate) async fn must_act_as(
     within: &DatabaseTransaction,
     actor: &Actor,

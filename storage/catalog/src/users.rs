@@ -1,4 +1,4 @@
-//! People.
+//! Users.
 
 use crate::catalog::Catalog;
 use crate::email::Email;
@@ -10,14 +10,14 @@ use sea_orm::{
     ActiveValue, ColumnTrait, ConnectionTrait, DbErr, EntityTrait, QueryFilter, QueryOrder,
 };
 
-/// What a new user needs.
+/// Input for a new user.
 #[derive(Clone, Debug, Default)]
 pub struct NewUser {
-    /// Kept in one form: see `email`.
+    /// Address, stored in its normal form: see `email`.
     pub email: String,
-    /// May be empty.
+    /// First name; may be empty.
     pub first_name: String,
-    /// May be empty.
+    /// Last name; may be empty.
     pub last_name: String,
 }
 
@@ -26,7 +26,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// The address is none, or taken.
+    /// The address is malformed, or taken.
     pub async fn create_user(&self, new: NewUser) -> Result<users::Model, ChangeError> {
         let email = checked_email(&new.email)?;
         let new = NewUser {
@@ -40,11 +40,11 @@ impl Catalog {
         }
     }
 
-    /// Finds a user by address, however it is written.
+    /// Finds a user by any spelling of the address.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn user_by_email(&self, email: &str) -> Result<Option<users::Model>, CatalogError> {
         users::Entity::find()
             .filter(users::Column::Email.eq(Email::key_of(email)))
@@ -53,11 +53,11 @@ impl Catalog {
             .map_err(|error| self.error(&error))
     }
 
-    /// All users, oldest first.
+    /// Lists all users, oldest first.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn list_users(&self) -> Result<Vec<users::Model>, CatalogError> {
         users::Entity::find()
             .order_by_asc(users::Column::Id)
@@ -67,7 +67,7 @@ impl Catalog {
     }
 }
 
-/// An address as users are known by it.
+/// Validates an address and returns the key that identifies its owner.
 pub(crate) fn checked_email(text: &str) -> Result<String, ChangeError> {
     let parsed = Email::parse(text).map(|email| email.key);
     parsed.ok_or_else(|| ChangeError::BadEmail(text.trim().to_owned()))

@@ -1,27 +1,27 @@
-//! A copy of the whole database in a folder of the server's machine, and back, by the server's own
-//! `BACKUP` and `RESTORE`. Both go on in the background and are watched, as they may take hours.
+//! Backups of the whole database in a folder of the server's machine, by the server's own `BACKUP`
+//! and `RESTORE`. Both run in the background and are watched, since they may take hours.
 
 use crate::settings::{quoted_name, quoted_text};
 use crate::{ClickHouse, QueryError};
 use serde::Deserialize;
 use uuid::Uuid;
 
-/// How far a copy has come.
+/// State of a backup or restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CopyState {
-    /// It goes on.
+    /// The copy goes on.
     Running,
-    /// It is whole.
+    /// The copy is complete.
     Done,
-    /// It was given up; what the server says.
+    /// The copy failed, with the server's message.
     Failed(String),
 }
 
-/// A copy that was asked for.
+/// Id of a backup or restore that was started.
 #[derive(Clone, Copy, Debug)]
 pub struct CopyId(Uuid);
 
-/// What the server says of it.
+/// Row of `system.backups`.
 #[derive(clickhouse::Row, Deserialize)]
 struct State {
     is_over: bool,
@@ -30,8 +30,8 @@ struct State {
 }
 
 impl ClickHouse {
-    /// Asks for a copy into a folder that must not be there; its absolute path. Everything that
-    /// was stored before the call is in it.
+    /// Starts a backup into a folder that must not exist, given by its absolute path. Everything
+    /// that was stored before the call is in it.
     ///
     /// # Errors
     /// If the server cannot be asked or refuses.
@@ -39,8 +39,7 @@ impl ClickHouse {
         self.start_copy("BACKUP", "TO", folder).await
     }
 
-    /// Asks for such a copy to be read back. Tables that are there must be as in the copy and
-    /// empty.
+    /// Starts the restore of a backup. Existing tables must be as in the backup and empty.
     ///
     /// # Errors
     /// If the server cannot be asked or refuses.
@@ -59,7 +58,7 @@ impl ClickHouse {
         Ok(CopyId(id))
     }
 
-    /// How far it has come. The server knows for as long as it runs.
+    /// Returns the state of a backup or restore. The server knows it until it restarts.
     ///
     /// # Errors
     /// If the server cannot be asked, or has restarted since.
@@ -70,13 +69,13 @@ impl ClickHouse {
              FROM system.backups WHERE id = '{}'",
             copy.0
         );
-        let question = self.client.query_raw(&sql).fetch_optional::<State>();
-        match self.within_deadline(question).await? {
+        let query = self.client.query_raw(&sql).fetch_optional::<State>();
+        match self.within_deadline(query).await? {
             None => Ok(CopyState::Failed("the server has restarted".to_owned())),
             Some(state) if !state.is_over => Ok(CopyState::Running),
             Some(state) if state.is_done => Ok(CopyState::Done),
             Some(state) => {
-                // What follows are addresses in the server's program.
+                // Only addresses in the server's program follow.
                 let error = state.error.split(", Stack trace").next();
                 Ok(CopyState::Failed(error.unwrap_or_default().to_owned()))
             }

@@ -1,35 +1,35 @@
-//! What an answer means for the rows.
+//! Outcomes of failed inserts: the meaning of an error for the rows.
 //!
-//! An insert that failed is in one of four states, and the shipper treats each differently. When
-//! in doubt the state is [`InsertOutcome::Unknown`]: that costs one question, the others would
-//! cost rows.
+//! An insert that failed is in one of four states, and the shipper treats each differently. When in
+//! doubt the state is [`InsertOutcome::Unknown`]: that costs one query, a wrong guess would cost
+//! rows.
 
 use crate::tls;
 use std::error::Error as StdError;
 use std::fmt;
 
-/// What is known about the rows of an insert that failed.
+/// State of the rows of an insert that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InsertOutcome {
-    /// The rows may be there: the answer was lost, late, or says nothing about it.
+    /// The rows may be stored: the answer was lost, late, or does not tell.
     Unknown,
-    /// The rows are not there, and trying again later may help.
+    /// The rows are not stored, and trying again later may help.
     NotStored,
-    /// The rows could not be had, so this try did not store them; another may help.
+    /// The rows could not be read, so this try did not store them; another may help.
     Unread,
-    /// The rows could not be had, so this try did not store them, and they never will be.
+    /// The rows can never be read again, and this try did not store them.
     Lost,
     /// The server could not read the rows, and never will.
     BadData,
-    /// Success was answered, by somebody who did not prove to be ClickHouse: the rows may be there.
+    /// Success was answered without proof that ClickHouse did: the rows may be stored.
     Unproven,
-    /// The rows are not there, and trying again helps only when somebody changes something: a
+    /// The rows are not stored, and trying again helps only after an operator changes something: a
     /// password, a right, a table, a certificate.
     Misconfigured,
 }
 
 impl InsertOutcome {
-    /// The name of the outcome in metrics.
+    /// Name of the outcome in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -47,16 +47,16 @@ impl InsertOutcome {
 /// An insert that was not answered with success.
 #[derive(Clone, Debug)]
 pub struct InsertError {
-    /// What that means for its rows.
+    /// State of the rows.
     pub outcome: InsertOutcome,
     /// ClickHouse's exception code, when it gave one.
     pub code: Option<u32>,
-    /// For the log, not for clients.
+    /// Message for the log, not for clients.
     pub message: String,
 }
 
 impl InsertError {
-    /// Success that need not be ClickHouse's.
+    /// Error of a success that need not be ClickHouse's.
     pub(crate) fn unproven(message: impl Into<String>) -> Self {
         Self {
             outcome: InsertOutcome::Unproven,
@@ -65,7 +65,7 @@ impl InsertError {
         }
     }
 
-    /// Whether an exception that leaves open what became of the rows may be about these rows: one that is not
+    /// Returns true if an exception that leaves the outcome open may be about these rows: it is not
     /// known to be about the server alone.
     #[must_use]
     pub fn may_be_of_the_rows(&self) -> bool {
@@ -73,14 +73,14 @@ impl InsertError {
             && self.code.is_some_and(|code| !is_of_the_server(code))
     }
 
-    /// Whether the server has too little memory for the insert.
+    /// Returns true if the server has too little memory for the insert.
     #[must_use]
     pub fn needs_memory(&self) -> bool {
         // MEMORY_LIMIT_EXCEEDED
         self.code == Some(241)
     }
 
-    /// Whether the database or a table is missing, which applying the migrations mends.
+    /// Returns true if the database or a table is missing, which applying the migrations mends.
     #[must_use]
     pub fn schema_is_missing(&self) -> bool {
         self.code.is_some_and(schema_is_missing)
@@ -122,7 +122,7 @@ impl From<clickhouse::error::Error> for InsertError {
     }
 }
 
-/// The error and its causes in one line, not endlessly long: ClickHouse repeats the statement in
+/// Describes the error and its causes in one line, shortened: ClickHouse repeats the statement in
 /// the middle, and names the error at the end.
 pub(crate) fn described(error: &clickhouse::error::Error) -> String {
     const HEAD_CHARS_MAX: usize = 800;
@@ -144,7 +144,7 @@ pub(crate) fn described(error: &clickhouse::error::Error) -> String {
     message
 }
 
-/// Advice on a connection that TLS kept from being made.
+/// Advice on a connection that failed in the TLS handshake.
 pub(crate) fn tls_advice(error: &clickhouse::error::Error) -> Option<&'static str> {
     match error {
         clickhouse::error::Error::Network(source) if never_connected(source.as_ref()) => {
@@ -154,7 +154,7 @@ pub(crate) fn tls_advice(error: &clickhouse::error::Error) -> Option<&'static st
     }
 }
 
-/// Whether the connection was refused, so that not one byte can have arrived.
+/// Returns true if there was no connection, so that not one byte can have arrived.
 pub(crate) fn never_connected(error: &(dyn StdError + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(source) = cause {
@@ -173,7 +173,7 @@ pub(crate) fn exception_code(error: &clickhouse::error::Error) -> Option<u32> {
     }
 }
 
-/// The number in `Code: 252. DB::Exception: …`.
+/// Parses the number in `Code: 252. DB::Exception: …`.
 pub(crate) fn code_in(text: &str) -> Option<u32> {
     let rest = text.split_once("Code: ")?.1;
     let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
@@ -185,10 +185,10 @@ pub(crate) const fn schema_is_missing(code: u32) -> bool {
     matches!(code, 60 | 81)
 }
 
-/// Exceptions that say nothing of an insert's rows, however often they come.
+/// Returns true for exceptions that are never about an insert's rows.
 const fn is_of_the_server(code: u32) -> bool {
-    // NETWORK_ERROR, QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING, NO_ZOOKEEPER, ABORTED, TABLE_IS_READ_ONLY,
-    // NOT_ENOUGH_SPACE, ALL_CONNECTION_TRIES_FAILED, TOO_FEW_LIVE_REPLICAS,
+    // NETWORK_ERROR, QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING, NO_ZOOKEEPER, ABORTED,
+    // TABLE_IS_READ_ONLY, NOT_ENOUGH_SPACE, ALL_CONNECTION_TRIES_FAILED, TOO_FEW_LIVE_REPLICAS,
     // UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE, UNKNOWN_STATUS_OF_INSERT, QUERY_WAS_CANCELLED,
     // CANNOT_SCHEDULE_TASK, SYSTEM_ERROR, KEEPER_EXCEPTION.
     matches!(
@@ -197,14 +197,15 @@ const fn is_of_the_server(code: u32) -> bool {
     )
 }
 
-/// What an exception says of the rows. Anything that is not listed may have been thrown after the
-/// part was stored (by a view, by a quorum, by a limit), hence is unknown.
+/// Classifies an exception by the state of the rows. An exception that is not listed may have been
+/// thrown after the part was stored (by a view, by a quorum, by a limit), hence is unknown.
 pub(crate) fn outcome_of_answer(code: Option<u32>, text: &str) -> InsertOutcome {
     match code {
         // One code, two meanings. Too many months in one insert is a fault of the block, and is
-        // found before anything is stored; too many parts in the table means: slower.
+        // found before anything is stored; too many parts in the table means that inserts come too
+        // fast.
         Some(252) if text.contains("partitions for single INSERT") => InsertOutcome::BadData,
-        // TOO_MANY_PARTS, TOO_MANY_SIMULTANEOUS_QUERIES: both refused at the door.
+        // TOO_MANY_PARTS, TOO_MANY_SIMULTANEOUS_QUERIES: both refused before anything is read.
         Some(252 | 202) => InsertOutcome::NotStored,
         // The rows cannot be read: CANNOT_PARSE_TEXT, CANNOT_PARSE_QUOTED_STRING,
         // CANNOT_PARSE_INPUT_ASSERTION_FAILED, ATTEMPT_TO_READ_AFTER_EOF, CANNOT_READ_ALL_DATA,
@@ -214,7 +215,7 @@ pub(crate) fn outcome_of_answer(code: Option<u32>, text: &str) -> InsertOutcome 
         Some(6 | 26 | 27 | 32 | 33 | 38 | 41 | 69 | 72 | 117 | 128 | 131 | 321 | 469) => {
             InsertOutcome::BadData
         }
-        // Nor decompressed: CHECKSUM_DOESNT_MATCH, CANNOT_DECOMPRESS, UNKNOWN_CODEC.
+        // The rows cannot be decompressed: CHECKSUM_DOESNT_MATCH, CANNOT_DECOMPRESS, UNKNOWN_CODEC.
         Some(40 | 271 | 432) => InsertOutcome::BadData,
         // THERE_IS_NO_COLUMN, NO_SUCH_COLUMN_IN_TABLE, UNKNOWN_IDENTIFIER, UNKNOWN_TABLE,
         // SYNTAX_ERROR, UNKNOWN_FORMAT, UNKNOWN_DATABASE, UNKNOWN_SETTING, READONLY,
@@ -224,7 +225,7 @@ pub(crate) fn outcome_of_answer(code: Option<u32>, text: &str) -> InsertOutcome 
             InsertOutcome::Misconfigured
         }
         Some(_) => InsertOutcome::Unknown,
-        // Not ClickHouse's words: a proxy, or something else listens there.
+        // Not from ClickHouse: a proxy answered, or another server.
         None => InsertOutcome::Unknown,
     }
 }
@@ -236,7 +237,7 @@ mod tests {
     use clickhouse::error::Error;
 
     #[test]
-    fn an_answer_says_what_became_of_the_rows() {
+    fn an_exception_is_classified_by_the_state_of_the_rows() {
         use InsertOutcome::{BadData, Misconfigured, NotStored, Unknown};
         let table = [
             (

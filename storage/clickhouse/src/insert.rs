@@ -1,4 +1,4 @@
-//! One block of one month, under a token.
+//! Inserts: one block of one month, under a token.
 //!
 //! The engine splits an insert into blocks at several limits and stores every block of every
 //! partition as a part of its own; only one part is all or nothing. So an insert here stays below
@@ -7,24 +7,25 @@
 //! The body carries its length, though it is sent piece by piece: a connection that breaks in the
 //! middle must not look like a shorter insert.
 
+use crate::insert_body::Body;
 use crate::settings::quoted_name;
 use crate::{ClickHouse, InsertError, InsertOutcome};
-use bytes::Bytes;
 
-/// Rows in one insert at most.
+/// Most rows of one insert.
 pub const INSERT_ROWS_MAX: u64 = 1_000_000;
-/// Uncompressed bytes in one insert at most.
+/// Most uncompressed bytes of one insert.
 pub const INSERT_BYTES_MAX: u64 = 128 << 20;
 
-/// What makes an insert one block, stored before it is answered.
+/// Settings that make an insert one block, stored before it is answered.
 const SETTINGS: [(&str, &str); 10] = [
-    // Newer servers turn it on by default; it would answer for a buffer, and regroup our blocks.
+    // Newer servers turn it on by default; it would answer once the rows are buffered, and regroup
+    // our blocks.
     ("async_insert", "0"),
     ("insert_deduplicate", "1"),
     // The reader makes one block of the whole body …
     ("input_format_parallel_parsing", "0"),
     ("max_insert_block_size", "2000000"),
-    // … and the writer waits for the end before it makes a part of what it has.
+    // … and the writer waits for the end before it makes a part of its rows.
     ("min_insert_block_size_rows", "2000000"),
     ("min_insert_block_size_bytes", "1073741824"),
     ("max_insert_threads", "1"),
@@ -35,38 +36,12 @@ const SETTINGS: [(&str, &str); 10] = [
     ("decompress", "1"),
 ];
 
-/// The rows of an insert as RowBinary in ClickHouse's compressed blocks, piece by piece, so that
-/// they need not be in memory all at once. Pieces, and the chunks they consist of, end anywhere.
-pub trait Body: Sync {
-    /// Bytes of all pieces together.
-    fn len_bytes(&self) -> u64;
-
-    /// A piece, from 0; `None` behind the last.
-    ///
-    /// # Errors
-    /// [`Unread`](InsertOutcome::Unread) or [`Lost`](InsertOutcome::Lost).
-    fn piece(
-        &self,
-        index: usize,
-    ) -> impl Future<Output = Result<Option<Vec<Bytes>>, InsertError>> + Send;
-}
-
-impl Body for Vec<Bytes> {
-    fn len_bytes(&self) -> u64 {
-        self.iter().map(|piece| piece.len() as u64).sum()
-    }
-
-    async fn piece(&self, index: usize) -> Result<Option<Vec<Bytes>>, InsertError> {
-        Ok((index == 0).then(|| self.clone()))
-    }
-}
-
 /// One insert: rows of one table and one month.
 #[derive(Clone, Copy, Debug)]
 pub struct Insert<'a, B> {
-    /// What follows `INSERT INTO`: a table and its columns, as the log stores it.
+    /// Text after `INSERT INTO`: a table and its columns, as the log stores it.
     pub insert_target: &'a str,
-    /// The name of this insert, for ever: two inserts with one token are stored once.
+    /// Token of this insert, for ever: two inserts with one token are stored once.
     pub token: &'a str,
     /// The rows.
     pub body: &'a B,
@@ -75,11 +50,11 @@ pub struct Insert<'a, B> {
 impl ClickHouse {
     /// Sends one insert and waits until it is stored.
     ///
-    /// Success says that rows under this token were stored, by this call or by an earlier one. It is
-    /// ClickHouse's: the answer names the insert.
+    /// Success means that rows under this token were stored, by this call or by an earlier one. The
+    /// answer proves to be ClickHouse's: it names the insert.
     ///
     /// # Errors
-    /// With what became of the rows, as far as it is known.
+    /// With the state of the rows, as far as it is known.
     pub async fn insert<B: Body>(&self, insert: &Insert<'_, B>) -> Result<(), InsertError> {
         let sql = self.insert_statement(insert.insert_target)?;
         let mut parameters = vec![
@@ -90,10 +65,10 @@ impl ClickHouse {
         parameters.extend(SETTINGS);
         let quorum = self.settings.quorum_of_inserts();
         parameters.extend(quorum.iter().map(|(name, value)| (*name, value.as_str())));
-        // `CompressedData` of the crate can only be made by compressing, so that it is of no use to blocks
-        // that are compressed already: they go as they are, with `decompress=1`.
+        // `CompressedData` of the crate can only be made by compressing, so it is of no use for
+        // blocks that are compressed already: they are sent as they are, with `decompress=1`.
         let answered = self.poster.post(&self.settings, &parameters, insert.body);
-        let proven = answered.await?.must_be_about(insert.token);
+        let proven = answered.await?.check_query_id(insert.token);
         proven.map_err(InsertError::unproven)
     }
 

@@ -1,59 +1,68 @@
-//! The ClickHouse client: schema, inserts that are stored once, and the questions that decide
-//! whether an insert whose answer was lost is there.
+//! The ClickHouse client: schema, inserts that are stored once, and the queries that decide whether
+//! an insert whose answer was lost is stored.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `settings` | [`Settings`]: where ClickHouse is |
-//! | `tls` | [`Tls`]: whose certificates are taken; advice where one is not |
-//! | `usable` | is ClickHouse as it must be for us; what to do where it is not |
+//! | `settings` | [`Settings`]: address, user, database and timeouts |
+//! | `tls` | [`Tls`]: trusted certificate authorities; advice on failed handshakes |
+//! | `usable` | checks that ClickHouse can be used; advice if it cannot |
 //! | `schema`, `migrate` | the tables, as numbered migrations, and how they are applied |
-//! | `insert` | [`Insert`]: one block of one month, under a token |
-//! | `post` | rows on their way, and whether whoever answers is ClickHouse |
-//! | `quorum` | [`InsertQuorum`]: how many replicas must have an insert; reads that see it |
-//! | `presence` | is a block there, is an insert still running, did the server restart |
-//! | `shared_question` | one question of many askers, asked once at a time |
-//! | `select`, `tail` | [`RowStream`]: the rows of a SELECT as bytes, however many |
-//! | `persons` | [`PersonTable`]: persons and groups as the catalog has them; views of them |
-//! | `forget` | what events said of persons, once it was applied long ago |
-//! | `rejected`, `purge`, `backup` | for the operator: refused events, deleted projects, copies |
-//! | `error`, `query_error` | [`InsertError`], [`QueryError`]: what an answer means for the rows |
+//! | `dialect` | statements of one server and of a cluster |
+//! | `insert`, `insert_body` | [`Insert`]: one block of one month, under a token |
+//! | `post` | sends rows, and checks that ClickHouse answers |
+//! | `quorum` | [`InsertQuorum`]: number of replicas that must have an insert; reads that see it |
+//! | `presence` | looks up stored rows, running inserts and the server's boot id |
+//! | `single_flight` | one query of many callers, run once at a time |
+//! | `query_id` | condition that finds a running statement |
+//! | `select`, `tail` | [`RowStream`]: the rows of a SELECT as a stream of bytes |
+//! | `person_table` | [`PersonTable`]: tables of persons and groups |
+//! | `persons` | persons and groups as the catalog has them; views of them |
+//! | `retention` | drops person updates that were applied long ago |
+//! | `rejected`, `purge`, `backup` | for the operator: rejected events, deleted projects, backups |
+//! | `error`, `query_error` | [`InsertError`], [`QueryError`]: the meaning of errors for rows and operators |
 //!
 //! Constraints:
 //! - An insert is one block of one partition: the engine stores it as one part, all or nothing.
-//! - Nothing here retries. What may be retried is said by [`InsertOutcome`]; the shipper decides.
+//! - Nothing here retries. [`InsertOutcome`] tells whether a retry is safe; the shipper decides.
 //! - Identifiers and literals come from [`Settings`] and from numbers and uuids, never from
-//!   clients; they are quoted all the same. A SELECT that is given whole is its author's.
+//!   clients; they are quoted all the same. A SELECT that is given whole is its author's
+//!   responsibility.
 
 #![forbid(unsafe_code)]
 
 mod backup;
-mod copied;
+mod dialect;
 mod error;
-mod forget;
 mod insert;
+mod insert_body;
 mod migrate;
+mod person_presence;
+mod person_table;
 mod persons;
 mod post;
 mod presence;
 mod purge;
 mod query_error;
+mod query_id;
 mod quorum;
 mod rejected;
+mod retention;
 mod schema;
 mod select;
 mod settings;
-mod shared_question;
+mod single_flight;
 mod tail;
 mod tls;
 mod usable;
-mod work;
+mod work_budget;
 
 pub use backup::{CopyId, CopyState};
 pub use error::{InsertError, InsertOutcome};
-pub use insert::{Body, INSERT_BYTES_MAX, INSERT_ROWS_MAX, Insert};
+pub use insert::{INSERT_BYTES_MAX, INSERT_ROWS_MAX, Insert};
+pub use insert_body::Body;
 pub use migrate::MigrateError;
-pub use persons::PersonTable;
-pub use presence::{Found, PRESENCE_KEYS_MAX};
+pub use person_table::PersonTable;
+pub use presence::{PRESENCE_KEYS_MAX, PresenceCount};
 pub use purge::{Deletion, TeamRows};
 pub use query_error::{QueryError, QueryErrorKind};
 pub use quorum::{InsertQuorum, QuorumError};
@@ -65,7 +74,7 @@ pub use usable::{Purpose, Unusable};
 
 use clickhouse::{Client, Compression};
 use post::Poster;
-use shared_question::SharedQuestion;
+use single_flight::SingleFlight;
 use std::fmt;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -78,8 +87,8 @@ pub struct ClickHouse {
     /// Sends inserts.
     poster: Poster,
     settings: Arc<Settings>,
-    /// Asks for the server's run.
-    runs: Arc<SharedQuestion<Uuid>>,
+    /// Asks for the server's boot id.
+    boot_ids: Arc<SingleFlight<Uuid>>,
 }
 
 impl ClickHouse {
@@ -103,18 +112,18 @@ impl ClickHouse {
             client,
             poster: Poster::new(settings),
             settings: Arc::new(settings.clone()),
-            runs: Arc::new(SharedQuestion::new()),
+            boot_ids: Arc::new(SingleFlight::new()),
         }
     }
 
-    /// Whether retries under one token are enough, because the engine stores the token and the
-    /// part in one step: so on replicated tables, not on plain ones.
+    /// Returns true if retries under one token are enough, because the engine stores the token and
+    /// the part in one step: true of replicated tables, not of plain ones.
     #[must_use]
     pub fn tokens_are_atomic(&self) -> bool {
         self.settings.cluster.is_some()
     }
 
-    /// Answers if the server is up and knows us.
+    /// Checks that the server is up and accepts the user.
     ///
     /// # Errors
     /// If it cannot be reached or refuses the user.
@@ -125,7 +134,7 @@ impl ClickHouse {
         }
     }
 
-    /// The server's version, like `26.7.2.1`.
+    /// Asks for the server's version, like `26.7.2.1`.
     ///
     /// # Errors
     /// If the server cannot be asked.
@@ -134,7 +143,7 @@ impl ClickHouse {
             .await
     }
 
-    /// Seconds since the server started.
+    /// Asks for the seconds since the server started.
     ///
     /// # Errors
     /// If the server cannot be asked.
@@ -142,14 +151,14 @@ impl ClickHouse {
         self.fetch_u64("SELECT toUInt64(uptime())").await
     }
 
-    /// Asks for a number that rows may depend on: the answer has its column's type with it, which a
-    /// gateway's page has not.
+    /// Asks for a number that decides about rows: the answer names its column's type, which a
+    /// gateway's page does not.
     pub(crate) async fn fetch_u64(&self, sql: &str) -> Result<u64, QueryError> {
         self.within_deadline(self.proving().query_raw(sql).fetch_one())
             .await
     }
 
-    /// A client that looks at the names and types of what it is answered.
+    /// Returns a client that checks the names and types of the columns that it is answered.
     pub(crate) fn proving(&self) -> Client {
         self.client.clone().with_validation(true)
     }
@@ -159,13 +168,13 @@ impl ClickHouse {
             .await
     }
 
-    /// Every question has a deadline: a server that accepts and never answers must not hold a
+    /// Runs a query within its deadline: a server that accepts and never answers must not hold a
     /// shipper for ever.
     pub(crate) async fn within_deadline<T>(
         &self,
-        question: impl Future<Output = Result<T, clickhouse::error::Error>>,
+        query: impl Future<Output = Result<T, clickhouse::error::Error>>,
     ) -> Result<T, QueryError> {
-        tokio::time::timeout(self.settings.query_timeout, question)
+        tokio::time::timeout(self.settings.query_timeout, query)
             .await
             .unwrap_or(Err(clickhouse::error::Error::TimedOut))
             .map_err(QueryError::from)

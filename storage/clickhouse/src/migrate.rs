@@ -1,10 +1,11 @@
 //! Applies the migrations that are missing.
 
-use crate::schema::{Dialect, MIGRATIONS, Migration};
+use crate::dialect::Dialect;
+use crate::schema::{MIGRATIONS, Migration};
 use crate::settings::{quoted_name, quoted_text};
 use crate::{ClickHouse, QueryError};
 
-/// A migration that could not be applied.
+/// Error of a migration that could not be applied.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum MigrateError {
     /// The list of applied migrations could not be read or made.
@@ -15,13 +16,13 @@ pub enum MigrateError {
     Failed {
         /// The migration's number.
         version: u32,
-        /// What it does.
+        /// Name of the migration.
         name: &'static str,
-        /// Why.
+        /// Error of the statement.
         #[source]
         source: QueryError,
     },
-    /// A newer Millrace was here.
+    /// A newer Millrace has migrated the schema.
     #[error(
         "ClickHouse has schema version {found}, this Millrace knows up to {known}; \
          run the newer version"
@@ -35,7 +36,7 @@ pub enum MigrateError {
 }
 
 impl MigrateError {
-    /// What ClickHouse said, if it was asked and answered with an error.
+    /// ClickHouse's error, if there was one.
     #[must_use]
     pub fn query_error(&self) -> Option<&QueryError> {
         match self {
@@ -70,8 +71,8 @@ impl ClickHouse {
             return Err(MigrateError::Newer { found, known });
         }
         for migration in &MIGRATIONS {
-            // Carried out even if it is marked as applied: somebody may have dropped a table, and
-            // the statements of a table that is there change nothing.
+            // Executed even if it is marked as applied: somebody may have dropped a table, and the
+            // statements of an existing table change nothing.
             self.apply(migration, &dialect, applied.contains(&migration.version))
                 .await
                 .map_err(|source| MigrateError::Failed {

@@ -1,57 +1,20 @@
-//! Persons and groups as the catalog has them, and the views that bring them to events.
+//! Copies of the catalog's persons and groups, and the views that join them with events.
 //!
-//! The catalog decides; here are copies, and a row that is written again is the same row. Of one
-//! with several versions the highest counts. An event has its distinct id only: whose that is, is
-//! looked up when it is asked for, so that merging persons rewrites no event. The id of a person
-//! that no event says anything of is computed, as `millrace_rows::person_id` does.
+//! The catalog decides; here are copies, and a row that is written again is the same row. Of
+//! several versions of a row the highest wins. An event has only its distinct id: its person is
+//! looked up at query time, so that merging persons rewrites no event. The id of a person without
+//! any update is computed, as `millrace_rows::person_id` does.
 
-use crate::copied;
-use crate::schema::Dialect;
+use crate::dialect::Dialect;
+use crate::person_presence;
+use crate::person_table::PersonTable;
 use crate::settings::quoted_name;
 use crate::{ClickHouse, InsertError};
 use bytes::Bytes;
 use millrace_rows::PERSON_NAMESPACE;
 
-/// A table that the catalog's persons and groups are copied to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PersonTable {
-    /// Persons, also those that became part of others.
-    Persons,
-    /// Which person a distinct id is of.
-    DistinctIds,
-    /// Groups.
-    Groups,
-}
-
-impl PersonTable {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Persons, Self::DistinctIds, Self::Groups];
-
-    /// The table's name in the database.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Persons => "persons",
-            Self::DistinctIds => "person_distinct_ids",
-            Self::Groups => "groups",
-        }
-    }
-
-    /// The columns in the order in which rows are encoded.
-    #[must_use]
-    pub const fn columns(self) -> &'static str {
-        match self {
-            Self::Persons => {
-                "team_id, id, created_at, properties, is_identified, is_deleted, version"
-            }
-            Self::DistinctIds => "team_id, distinct_id, person_id, version",
-            Self::Groups => "team_id, group_type, group_key, created_at, properties, version",
-        }
-    }
-}
-
 impl ClickHouse {
-    /// What to read such a table from, for a FROM: on a cluster, all of its shards.
+    /// Returns the table expression of such a table for a FROM: on a cluster, all of its shards.
     #[must_use]
     pub fn person_source(&self, table: PersonTable) -> String {
         self.source_named(table.name())
@@ -60,8 +23,8 @@ impl ClickHouse {
     /// Stores rows, as RowBinary, in one of the tables. They may be stored already.
     ///
     /// # Errors
-    /// If the server cannot be asked or refuses, or success is answered by somebody who need not be ClickHouse and
-    /// they are not there; then they are to be sent again.
+    /// If the server cannot be asked or refuses, or success is answered without proof and the rows
+    /// are not stored; then they are to be sent again.
     pub async fn copy_persons(&self, table: PersonTable, rows: Bytes) -> Result<(), InsertError> {
         let sql = format!(
             "INSERT INTO {}.{} ({}) FORMAT RowBinary",
@@ -79,8 +42,8 @@ impl ClickHouse {
         if answered.await?.query_id.is_some() {
             return Ok(());
         }
-        // A gateway may keep ClickHouse's headers to itself, on every try.
-        let missing = match copied::keys(table, &rows) {
+        // A gateway may strip ClickHouse's headers, on every try.
+        let missing = match person_presence::keys(table, &rows) {
             Some(keys) => match self.are_copied(table, &keys).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => "the rows are not there".to_owned(),
@@ -94,7 +57,7 @@ impl ClickHouse {
     }
 }
 
-/// The tables and the views.
+/// Statements that create the tables and the views.
 pub(crate) fn statements(dialect: &Dialect) -> Vec<String> {
     let tables = PersonTable::ALL.map(|table| of_table(dialect, table));
     let mut statements = Vec::from(tables);
@@ -140,7 +103,7 @@ fn of_table(dialect: &Dialect, table: PersonTable) -> String {
     )
 }
 
-/// Persons as they are at this moment.
+/// View of the persons as they are now.
 fn persons_current(dialect: &Dialect) -> String {
     format!(
         "CREATE VIEW IF NOT EXISTS {view} AS \
@@ -151,8 +114,8 @@ fn persons_current(dialect: &Dialect) -> String {
     )
 }
 
-/// Events with whose they are at this moment. Every id that is known is in `person_distinct_ids`;
-/// of those that are not, the person is computed, and nothing is known.
+/// View of events with their persons as they are now. Known ids are in `person_distinct_ids`; for
+/// others the person's id is computed, and the person has no properties.
 fn events_with_persons(dialect: &Dialect) -> String {
     format!(
         "CREATE VIEW IF NOT EXISTS {view} AS \

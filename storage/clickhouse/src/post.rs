@@ -1,11 +1,11 @@
-//! Statements that carry rows, and whether whoever answers is ClickHouse.
+//! Sends statements with rows, and checks that ClickHouse answers.
 //!
-//! A gateway's page comes with status 200, too. The `clickhouse` crate takes that for success and keeps
-//! the answer's headers to itself, so inserts are requests of our own: ClickHouse names in each answer the
-//! query that it is about.
+//! A gateway's page comes with status 200, too. The `clickhouse` crate takes that for success and
+//! hides the answer's headers, so inserts are requests of our own: ClickHouse names in each answer
+//! the query that it is about.
 
 use crate::error::code_in;
-use crate::insert::Body;
+use crate::insert_body::Body;
 use crate::{InsertError, Settings};
 use bytes::Bytes;
 use clickhouse::error::Error;
@@ -24,10 +24,10 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use url::Url;
 
-/// As for questions, which are the `clickhouse` crate's own.
+/// TCP keep-alive, the same as of the `clickhouse` crate's own connections.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 const IDLE_MAX: Duration = Duration::from_secs(2);
-/// Bytes of an answer that are read: an exception begins with what it is.
+/// Most bytes of an answer that are read: an exception begins with its code.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 const QUERY_ID: &str = "x-clickhouse-query-id";
 const EXCEPTION_CODE: &str = "x-clickhouse-exception-code";
@@ -39,24 +39,24 @@ pub(crate) enum Poster {
     Tls(legacy::Client<HttpsConnector<HttpConnector>, Pieces>),
 }
 
-/// What a request sends, as it comes. That it ends too soon is told by its length.
+/// Body of a request, in pieces as they come. A body that ends too soon is detected by its length.
 pub(crate) struct Pieces(mpsc::Receiver<Bytes>);
 
-/// Query that an answer with success says it is about; `None` if it does not say, so that it need not be
-/// ClickHouse's.
+/// A success that was answered, with the query that it names; `None` if it names none, so that it
+/// need not be ClickHouse's.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Answered {
+pub(crate) struct SuccessAnswer {
     pub(crate) query_id: Option<String>,
 }
 
-// === impl Answered ===
+// === impl SuccessAnswer ===
 
-impl Answered {
-    /// Checks that it is ClickHouse's, and about the query with this id.
+impl SuccessAnswer {
+    /// Checks that the answer is ClickHouse's, and about the query with this id.
     ///
     /// # Errors
-    /// Words on what it is instead.
-    pub(crate) fn must_be_about(&self, query_id: &str) -> Result<(), String> {
+    /// A description of the answer, if it is not.
+    pub(crate) fn check_query_id(&self, query_id: &str) -> Result<(), String> {
         match &self.query_id {
             Some(answered) if answered == query_id => Ok(()),
             Some(answered) => Err(format!(
@@ -92,21 +92,21 @@ impl Poster {
         settings: &Settings,
         parameters: &[(&str, &str)],
         rows: &B,
-    ) -> Result<Answered, InsertError> {
+    ) -> Result<SuccessAnswer, InsertError> {
         let (sender, receiver) = mpsc::channel(1);
         let request = request(settings, parameters, rows.len_bytes(), Pieces(receiver))?;
         let mut response = pin!(self.request(request));
-        let patience = settings.insert_timeout;
-        // An answer may come before all is sent, as that of an exception does. What can be sent goes
-        // first, so that a server that had it all is not taken for one that did not wait.
+        let time_max = settings.insert_timeout;
+        // An answer may come before all is sent, as an exception does. Sending goes first, so that
+        // a server that had it all is not mistaken for one that did not wait.
         let early = tokio::select! {
             biased;
-            sent = send(&sender, rows, patience) => { sent?; None }
+            sent = send(&sender, rows, time_max) => { sent?; None }
             response = &mut response => Some(response),
         };
         let is_early = early.is_some();
-        // A body that ends before its length breaks the connection, and with it an early answer that is not read
-        // yet: so it stays open until then.
+        // A body that ends before its length breaks the connection, and with it an early answer
+        // that is not read yet: so it stays open until the answer is read.
         let open = is_early.then_some(sender);
         let answered = async {
             let response = match early {
@@ -115,7 +115,7 @@ impl Poster {
             };
             success(response.map_err(|error| Error::Network(error.into()))?).await
         };
-        let answered = timeout(patience, answered).await;
+        let answered = timeout(time_max, answered).await;
         drop(open);
         let answered = answered.unwrap_or(Err(Error::TimedOut))?;
         if is_early {
@@ -126,17 +126,17 @@ impl Poster {
         Ok(answered)
     }
 
-    /// Sends a statement that carries no rows, and waits for the answer to its end. The caller limits how
-    /// long that may take.
+    /// Sends a statement that carries no rows, and waits for the answer to its end. The caller
+    /// limits how long that may take.
     pub(crate) async fn post_statement(
         &self,
         settings: &Settings,
         parameters: &[(&str, &str)],
         sql: &str,
-    ) -> Result<Answered, Error> {
+    ) -> Result<SuccessAnswer, Error> {
         let (sender, receiver) = mpsc::channel(1);
         let request = request(settings, parameters, sql.len() as u64, Pieces(receiver))?;
-        // There is room for one piece.
+        // The channel holds one piece.
         let _ = sender.try_send(Bytes::copy_from_slice(sql.as_bytes()));
         drop(sender);
         let answered = self.request(request).await;
@@ -171,19 +171,19 @@ fn request(
         .map_err(|error| Error::InvalidParams(error.into()))
 }
 
-/// Hands over the rows piece by piece. A piece that cannot be had leaves the body shorter than its length,
-/// which the server takes for a broken connection.
+/// Sends the rows piece by piece. A piece that cannot be read leaves the body shorter than its
+/// length, which the server takes for a broken connection.
 async fn send<B: Body>(
     sender: &mpsc::Sender<Bytes>,
     rows: &B,
-    patience: Duration,
+    time_max: Duration,
 ) -> Result<(), InsertError> {
     let mut index = 0;
     while let Some(chunks) = rows.piece(index).await? {
         for chunk in chunks.into_iter().filter(|chunk| !chunk.is_empty()) {
-            let sent = timeout(patience, sender.send(chunk)).await;
+            let sent = timeout(time_max, sender.send(chunk)).await;
             if sent.map_err(|_| Error::TimedOut)?.is_err() {
-                // Whoever took them is gone; the answer says why.
+                // The connection is closed; the answer tells why.
                 return Ok(());
             }
         }
@@ -192,9 +192,9 @@ async fn send<B: Body>(
     Ok(())
 }
 
-/// Reads an answer to its end; one of success has nothing in it. The head alone says which exception it is, where the
-/// rest breaks off, as it does when the server closes a connection whose request it has not read.
-async fn success(response: Response<Incoming>) -> Result<Answered, Error> {
+/// Reads an answer to its end; a success has an empty body. If the body breaks off, the header
+/// alone tells the exception, as when the server closes a connection whose request it has not read.
+async fn success(response: Response<Incoming>) -> Result<SuccessAnswer, Error> {
     let (head, mut body) = response.into_parts();
     let code = header(&head.headers, EXCEPTION_CODE);
     let query_id = header(&head.headers, QUERY_ID);
@@ -214,7 +214,7 @@ async fn success(response: Response<Incoming>) -> Result<Answered, Error> {
         }
     }
     if head.status == StatusCode::OK && code.is_none() && (text.is_empty() || query_id.is_none()) {
-        return Ok(Answered { query_id });
+        return Ok(SuccessAnswer { query_id });
     }
     let mut message = String::from_utf8_lossy(&text).trim().to_owned();
     if let Some(code) = code

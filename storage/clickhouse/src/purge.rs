@@ -1,7 +1,7 @@
-//! Forgetting the events of projects that were deleted, for the operator's tools.
+//! Purges the rows of deleted projects, for the operator's tools.
 //!
-//! Deleting rewrites the parts that hold such rows. The server does that in the background and
-//! goes on after a restart, so it is asked for and then watched.
+//! Deleting rewrites the parts that hold such rows. The server does that in the background and goes
+//! on after a restart, so it is started and then watched.
 
 use crate::rejected::RESENT;
 use crate::settings::{quoted_name, quoted_text};
@@ -9,37 +9,37 @@ use crate::{ClickHouse, PersonTable, QueryError};
 use millrace_rows::{Table, TeamId};
 use serde::Deserialize;
 
-/// Where events of a project are, and what was made of them.
+/// Tables with rows of projects.
 fn tables() -> impl Iterator<Item = &'static str> {
     let shipped = Table::ALL.into_iter().map(Table::name);
     let shipped = shipped.chain([RESENT]);
     shipped.chain(PersonTable::ALL.into_iter().map(PersonTable::name))
 }
 
-/// How much of a project is stored.
+/// Number of rows of a project.
 #[derive(clickhouse::Row, Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 pub struct TeamRows {
     /// The project.
     pub team_id: i64,
-    /// Rows of it, refused events included; what merges have yet to fold counts as often as it is
-    /// there.
+    /// Rows of the project, rejected events included; rows that merges have yet to fold count each
+    /// time.
     pub rows: u64,
 }
 
-/// How far the server has come with deleting.
+/// Progress of the server with deleting.
 #[derive(clickhouse::Row, Clone, Debug, Default, Deserialize)]
 pub struct Deletion {
     /// Parts still to be rewritten.
     pub parts_to_do: u64,
-    /// Deletions asked for that have not ended.
+    /// Deletions that have not ended.
     pub unfinished: u64,
-    /// Why the last part could not be rewritten; empty when nothing failed. The server tries
+    /// Reason why the last part could not be rewritten; empty when nothing failed. The server tries
     /// again by itself.
     pub failure: String,
 }
 
 impl ClickHouse {
-    /// The projects that have rows, lowest number first.
+    /// Lists the projects that have rows, lowest number first.
     ///
     /// # Errors
     /// If the server cannot be asked.
@@ -59,11 +59,11 @@ impl ClickHouse {
             .await
     }
 
-    /// Asks for all rows of some projects to be deleted. Safe to ask again; [`ClickHouse::deletion`]
+    /// Starts the deletion of all rows of some projects. Safe to repeat; [`ClickHouse::deletion`]
     /// tells when it is done.
     ///
     /// # Errors
-    /// If the server cannot be asked or refuses; what was asked for before that goes on.
+    /// If the server cannot be asked or refuses; deletions started before go on.
     pub async fn delete_teams(&self, teams: &[TeamId]) -> Result<(), QueryError> {
         if teams.is_empty() {
             return Ok(());
@@ -83,7 +83,7 @@ impl ClickHouse {
         Ok(())
     }
 
-    /// How far deleting has come.
+    /// Asks for the progress of deletions.
     ///
     /// # Errors
     /// If the server cannot be asked.

@@ -1,4 +1,4 @@
-//! A question that failed: what kind of trouble it is, and in which words.
+//! Errors of queries, with their kind and message.
 
 use crate::InsertOutcome;
 use crate::error::{
@@ -9,31 +9,31 @@ use clickhouse::error::Error;
 use std::error::Error as StdError;
 use std::fmt;
 
-/// Kind of an error, as far as an operator has to do something else.
+/// Kind of an error, by the action that an operator has to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueryErrorKind {
     /// Somebody has to change something: a password, a right, a table.
     Misconfigured,
-    /// TLS keeps us from connecting until somebody changes something; what to do.
+    /// The TLS handshake fails until somebody changes something; with advice.
     Tls(&'static str),
     /// There was no connection, so the server has seen nothing.
     NoConnection,
     /// The connection ended without an answer, or with bytes that are no HTTP.
     NoHttp,
-    /// Whoever answered by HTTP is no ClickHouse, or has none at this path.
+    /// The HTTP server that answered is not ClickHouse, or has none at this path.
     NotClickHouse,
-    /// All else.
+    /// Any other error.
     Other,
 }
 
-/// A question or a schema change that failed.
+/// Error of a query or a schema change.
 #[derive(Clone, Debug)]
 pub struct QueryError {
     /// ClickHouse's exception code, when it gave one.
     pub code: Option<u32>,
-    /// Its kind.
+    /// Kind of the error.
     pub kind: QueryErrorKind,
-    /// For the log, not for clients.
+    /// Message for the log, not for clients.
     pub message: String,
 }
 
@@ -48,8 +48,8 @@ impl QueryError {
         }
     }
 
-    /// Cause of the error, which stays the same for as long as the trouble does: the message may have
-    /// times in it, or the statement.
+    /// Cause of the error, which stays the same for as long as the error lasts: the message may
+    /// contain times, or the statement.
     #[must_use]
     pub fn cause(&self) -> String {
         match (self.code, self.kind) {
@@ -58,7 +58,7 @@ impl QueryError {
         }
     }
 
-    /// The name of the error in metrics of inserts, before each of which there may be a question.
+    /// Name of the error in metrics of inserts, before each of which there may be a query.
     #[must_use]
     pub const fn outcome_name(&self) -> &'static str {
         match self.kind {
@@ -72,7 +72,7 @@ impl QueryError {
         }
     }
 
-    /// What ClickHouse calls the error, like `UNKNOWN_IDENTIFIER`.
+    /// ClickHouse's name of the error, like `UNKNOWN_IDENTIFIER`.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.code?;
@@ -88,7 +88,7 @@ impl QueryError {
         between.into_iter().find(is_name)
     }
 
-    /// Whether the database or a table is missing, which applying the migrations mends.
+    /// Returns true if the database or a table is missing, which applying the migrations mends.
     #[must_use]
     pub fn schema_is_missing(&self) -> bool {
         self.code.is_some_and(schema_is_missing)
@@ -134,7 +134,7 @@ fn kind_of(error: &Error) -> QueryErrorKind {
     }
 }
 
-/// Tells a connection that ended without an answer, or with bytes that are no HTTP.
+/// Returns true if the connection ended without an answer, or with bytes that are no HTTP.
 fn is_no_http(error: &(dyn StdError + 'static)) -> bool {
     let mut causes = std::iter::successors(Some(error), |cause| (*cause).source());
     causes.any(|cause| {

@@ -1,21 +1,22 @@
-//! Replicas of a cluster that must have an insert before it counts as stored, and reads that see what does.
+//! Insert quorums: replicas of a cluster that must have an insert before it counts as stored, and
+//! reads that see such inserts.
 //!
-//! Without a quorum an insert is answered by the one replica that took it: should its disk die before
-//! another one fetched the part, the rows are gone, and a read of another replica may not see them yet.
+//! Without a quorum an insert is answered by the one replica that took it: if its disk dies before
+//! another one fetched the part, the rows are lost, and a read of another replica may not see them
+//! yet.
 
-use crate::Settings;
 use std::fmt;
 use std::str::FromStr;
 
-/// The fewest replicas that are more than the one which takes an insert.
+/// Smallest quorum: the replica that takes an insert, and another one.
 const REPLICAS_MIN: u32 = 2;
 
 /// Replicas that must have an insert before it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InsertQuorum {
-    /// More than half of them.
+    /// More than half of the replicas.
     Majority,
-    /// So many.
+    /// A number of replicas.
     Replicas(u32),
 }
 
@@ -45,30 +46,6 @@ impl fmt::Display for InsertQuorum {
             Self::Majority => f.write_str("auto"),
             Self::Replicas(replicas) => write!(f, "{replicas}"),
         }
-    }
-}
-
-impl Settings {
-    /// ClickHouse's settings of an insert.
-    pub(crate) fn quorum_of_inserts(&self) -> Vec<(&'static str, String)> {
-        let Some(quorum) = self.insert_quorum else {
-            return Vec::new();
-        };
-        // Below our own deadline, after which the server would go on waiting without us.
-        let timeout = self.insert_timeout / 2;
-        vec![
-            ("insert_quorum", quorum.to_string()),
-            // Sequential reads know of inserts that came one after the other, and of no others.
-            ("insert_quorum_parallel", "0".to_owned()),
-            ("insert_quorum_timeout", timeout.as_millis().to_string()),
-        ]
-    }
-
-    /// ClickHouse's settings of a read that must see all that was stored: a replica that has not got it
-    /// yet refuses.
-    pub(crate) fn quorum_of_reads(&self) -> Option<(&'static str, &'static str)> {
-        let has_quorum = self.insert_quorum.is_some();
-        has_quorum.then_some(("select_sequential_consistency", "1"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reading back events that were refused, for the operator's tools, and recording which of them were sent again.
+//! Reads rejected events for the operator's tools, and records those that were sent again.
 
 use crate::settings::{quoted_name, quoted_text};
 use crate::{ClickHouse, QueryError};
@@ -6,54 +6,56 @@ use millrace_rows::{Micros, Table};
 use serde::Deserialize;
 use std::collections::HashMap;
 
-/// The table of what was sent again.
+/// Table of the rejected events that were sent again.
 pub(crate) const RESENT: &str = "rejected_events_resent";
-/// Rows of one insert: a statement may have 256 KiB.
+/// Most rows of one insert: a statement may have 256 KiB.
 const ROWS_OF_AN_INSERT: usize = 1_000;
 
-/// Settings of statements that read `raw`, whose rows may have 100 MB each: few of them are in memory at once.
+/// Settings of statements that read `raw`, whose rows may have 100 MB each: few of them are in
+/// memory at once.
 const FEW_AT_ONCE: &str = "max_memory_usage = 1073741824, max_threads = 1, max_block_size = 4, preferred_block_size_bytes = 1048576, \
      preferred_max_column_in_block_size_bytes = 1048576";
 
-/// Which refused events are meant; all conditions have to hold.
+/// Filter of rejected events; all conditions have to hold.
 #[derive(Clone, Debug, Default)]
 pub struct RejectedFilter {
-    /// Of this project.
+    /// Project of the events.
     pub team_id: Option<i64>,
-    /// Refused with this code.
+    /// Code of the rejection.
     pub code: Option<String>,
-    /// Received at this time or later.
+    /// Earliest time of receipt.
     pub since: Option<Micros>,
-    /// Sent in this request.
+    /// Id of the request.
     pub request_id: Option<String>,
-    /// At this place in its batch, from 0.
+    /// Index in the batch, from 0.
     pub index: Option<u32>,
-    /// Not sent again since.
+    /// True to select only events that were not sent again.
     pub unsent: bool,
-    /// The most rows; the newest are kept.
+    /// Most rows; the newest are returned.
     pub rows_max: u32,
 }
 
-/// One refused event, without its JSON: that may be large, see [`ClickHouse::rejected_raws`].
+/// One rejected event, without its JSON: that may be large, see [`ClickHouse::rejected_raws`].
 #[derive(clickhouse::Row, Clone, Debug, Deserialize)]
 pub struct RejectedEvent {
-    /// Whose it is.
+    /// Project of the event.
     pub team_id: i64,
-    /// When it was received, in microseconds since 1970.
+    /// Time of receipt, in microseconds since 1970.
     pub received_at: i64,
-    /// The request it came in.
+    /// Id of the request.
     pub request_id: String,
-    /// Its place in the batch, from 0.
+    /// Index in the batch, from 0.
     pub index: u32,
-    /// Why it was refused, for programs.
+    /// Reason of the rejection, for programs.
     pub code: String,
-    /// Where in the request.
+    /// Part of the event that is at fault.
     pub attr: String,
-    /// Why it was refused, for people.
+    /// Reason of the rejection, for people.
     pub detail: String,
-    /// Whether it was part of a historical migration.
+    /// True if the event was part of a historical migration.
     pub historical_migration: bool,
-    /// When an operator last sent it again and it was accepted, in microseconds since 1970; 0 if none did.
+    /// Time when an operator last sent the event again and it was accepted, in microseconds since
+    /// 1970; 0 if none did.
     pub resent_at: i64,
 }
 
@@ -64,9 +66,9 @@ impl RejectedEvent {
     }
 }
 
-/// Size of the JSON of the event with this key, and what was read of it.
+/// Size of the JSON of the event with this key, and the JSON as far as it was read.
 #[derive(clickhouse::Row, Deserialize)]
-struct Found {
+struct RawEvent {
     team_id: i64,
     received_at: i64,
     request_id: String,
@@ -76,7 +78,7 @@ struct Found {
 }
 
 impl ClickHouse {
-    /// The refused events that the filter lets through, oldest first.
+    /// Lists the rejected events that match the filter, oldest first.
     ///
     /// # Errors
     /// If the server cannot be asked.
@@ -84,7 +86,7 @@ impl ClickHouse {
         &self,
         filter: &RejectedFilter,
     ) -> Result<Vec<RejectedEvent>, QueryError> {
-        let sql = self.rejected_question(filter);
+        let sql = self.rejected_query(filter);
         let mut rows: Vec<RejectedEvent> = self
             .within_deadline(self.client.query_raw(&sql).fetch_all())
             .await?;
@@ -92,7 +94,8 @@ impl ClickHouse {
         Ok(rows)
     }
 
-    /// Bytes of the JSON of each of these events; 0 of those that are gone. A statement has 256 KiB: some hundreds at a time.
+    /// Returns the bytes of the JSON of each of these events; 0 for those that are gone. At most
+    /// some hundreds at a time, as a statement may have 256 KiB.
     ///
     /// # Errors
     /// If the server cannot be asked.
@@ -101,8 +104,8 @@ impl ClickHouse {
         Ok(found.into_iter().map(|(bytes, _)| bytes).collect())
     }
 
-    /// The JSON of each of these events as it was sent, of no more than the first `bytes_max` bytes; empty of those that are
-    /// gone. They are in memory together: see [`Self::rejected_sizes`].
+    /// Returns the JSON of each of these events as it was sent, up to the first `bytes_max` bytes;
+    /// empty for those that are gone. All are in memory together: see [`Self::rejected_sizes`].
     ///
     /// # Errors
     /// If the server cannot be asked.
@@ -147,7 +150,7 @@ impl ClickHouse {
             table = self.source(Table::RejectedEvents),
             keys = keys.join(", "),
         );
-        let rows: Vec<Found> = self
+        let rows: Vec<RawEvent> = self
             .within_deadline(self.client.query_raw(&sql).fetch_all())
             .await?;
         let found: HashMap<_, _> = rows
@@ -161,7 +164,7 @@ impl ClickHouse {
         Ok(found.map(Option::unwrap_or_default).collect())
     }
 
-    /// Counts the refused events that the filter lets through, without a limit on rows.
+    /// Counts the rejected events that match the filter, without a limit on rows.
     ///
     /// # Errors
     /// If the server cannot be asked.
@@ -173,7 +176,7 @@ impl ClickHouse {
         .await
     }
 
-    /// Records that events were sent again now, and accepted.
+    /// Records that events were sent again, and accepted, at the time `now`.
     ///
     /// # Errors
     /// If the server cannot be asked or refuses; recording them again does no harm.
@@ -208,7 +211,7 @@ impl ClickHouse {
         Ok(())
     }
 
-    fn rejected_question(&self, filter: &RejectedFilter) -> String {
+    fn rejected_query(&self, filter: &RejectedFilter) -> String {
         format!(
             "SELECT r.team_id AS team_id, toUnixTimestamp64Micro(r.received_at) AS received_at, \
              r.request_id AS request_id, r.`index` AS `index`, toString(r.code) AS code, r.attr AS attr, \
@@ -220,7 +223,8 @@ impl ClickHouse {
         )
     }
 
-    /// Names the rows that the filter lets through as `r`, each beside when it was sent again, in `s`.
+    /// Returns a FROM of the rows that match the filter as `r`, joined with the time they were sent
+    /// again in `s`.
     fn rejected_source(&self, filter: &RejectedFilter) -> String {
         let of_team = filter.team_id.map(|id| format!("team_id = {id}"));
         let conditions = [

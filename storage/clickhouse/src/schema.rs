@@ -1,19 +1,18 @@
-//! The tables, as numbered migrations.
+//! The schema, as numbered migrations.
 //!
-//! A migration is a list of statements that may be carried out again: the server may die between
-//! a statement and the row that says it was applied. What was released is never edited; a change
+//! A migration is a list of statements that may be executed again: the server may die between a
+//! statement and the row that records the migration. Released migrations are never edited; a change
 //! is a new migration with the next number.
 //!
 //! No column has a DEFAULT: it would differ between replicas and between two tries of one insert.
 
-use crate::Settings;
-use crate::settings::{quoted_name, quoted_text};
+use crate::dialect::Dialect;
 
-/// One step of the schema.
+/// One migration of the schema.
 pub(crate) struct Migration {
-    /// Its place in the order, from 1.
+    /// Number in the order, from 1.
     pub version: u32,
-    /// What it does, for `schema_migrations`.
+    /// Name of the migration in `schema_migrations`.
     pub name: &'static str,
     /// The statements, one after the other.
     pub statements: fn(&Dialect) -> Vec<String>,
@@ -52,100 +51,6 @@ pub(crate) const MIGRATIONS: [Migration; 6] = [
         statements: |dialect| vec![rejected_events_resent(dialect)],
     },
 ];
-
-/// How a statement differs between one server and a cluster.
-pub(crate) struct Dialect {
-    database: String,
-    database_name: String,
-    on_cluster: String,
-    cluster: Option<String>,
-    replicated: bool,
-}
-
-impl Dialect {
-    pub(crate) fn of(settings: &Settings) -> Self {
-        Self {
-            database: quoted_name(&settings.database),
-            database_name: settings.database.clone(),
-            on_cluster: settings
-                .cluster
-                .as_ref()
-                .map(|cluster| format!(" ON CLUSTER {}", quoted_text(cluster)))
-                .unwrap_or_default(),
-            cluster: settings.cluster.clone(),
-            replicated: settings.cluster.is_some(),
-        }
-    }
-
-    pub(crate) fn create_database(&self) -> String {
-        format!(
-            "CREATE DATABASE IF NOT EXISTS {}{}",
-            self.database, self.on_cluster
-        )
-    }
-
-    pub(crate) fn create_schema_migrations(&self) -> String {
-        format!(
-            "CREATE TABLE IF NOT EXISTS {head} (version UInt32, name String, \
-             applied_at DateTime64(6, 'UTC')) ENGINE = {engine} ORDER BY version{settings}",
-            head = self.head("schema_migrations"),
-            engine = self.merge_tree("Replacing", "schema_migrations", Some("applied_at")),
-            settings = self.durability(),
-        )
-    }
-
-    pub(crate) fn head(&self, table: &str) -> String {
-        format!(
-            "{}.{}{}",
-            self.database,
-            quoted_name(table),
-            self.on_cluster
-        )
-    }
-
-    /// What a view reads a table from: on a cluster, all of its shards.
-    pub(crate) fn source(&self, table: &str) -> String {
-        let table = format!("{}.{}", self.database, quoted_name(table));
-        match &self.cluster {
-            Some(cluster) => format!("cluster({}, {table})", quoted_text(cluster)),
-            None => table,
-        }
-    }
-
-    /// A MergeTree of a kind, replicated on a cluster.
-    pub(crate) fn merge_tree(
-        &self,
-        kind: &str,
-        table: &str,
-        version_column: Option<&str>,
-    ) -> String {
-        let mut arguments = Vec::new();
-        if self.replicated {
-            let path = format!(
-                "/clickhouse/tables/{{shard}}/{}/{table}",
-                self.database_name
-            );
-            arguments.push(quoted_text(&path));
-            arguments.push("'{replica}'".to_owned());
-        }
-        arguments.extend(version_column.map(str::to_owned));
-        let replicated = if self.replicated { "Replicated" } else { "" };
-        format!("{replicated}{kind}MergeTree({})", arguments.join(", "))
-    }
-
-    /// A success must survive a power cut, and a token must be remembered for as long as an insert
-    /// may be tried again. By default the server does neither.
-    pub(crate) fn durability(&self) -> &'static str {
-        if self.replicated {
-            " SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, \
-             replicated_deduplication_window = 10000, \
-             replicated_deduplication_window_seconds = 604800"
-        } else {
-            " SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, \
-             non_replicated_deduplication_window = 10000"
-        }
-    }
-}
 
 fn events(dialect: &Dialect) -> String {
     format!(
@@ -191,7 +96,8 @@ fn rejected_events(dialect: &Dialect) -> String {
     )
 }
 
-/// Which rows of `rejected_events` an operator sent again; these stay as they were.
+/// Records rows of `rejected_events` that an operator sent again; the rows themselves stay as they
+/// were.
 fn rejected_events_resent(dialect: &Dialect) -> String {
     let table = crate::rejected::RESENT;
     format!(
@@ -211,7 +117,7 @@ fn rejected_events_resent(dialect: &Dialect) -> String {
     )
 }
 
-/// In the order in which its rows are applied.
+/// Table of person updates, sorted in the order in which they are applied.
 fn person_updates(dialect: &Dialect) -> String {
     format!(
         "CREATE TABLE IF NOT EXISTS {head} (\
@@ -240,7 +146,7 @@ fn person_updates(dialect: &Dialect) -> String {
     )
 }
 
-/// Empty after every start of the server: that is its purpose.
+/// Table of the server's boot ids: it is empty after every start of the server.
 fn server_runs(dialect: &Dialect) -> String {
     format!(
         "CREATE TABLE IF NOT EXISTS {head} (scope String, run UUID) ENGINE = Memory",
@@ -251,6 +157,7 @@ fn server_runs(dialect: &Dialect) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Settings;
     use millrace_rows::Table;
 
     fn dialect(cluster: Option<&str>) -> Dialect {

@@ -1,12 +1,12 @@
-//! The rows of a SELECT as bytes, however many: they come in pieces as ClickHouse writes them, and
-//! are kept nowhere.
+//! Streams the rows of a SELECT as bytes: they come in pieces as ClickHouse writes them, and are
+//! buffered nowhere.
 //!
-//! A read may cost little, as inserts must not wait for it: few threads, a limit on memory, the
-//! lowest priority. It may only read, whatever the statement says.
+//! A read must cost little, since inserts must not wait for it: few threads, a limit on memory, the
+//! lowest priority. The statement may only read.
 
-use crate::settings::quoted_text;
+use crate::query_id::has_id;
 use crate::tail::Tail;
-use crate::work::{Work, worked_too_long};
+use crate::work_budget::{WorkBudget, worked_too_long};
 use crate::{ClickHouse, QueryError};
 use bytes::Bytes;
 use clickhouse::error::Error;
@@ -16,34 +16,35 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
 
-/// How a SELECT is to be run.
+/// Options of a SELECT.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
-    /// What the statement can be found and stopped by; new for every one.
+    /// Id by which the statement can be found and stopped; a new one for each.
     pub query_id: String,
-    /// Threads it may use.
+    /// Most threads of the server.
     pub threads_max: u32,
-    /// Memory it may use there, in bytes.
+    /// Most memory of the server, in bytes.
     pub memory_bytes_max: u64,
-    /// How long it may take, with the time in which we take nothing.
+    /// Longest duration, including the time in which we read nothing.
     pub duration_max: Duration,
-    /// How long it may work, but for the time in which we take nothing; it fails with ClickHouse's code for
-    /// `duration_max` after that.
+    /// Longest work, without the time in which we read nothing; after that it fails with
+    /// ClickHouse's code for `duration_max`.
     pub work_max: Option<Duration>,
-    /// Rows that ClickHouse works on at once.
+    /// Rows of a block that ClickHouse works on.
     pub block_rows: u32,
-    /// Rows it may answer; it fails at more.
+    /// Most rows of the result; it fails with more.
     pub result_rows_max: Option<u64>,
-    /// How long it may say nothing until ClickHouse is asked whether it still runs.
+    /// Longest silence until ClickHouse is asked whether the statement still runs.
     pub silence_max: Duration,
-    /// How long we may take nothing until ClickHouse gives us up, where it lets us say so.
+    /// Longest time in which we read nothing until ClickHouse gives up, if the server allows the
+    /// setting.
     pub stall_max: Duration,
-    /// Settings of ClickHouse's beside these, by name.
+    /// Further settings of ClickHouse, by name.
     pub settings: Vec<(String, String)>,
 }
 
 impl ReadOptions {
-    /// Two threads, a gigabyte, six hours.
+    /// Options with two threads, a gigabyte and six hours.
     #[must_use]
     pub fn new(query_id: impl Into<String>) -> Self {
         Self {
@@ -60,7 +61,7 @@ impl ReadOptions {
         }
     }
 
-    /// All of it as settings of ClickHouse's.
+    /// Returns all options as settings of ClickHouse.
     fn settings(&self) -> Vec<(String, String)> {
         let mut settings = self.settings.clone();
         let mut set = |name: &str, value: String| settings.push((name.to_owned(), value));
@@ -72,7 +73,7 @@ impl ReadOptions {
             "cancel_http_readonly_queries_on_client_close",
             "1".to_owned(),
         );
-        // 0 is none, 1 the highest.
+        // 0 is no priority, 1 the highest.
         set("priority", "10".to_owned());
         set("max_threads", self.threads_max.to_string());
         set("max_memory_usage", self.memory_bytes_max.to_string());
@@ -92,10 +93,10 @@ impl ReadOptions {
 }
 
 impl ClickHouse {
-    /// Runs a SELECT, which names its FORMAT, and answers its rows as they come.
+    /// Runs a SELECT, which names its FORMAT, and returns its rows as they come.
     ///
     /// # Errors
-    /// If the address of the server cannot be read; all else is told by the stream.
+    /// If the address of the server cannot be parsed; any other error comes from the stream.
     pub fn read(&self, statement: &str, options: &ReadOptions) -> Result<RowStream, QueryError> {
         let mut query = self.client.query_raw(statement);
         for (name, value) in options.settings() {
@@ -110,7 +111,7 @@ impl ClickHouse {
             silence_max: options.silence_max,
             work: options
                 .work_max
-                .map(|max| Work::new(max, options.threads_max)),
+                .map(|max| WorkBudget::new(max, options.threads_max)),
             cursor: query.fetch_bytes("TSVRaw")?,
             tail: Tail::default(),
             state: State::Running,
@@ -141,7 +142,7 @@ impl ClickHouse {
             .map_err(|_| QueryError::without_code(format!("the answer `{answer}` is no number")))
     }
 
-    /// Stops a statement that was begun with this id, if it still runs. Returns at once.
+    /// Stops the statement with this id, if it still runs. Returns at once.
     ///
     /// # Errors
     /// If the server cannot be asked.
@@ -152,7 +153,7 @@ impl ClickHouse {
             .await
     }
 
-    /// Whether a statement that was begun with this id still runs.
+    /// Returns true if the statement with this id still runs.
     ///
     /// # Errors
     /// If the server cannot be asked.
@@ -164,18 +165,12 @@ impl ClickHouse {
     }
 }
 
-/// Condition of statements that were begun with an id.
-pub(crate) fn has_id(query_id: &str) -> String {
-    let id = quoted_text(query_id);
-    format!("(query_id = {id} OR endsWith(Settings['log_comment'], {id}))")
-}
-
-/// The rows of a running SELECT. Dropped before its end, it stops the query.
+/// Stream of the rows of a running SELECT. Dropped before its end, it stops the query.
 pub struct RowStream {
     clickhouse: ClickHouse,
     query_id: String,
     silence_max: Duration,
-    work: Option<Work>,
+    work: Option<WorkBudget>,
     cursor: BytesCursor,
     tail: Tail,
     state: State,
@@ -185,16 +180,16 @@ pub struct RowStream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Running,
-    /// All bytes are here, and none of them tell of an error.
+    /// All bytes were received, without an error among them.
     Complete,
     Failed,
 }
 
 impl RowStream {
-    /// The next bytes, cut anywhere; `None` after the last. Those before an error are rows, but not
-    /// all of them.
+    /// Returns the next bytes, cut anywhere; `None` after the last. Bytes before an error are rows,
+    /// but not all of them.
     ///
-    /// Cancel safe: bytes that are not taken now are answered by the next call.
+    /// Cancel safe: bytes that are not taken now are returned by the next call.
     ///
     /// # Errors
     /// If the query fails, also in the middle of its rows, or the server is gone. There is nothing
@@ -224,19 +219,20 @@ impl RowStream {
                     Some(text) => return Err(self.failed(Error::BadResponse(text))),
                 },
                 Err(error) => {
-                    // The connection breaks behind the words that tell why.
-                    let told = self.tail.exception().map(Error::BadResponse);
-                    return Err(self.failed(told.unwrap_or(error)));
+                    // The connection breaks after the message that tells why.
+                    let reported = self.tail.exception().map(Error::BadResponse);
+                    return Err(self.failed(reported.unwrap_or(error)));
                 }
             }
         }
     }
 
-    /// What the server sends next; `None` if it worked for too long meanwhile. It may be silent for as long as it
-    /// says that the query runs: rows that nothing is chosen of take their time.
+    /// Waits for the server's next piece; `None` if it worked for too long meanwhile. The server
+    /// may be silent for as long as it reports the query as running: a scan that selects no rows
+    /// takes its time.
     async fn piece(&mut self) -> Result<Option<Option<Bytes>>, Error> {
         loop {
-            let left = self.work.as_ref().map_or(Duration::MAX, Work::left);
+            let left = self.work.as_ref().map_or(Duration::MAX, WorkBudget::left);
             let began = Instant::now();
             let piece = timeout(self.silence_max.min(left), self.cursor.next()).await;
             if let Some(work) = &mut self.work {
@@ -251,7 +247,7 @@ impl RowStream {
             if matches!(self.clickhouse.is_running(&self.query_id).await, Ok(true)) {
                 continue;
             }
-            // What it sent before it ended may still be on its way.
+            // Bytes that it sent before it ended may still arrive.
             return timeout(self.silence_max, self.cursor.next())
                 .await
                 .unwrap_or(Err(Error::TimedOut))
@@ -268,7 +264,7 @@ impl RowStream {
         error
     }
 
-    /// A server may not notice that nobody listens any more.
+    /// Stops the query: a server may not notice that nobody reads any more.
     fn stop(&self) {
         let Ok(runtime) = Handle::try_current() else {
             return;

@@ -1,4 +1,4 @@
-//! Where ClickHouse is.
+//! Settings of the connection to ClickHouse.
 
 use crate::{InsertQuorum, Tls};
 use std::fmt;
@@ -7,30 +7,30 @@ use std::time::Duration;
 /// A server or cluster, and the database in it.
 #[derive(Clone)]
 pub struct Settings {
-    /// The HTTP interface, like `http://127.0.0.1:8123`.
+    /// Address of the HTTP interface, like `http://127.0.0.1:8123`.
     pub url: String,
     /// Authorities that may vouch for the server, if `url` begins with `https://`.
     pub tls: Option<Tls>,
-    /// Who we are there.
+    /// User name.
     pub user: String,
-    /// Never shown by `Debug`.
+    /// Password; never shown by `Debug`.
     pub password: String,
-    /// The database that holds our tables; created when it is missing.
+    /// Database of our tables; created when it is missing.
     pub database: String,
-    /// The name of a cluster: tables are then replicated and created on all of its hosts. The URL
-    /// must lead to the replicas of one shard, as tokens are kept by shard.
+    /// Name of a cluster: tables are then replicated and created on all of its hosts. The URL must
+    /// lead to the replicas of one shard, since tokens are kept by shard.
     pub cluster: Option<String>,
-    /// Replicas of a cluster that must have an insert before it is answered; `None`: one is enough, and
-    /// reads may miss what another has.
+    /// Replicas of a cluster that must have an insert before it is answered; `None`: one is enough,
+    /// and reads may miss what another has.
     pub insert_quorum: Option<InsertQuorum>,
-    /// How long an insert may take, from its last byte to the answer.
+    /// Longest time of an insert, from its last byte to the answer.
     pub insert_timeout: Duration,
-    /// How long a question or a schema change may take.
+    /// Longest time of a query or a schema change.
     pub query_timeout: Duration,
 }
 
 impl Settings {
-    /// A server, with the database `millrace` and the default timeouts.
+    /// Settings of a server, with the database `millrace` and the default timeouts.
     #[must_use]
     pub fn new(
         url: impl Into<String>,
@@ -51,6 +51,30 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// ClickHouse's settings of an insert.
+    pub(crate) fn quorum_of_inserts(&self) -> Vec<(&'static str, String)> {
+        let Some(quorum) = self.insert_quorum else {
+            return Vec::new();
+        };
+        // Below our own deadline, so that the server does not wait on after we gave up.
+        let timeout = self.insert_timeout / 2;
+        vec![
+            ("insert_quorum", quorum.to_string()),
+            // Sequential reads only know inserts that came one after the other.
+            ("insert_quorum_parallel", "0".to_owned()),
+            ("insert_quorum_timeout", timeout.as_millis().to_string()),
+        ]
+    }
+
+    /// ClickHouse's settings of a read that must see all stored rows: a replica that lacks some
+    /// refuses.
+    pub(crate) fn quorum_of_reads(&self) -> Option<(&'static str, &'static str)> {
+        let has_quorum = self.insert_quorum.is_some();
+        has_quorum.then_some(("select_sequential_consistency", "1"))
+    }
+}
+
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
@@ -65,19 +89,19 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// An identifier between backticks.
+/// Quotes an identifier with backticks.
 #[must_use]
 pub fn quoted_name(name: &str) -> String {
     format!("`{}`", escaped(name).replace('`', "\\`"))
 }
 
-/// A string literal.
+/// Quotes a string literal.
 #[must_use]
 pub fn quoted_text(text: &str) -> String {
     format!("'{}'", escaped(text).replace('\'', "\\'"))
 }
 
-/// A NUL ends a statement, even between quotes.
+/// Escapes backslashes and NULs: a NUL ends a statement, even between quotes.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\0', "\\0")
 }

@@ -1,9 +1,9 @@
-//! The end of an answer, held back until it is known that it is no error.
+//! Holds back the end of an answer until it is known not to be an error.
 //!
-//! A query that fails after its first rows has answered 200 already. What tells of the failure
-//! comes behind the rows: since 25.11 between marks, before that as bare text; the connection is
-//! broken then, or not. The last bytes are therefore kept until the answer has ended. What the
-//! `clickhouse` crate looks for is within one piece; the network cuts anywhere.
+//! A query that fails after its first rows has answered 200 already. The error comes behind the
+//! rows: since 25.11 between markers, before that as bare text; the connection is broken then, or
+//! not. The last bytes are therefore kept until the answer has ended. The `clickhouse` crate looks
+//! for the error within one piece only; the network cuts anywhere.
 //!
 //! ```text
 //! \r\n__exception__\r\n<tag>\r\nCode: …\n<length> <tag>\r\n__exception__\r\n
@@ -12,9 +12,9 @@
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 
-/// More than the longest message (16 KiB) with its marks.
+/// Bytes that are held back: more than the longest message (16 KiB) with its markers.
 const TAIL_BYTES: usize = 20 << 10;
-const MARK: &str = "\r\n__exception__\r\n";
+const MARKER: &str = "\r\n__exception__\r\n";
 
 /// Pieces that are held back.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl Tail {
         self.pieces.push_back(piece);
     }
 
-    /// The oldest piece, if enough follows it.
+    /// Returns the oldest piece, if enough bytes follow it.
     pub(crate) fn release(&mut self) -> Option<Bytes> {
         let first = self.pieces.front()?;
         if self.bytes - first.len() < TAIL_BYTES {
@@ -38,14 +38,14 @@ impl Tail {
         self.pop()
     }
 
-    /// The oldest piece, once the answer has ended well.
+    /// Returns the oldest piece, once the answer has ended without an error.
     pub(crate) fn pop(&mut self) -> Option<Bytes> {
         let first = self.pieces.pop_front()?;
         self.bytes -= first.len();
         Some(first)
     }
 
-    /// The error that an answer ends with.
+    /// Returns the error that the answer ends with.
     pub(crate) fn exception(&self) -> Option<String> {
         let mut wanting = TAIL_BYTES.min(self.bytes);
         let mut last = VecDeque::new();
@@ -61,17 +61,17 @@ impl Tail {
     }
 }
 
-/// An error between marks that name one tag.
+/// Parses an error between markers with one tag.
 fn marked(end: &str) -> Option<String> {
-    let end = end.strip_suffix(MARK)?;
+    let end = end.strip_suffix(MARKER)?;
     let (before, tag) = end.rsplit_once(' ')?;
-    let (_, frame) = before.rsplit_once(&format!("{MARK}{tag}\r\n"))?;
+    let (_, frame) = before.rsplit_once(&format!("{MARKER}{tag}\r\n"))?;
     let (message, _length) = frame.rsplit_once('\n')?;
     Some(message.trim().to_owned())
 }
 
-/// An error as older servers append it. Rows never end so: those of every form end with a bracket,
-/// a quote, a number or bytes that are no text.
+/// Parses an error as older servers append it. Rows never end like that: in every format they end
+/// with a bracket, a quote, a number or bytes that are no text.
 fn bare(end: &str) -> Option<String> {
     let end = end.strip_suffix("))\n")?;
     let at = end.rfind("Code: ")?;
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_behind_rows_is_found_wherever_it_is_cut() {
+    fn an_error_behind_rows_is_found_with_any_cut_between_pieces() {
         for (text, code) in [(MARKED, "Code: 159."), (BARE, "Code: 241.")] {
             for at in 0..=text.len() {
                 let found = cut(text, at).exception().unwrap();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn all_but_the_end_is_let_go() {
+    fn all_but_the_end_is_released() {
         let mut tail = Tail::default();
         let mut out = 0;
         for _ in 0..1_000 {

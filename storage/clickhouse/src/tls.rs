@@ -1,4 +1,4 @@
-//! TLS to the server: whose certificates are taken, and what to do about a handshake that failed.
+//! TLS to the server: trusted authorities, and advice on failed handshakes.
 //!
 //! A connection whose handshake failed has carried no byte of a statement.
 
@@ -19,7 +19,7 @@ use tokio_rustls::rustls::{
     AlertDescription, CertificateError, ClientConfig, Error as RustlsError, RootCertStore,
 };
 
-/// As for connections without TLS, which are the `clickhouse` crate's own.
+/// TCP keep-alive, the same as of the `clickhouse` crate's connections without TLS.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 const IDLE_MAX: Duration = Duration::from_secs(2);
 
@@ -27,16 +27,16 @@ const IDLE_MAX: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub struct Tls(Arc<ClientConfig>);
 
-/// Authorities that cannot be used.
+/// Error of authorities that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read, or is not PEM.
     #[error("{0}")]
     Unreadable(pem::Error),
-    /// A certificate in the file is none.
+    /// The file has an invalid certificate.
     #[error("a certificate in it cannot be read ({0})")]
     Malformed(RustlsError),
-    /// A file without a certificate.
+    /// The file has no certificate.
     #[error("it has no certificate")]
     Empty,
     /// The system has no authorities.
@@ -48,8 +48,8 @@ pub enum TlsError {
 }
 
 impl Tls {
-    /// Trusts the authorities of a PEM file alone, or those of the system, which `SSL_CERT_FILE`
-    /// and `SSL_CERT_DIR` name where they are set.
+    /// Trusts only the authorities of a PEM file, or else those of the system, which
+    /// `SSL_CERT_FILE` and `SSL_CERT_DIR` may name.
     ///
     /// # Errors
     /// If there is no authority that can be read.
@@ -64,7 +64,7 @@ impl Tls {
                 return Err(TlsError::Empty);
             }
         } else {
-            // Single ones that cannot be read take nothing from the others.
+            // Single authorities that cannot be read do not affect the others.
             let found = rustls_native_certs::load_native_certs();
             authorities.add_parsable_certificates(found.certs);
             if authorities.is_empty() {
@@ -85,7 +85,7 @@ impl Tls {
         ClientConfig::clone(&self.0)
     }
 
-    /// A client that connects by TLS only.
+    /// Returns a client that connects by TLS only.
     pub(crate) fn client(&self) -> Client {
         let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE_MAX)
@@ -93,7 +93,7 @@ impl Tls {
         Client::with_http_client(http)
     }
 
-    /// Connections by TLS only.
+    /// Returns a connector for TLS only.
     pub(crate) fn connector(&self) -> HttpsConnector<HttpConnector> {
         let mut connector = HttpConnector::new();
         connector.set_keepalive(Some(KEEPALIVE));
@@ -141,7 +141,7 @@ pub(crate) fn advice(error: &(dyn StdError + 'static)) -> Option<&'static str> {
 
 fn advice_on_certificate(reason: &CertificateError) -> &'static str {
     match reason {
-        // The latter is an authority of the same name with another key.
+        // `BadSignature` means an authority of the same name with another key.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "the server's certificate is by an authority that is not trusted; name a PEM file with \
              that authority's certificate in clickhouse_ca_file"
@@ -156,7 +156,8 @@ fn advice_on_certificate(reason: &CertificateError) -> &'static str {
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "the server's certificate is not valid yet; set the clocks right"
         }
-        // A self-signed certificate as OpenSSL makes them by default; the library has no name for it.
+        // A self-signed certificate as OpenSSL makes them by default; the library has no name for
+        // it.
         reason if format!("{reason:?}").contains("CaUsedAsEndEntity") => {
             "the server shows the certificate of an authority as its own; give it one with CA:FALSE"
         }
@@ -164,8 +165,8 @@ fn advice_on_certificate(reason: &CertificateError) -> &'static str {
     }
 }
 
-/// Finds the TLS library's error in a chain of causes. `io::Error` is no link of the chain but a shell
-/// around one.
+/// Finds the TLS library's error in a chain of causes. An `io::Error` is not a link of the chain
+/// but wraps one.
 fn rustls_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a RustlsError> {
     let mut cause = Some(error);
     while let Some(link) = cause {

@@ -1,7 +1,7 @@
-//! Is ClickHouse as it must be for us, and what to do where it is not.
+//! Checks that ClickHouse can be used, and advises if it cannot.
 //!
-//! One statement asks for all at once: it inserts no rows into a table, which wants the server to be
-//! there, the user to be known, the database and the right to read and to write.
+//! One statement checks all at once: an insert of no rows into a table needs the server, the user,
+//! the database and the rights to read and to write.
 
 use crate::settings::quoted_name;
 use crate::{ClickHouse, MigrateError, QueryError, QueryErrorKind, Settings};
@@ -12,10 +12,10 @@ use std::time::Duration;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-/// How long the statement may take.
+/// Longest time of the statement.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// Use that is made of ClickHouse.
+/// Purpose that ClickHouse is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Events are stored.
@@ -25,7 +25,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// A table that is written to, and one of its columns.
+    /// Table that is written to, and one of its columns.
     const fn table(self) -> (&'static str, &'static str) {
         match self {
             Self::Events => ("events", "uuid"),
@@ -38,20 +38,20 @@ impl Purpose {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{advice} ({words})")]
 pub struct Unusable {
-    /// Its kind.
+    /// Kind of the error.
     pub kind: QueryErrorKind,
-    /// Says what is wrong and what to do, by the names of settings; it stays as it is while the trouble
-    /// does.
+    /// Description of the error, with advice that names settings; it stays the same for as long as
+    /// the error lasts.
     pub advice: String,
-    /// Words of whoever failed.
+    /// Message of the failed server or library.
     pub words: String,
 }
 
 impl ClickHouse {
-    /// Asks whether the server can be used, and makes the tables where they are missing.
+    /// Checks that the server can be used, and makes missing tables.
     ///
     /// # Errors
-    /// What is wrong, and what to do.
+    /// The reason why the server cannot be used, with advice.
     pub async fn check_usable(&self, purpose: Purpose) -> Result<(), Unusable> {
         let (table, column) = purpose.table();
         let table = format!("{}.{table}", quoted_name(&self.settings.database));
@@ -72,13 +72,13 @@ impl ClickHouse {
         Err(self.settings.explain(&error))
     }
 
-    /// Runs a statement, and believes in its success only if the answer names it: a gateway's page is answered
+    /// Runs a statement that succeeds only if the answer names it: a gateway's page is answered
     /// with 200 as well.
     async fn execute_proven(&self, sql: &str) -> Result<(), QueryError> {
         let query_id = Uuid::new_v4().to_string();
         let parameters = [("query_id", query_id.as_str())];
         let answered = self.poster.post_statement(&self.settings, &parameters, sql);
-        let proven = answered.await?.must_be_about(&query_id);
+        let proven = answered.await?.check_query_id(&query_id);
         proven.map_err(|words| QueryError {
             code: None,
             kind: QueryErrorKind::NotClickHouse,
@@ -86,8 +86,8 @@ impl ClickHouse {
         })
     }
 
-    /// Adds the status to the words of whoever answers instead of ClickHouse: the page of a proxy need not
-    /// say it.
+    /// Adds the HTTP status to the error of a server that is not ClickHouse: a proxy's page need
+    /// not contain it.
     pub(crate) async fn with_status(&self, error: QueryError) -> QueryError {
         if error.kind != QueryErrorKind::NotClickHouse {
             return error;
@@ -104,7 +104,7 @@ impl ClickHouse {
 }
 
 impl Settings {
-    /// Status of the answer to a question of nothing.
+    /// Asks for the status of the answer to an empty request.
     async fn status(&self) -> Option<StatusCode> {
         let client = legacy::Client::builder(TokioExecutor::new());
         let asked = Request::post(&self.url).body(String::new()).ok()?;
@@ -176,8 +176,8 @@ impl Settings {
         }
     }
 
-    /// Tells a server that may want TLS and was asked without: it hangs up, sends what is no
-    /// HTTP, or says so.
+    /// Returns true if the server may want TLS and was asked without: it hangs up, sends bytes that
+    /// are no HTTP, or says so.
     fn wants_tls(&self, error: &QueryError) -> bool {
         let is_plain = self.url.starts_with("http://");
         is_plain && (error.kind == QueryErrorKind::NoHttp || error.message.contains("HTTPS"))
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_operator_is_told_what_to_do() {
+    fn each_error_has_advice_for_the_operator() {
         use QueryErrorKind::{Misconfigured, NoConnection, NoHttp, NotClickHouse, Other, Tls};
         let table = [
             ("http", Some(516), Misconfigured, "clickhouse_password"),
@@ -233,11 +233,11 @@ mod tests {
                 kind,
                 message: "its words".to_owned(),
             };
-            let told = settings.explain(&error).to_string();
-            assert!(told.contains(words), "{code:?} {kind:?}: {told}");
-            assert!(told.contains("its words"), "{told}");
-            assert!(told.contains("db:8443"), "{told}");
-            assert!(!told.contains("secret"), "{told}");
+            let message = settings.explain(&error).to_string();
+            assert!(message.contains(words), "{code:?} {kind:?}: {message}");
+            assert!(message.contains("its words"), "{message}");
+            assert!(message.contains("db:8443"), "{message}");
+            assert!(!message.contains("secret"), "{message}");
         }
     }
 }

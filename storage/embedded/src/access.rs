@@ -1,9 +1,11 @@
-//! The rights of the engine's one user, as the engine itself holds them: ClickHouse's own grants, and settings that nobody may change.
+//! Privileges of the engine's one user, enforced by ClickHouse itself: its grants, and settings
+//! that nobody may change.
 //!
-//! Everything in the database, nothing outside of it: no source is granted that the operator did not name, no table
-//! engine that `permitted` does not list, no access management, no named collections, no dictionaries, whose sources are
-//! texts that the engine reads as SQL. The configuration lies in memory files, sealed: no statement and no other process
-//! changes it, and no `config.xml` that happens to lie where the server was started is read in its place.
+//! Everything in the database is granted, nothing outside of it: no source that the operator did
+//! not name, no table engine that `permitted` does not list, no access management, no named
+//! collections. Dictionaries are not granted either: the engine reads their sources as SQL. The
+//! configuration lies in sealed memory files, so no statement and no other process can change it,
+//! and a `config.xml` in the server's working directory is not read.
 
 use std::fmt::Write as _;
 use std::io;
@@ -13,7 +15,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
 use crate::Source;
 
-/// Rights to everything in the database.
+/// Privileges on everything in the database.
 const PRIVILEGES: &str = "SHOW DATABASES, SHOW TABLES, SHOW COLUMNS, SHOW DICTIONARIES, CHECK, SELECT, INSERT, \
     ALTER TABLE, ALTER VIEW, ALTER DATABASE, CREATE DATABASE, CREATE TABLE, CREATE VIEW, CREATE TEMPORARY TABLE, \
     CREATE TEMPORARY VIEW, CREATE FUNCTION, DROP DATABASE, DROP TABLE, DROP VIEW, DROP DICTIONARY, DROP FUNCTION, \
@@ -22,8 +24,8 @@ const PRIVILEGES: &str = "SHOW DATABASES, SHOW TABLES, SHOW COLUMNS, SHOW DICTIO
     SYSTEM WAIT LOADING PARTS, SYSTEM LOAD PRIMARY KEY, SYSTEM UNLOAD PRIMARY KEY, SYSTEM FLUSH, \
     SYSTEM DROP CACHE, SYSTEM RELOAD ASYNCHRONOUS METRICS, SYSTEM UNFREEZE";
 
-/// Settings that stay as they are. Their values would be other languages than the SQL that is judged, SQL in a text,
-/// paths to read or to write, addresses, or disks elsewhere.
+/// Settings that no statement may change. Their values would be languages other than the SQL that
+/// is checked, SQL in a string, paths to read or to write, addresses, or disks elsewhere.
 const CONSTANT: [&str; 19] = [
     "dialect",
     "additional_table_filters",
@@ -46,7 +48,7 @@ const CONSTANT: [&str; 19] = [
     "merge_tree_storage_policy",
 ];
 
-/// The configuration's two files. They are read anew while the engine runs, so they are kept.
+/// The configuration's two files. They stay open because the engine reads them again while it runs.
 pub(crate) struct Access {
     config: OwnedFd,
     _users: OwnedFd,
@@ -55,7 +57,7 @@ pub(crate) struct Access {
 // === impl Access ===
 
 impl Access {
-    /// Grants with these `engines` of tables and these `sources`.
+    /// Writes a configuration that grants these table `engines` and these `sources`.
     pub(crate) fn new(engines: &[&str], sources: &[Source]) -> io::Result<Self> {
         let users = sealed("users", &users(engines, sources))?;
         let config = format!(
@@ -68,7 +70,7 @@ impl Access {
         })
     }
 
-    /// Where the engine finds the configuration.
+    /// Path by which the engine opens the configuration.
     pub(crate) fn config_path(&self) -> String {
         path(&self.config)
     }
@@ -78,7 +80,7 @@ fn path(file: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
-/// A file in memory that nobody can change any more.
+/// Writes a sealed, immutable file in memory.
 fn sealed(name: &str, text: &str) -> io::Result<OwnedFd> {
     let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     let mut rest = text.as_bytes();

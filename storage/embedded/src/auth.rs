@@ -1,4 +1,5 @@
-//! Who asks: the one user and password, from headers, Basic authorization or the URL, in ClickHouse's order.
+//! Authentication: the one user and password, from headers, Basic authorization or the URL, in
+//! ClickHouse's order.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,10 +16,10 @@ pub(crate) struct Credentials {
     password: String,
 }
 
-/// Why a client is not let in.
+/// Reason a client is not authenticated.
 pub(crate) enum Denied {
-    /// It named nobody: ask it to.
-    Nobody(Exception),
+    /// The request has no credentials; the response asks for them.
+    Missing(Exception),
     /// Wrong name or password.
     Wrong(Exception),
 }
@@ -31,15 +32,15 @@ impl Credentials {
         }
     }
 
-    /// Compares without telling by its time how much was right.
-    fn same(&self, other: &Self) -> bool {
+    /// Compares in constant time.
+    fn is_equal(&self, other: &Self) -> bool {
         let user = self.user.as_bytes().ct_eq(other.user.as_bytes());
         let password = self.password.as_bytes().ct_eq(other.password.as_bytes());
         (user & password).into()
     }
 }
 
-/// Lets a request in or not. `user` and `password` are those of the URL.
+/// Authenticates a request. `user` and `password` are those of the URL.
 pub(crate) fn check(
     expected: &Credentials,
     headers: &HeaderMap,
@@ -47,9 +48,9 @@ pub(crate) fn check(
     password: Option<&str>,
 ) -> Result<(), Denied> {
     let Some(given) = from_headers(headers).or_else(|| from_url(user, password)) else {
-        return Err(Denied::Nobody(failed("default")));
+        return Err(Denied::Missing(failed("default")));
     };
-    if given.same(expected) {
+    if given.is_equal(expected) {
         Ok(())
     } else {
         Err(Denied::Wrong(failed(&given.user)))

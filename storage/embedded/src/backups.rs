@@ -1,4 +1,4 @@
-//! The folder of backups. One that cannot be used keeps nothing but backups from working.
+//! Folder of backups. If it cannot be used, everything but backups still works.
 
 use rustix::fs::{Access, access};
 use std::fs::DirBuilder;
@@ -8,18 +8,18 @@ use std::path::Path;
 
 use crate::EngineOptions;
 
-/// Advice to the operator.
+/// Advice to the operator about an unusable folder.
 const ADVICE: &str = "make it a folder that this user may write to, or name another with clickhouse_backup_dir, then \
     start again; everything but backups works";
 
-/// The folder, where it is outside of the engine's own and can be opened; made if it is missing. The engine makes one of
-/// its own below its folder when it needs it.
-pub(crate) fn outside(options: &EngineOptions) -> Option<&Path> {
+/// Backup folder, if it is outside of the engine's data directory and can be opened; created if
+/// missing. The engine itself creates one below its data directory when it needs it.
+pub(crate) fn external_dir(options: &EngineOptions) -> Option<&Path> {
     let dir = options.backup_dir.as_path();
     if dir.starts_with(&options.data_dir) {
         return None;
     }
-    if let Err(error) = make(dir) {
+    if let Err(error) = create(dir) {
         tracing::warn!(
             "cannot use {} for backups of ClickHouse: {error}; {ADVICE}",
             dir.display()
@@ -37,8 +37,8 @@ pub(crate) fn outside(options: &EngineOptions) -> Option<&Path> {
     Some(dir)
 }
 
-/// Makes the folder, for our eyes only.
-fn make(dir: &Path) -> io::Result<()> {
+/// Creates the folder, readable by this user only.
+fn create(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
@@ -48,7 +48,7 @@ mod tests {
     use std::path::PathBuf;
 
     #[test]
-    fn a_folder_that_cannot_be_used_is_left_out() {
+    fn an_unusable_backup_folder_is_left_out() {
         let home = tempfile::tempdir().unwrap();
         let data_dir = home.path().join("clickhouse");
         let file = home.path().join("file");
@@ -72,7 +72,7 @@ mod tests {
                 backup_dir: backup_dir.clone(),
                 sources: Vec::new(),
             };
-            let found = outside(&options);
+            let found = external_dir(&options);
             assert_eq!(found.is_some(), is_used, "{}", backup_dir.display());
             assert_eq!(is_used, backup_dir.is_dir(), "{}", backup_dir.display());
         }

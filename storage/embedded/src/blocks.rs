@@ -19,19 +19,21 @@ const HEADER_BYTES: usize = 9;
 const METHOD_LZ4: u8 = 0x82;
 const METHOD_NONE: u8 = 0x02;
 
-/// No block may claim more than this, compressed or not; ClickHouse itself allows 1 GiB, its writers make 1 MiB.
+/// Largest size a block's header may state, compressed or not; ClickHouse itself allows 1 GiB, its
+/// writers make 1 MiB.
 const BLOCK_BYTES_MAX: usize = 128 << 20;
 
 /// Bytes we put into one block when writing.
 const WRITE_BYTES_MAX: usize = 1 << 20;
 
-/// Reads the decompressed content of a run of blocks; every checksum is verified before its bytes are given out.
+/// Reads the decompressed content of consecutive blocks; each checksum is verified before any of
+/// its block's bytes are returned.
 pub(crate) struct BlockReader<R> {
     source: R,
     compressed: Vec<u8>,
     raw: Vec<u8>,
-    /// How much of `raw` has been given out.
-    given: usize,
+    /// Number of bytes of `raw` already returned.
+    returned: usize,
 }
 
 // === impl BlockReader ===
@@ -42,11 +44,11 @@ impl<R: Read> BlockReader<R> {
             source,
             compressed: Vec::new(),
             raw: Vec::new(),
-            given: 0,
+            returned: 0,
         }
     }
 
-    /// Loads the next block into `raw`. False at a clean end, which is between two blocks.
+    /// Loads the next block into `raw`. Returns false at a clean end, which is between two blocks.
     fn load(&mut self) -> io::Result<bool> {
         let mut prefix = [0; CHECKSUM_BYTES + HEADER_BYTES];
         let got = read_full(&mut self.source, &mut prefix)?;
@@ -97,7 +99,7 @@ impl<R: Read> BlockReader<R> {
     fn decompress(&mut self, raw_size: usize) -> io::Result<()> {
         let method = self.compressed.first().copied().unwrap_or_default();
         let data = self.compressed.get(HEADER_BYTES..).unwrap_or_default();
-        self.given = 0;
+        self.returned = 0;
         self.raw.resize(raw_size, 0);
         let written = match method {
             METHOD_LZ4 => lz4_flex::block::decompress_into(data, &mut self.raw)
@@ -127,35 +129,35 @@ impl<R: Read> BlockReader<R> {
 
 impl<R: Read> Read for BlockReader<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        while self.given == self.raw.len() {
+        while self.returned == self.raw.len() {
             if !self.load()? {
                 return Ok(0);
             }
         }
-        let rest = self.raw.get(self.given..).unwrap_or_default();
+        let rest = self.raw.get(self.returned..).unwrap_or_default();
         let count = rest.len().min(out.len());
         if let (Some(from), Some(to)) = (rest.get(..count), out.get_mut(..count)) {
             to.copy_from_slice(from);
         }
-        self.given += count;
+        self.returned += count;
         Ok(count)
     }
 }
 
 /// Appends `raw` to `out` as LZ4 blocks.
 pub(crate) fn compress_into(raw: &[u8], out: &mut Vec<u8>) {
-    for piece in raw.chunks(WRITE_BYTES_MAX) {
+    for chunk in raw.chunks(WRITE_BYTES_MAX) {
         let mut block =
-            vec![0; HEADER_BYTES + lz4_flex::block::get_maximum_output_size(piece.len())];
+            vec![0; HEADER_BYTES + lz4_flex::block::get_maximum_output_size(chunk.len())];
         let (header, data) = block.split_at_mut(HEADER_BYTES);
         // The buffer has the size that compression can at most need, so this cannot fail.
-        let Ok(written) = lz4_flex::block::compress_into(piece, data) else {
+        let Ok(written) = lz4_flex::block::compress_into(chunk, data) else {
             continue;
         };
         let size = (HEADER_BYTES + written) as u32;
         let fields = std::iter::once(METHOD_LZ4)
             .chain(size.to_le_bytes())
-            .chain((piece.len() as u32).to_le_bytes());
+            .chain((chunk.len() as u32).to_le_bytes());
         for (slot, byte) in header.iter_mut().zip(fields) {
             *slot = byte;
         }
@@ -165,7 +167,7 @@ pub(crate) fn compress_into(raw: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// As it stands in the block: the two halves swapped against the number's own order.
+/// Checksum in the block's byte order: the two halves swapped against the number's own order.
 fn checksum_of(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
     cityhash_102_128(bytes).rotate_right(64).to_le_bytes()
 }
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compressed_is_read_back() {
+    fn compressed_blocks_are_read_back() {
         for length in [0, 1, 100, WRITE_BYTES_MAX, 3 * WRITE_BYTES_MAX + 1] {
             let raw: Vec<u8> = (0..length).map(|at| (at * at / 7) as u8).collect();
             let mut packed = Vec::new();
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cut_and_every_flipped_byte_is_an_error() {
+    fn truncated_and_corrupted_blocks_are_errors() {
         let mut packed = Vec::new();
         compress_into(b"rows of an insert, rows of an insert", &mut packed);
         for cut in 1..packed.len() {

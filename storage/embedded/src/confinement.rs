@@ -1,8 +1,10 @@
-//! The last wall around the engine's process, for a statement that got past the others: the kernel (Landlock) lets it open
-//! its own folders and nothing else, connect to nobody, listen nowhere, and signal no process but itself.
+//! Sandbox of the engine's process (Landlock), the last layer for a statement that got past the
+//! others. The process may open its own folders and nothing else, connect to nobody, listen
+//! nowhere, and signal no process but itself.
 //!
-//! `/proc` is not among what it may open, so that neither its own environment and memory nor those of its parent can be
-//! read. It is best effort: an older kernel holds less, one without Landlock nothing, and both are told.
+//! `/proc` is not allowed, so neither its own environment and memory nor those of its parent can be
+//! read. The sandbox is best effort: an older kernel enforces less, one without Landlock nothing,
+//! and both cases give a warning.
 
 use std::path::Path;
 
@@ -12,12 +14,13 @@ use landlock::{
     RulesetError, RulesetStatus, Scope,
 };
 
-/// The rights that are taken away, as far as the kernel knows them: those of Linux 6.12.
+/// Rights that are taken away as far as the kernel knows them: those of Linux 6.12.
 const ABI_NEEDED: ABI = ABI::V6;
-/// Places that tell the engine of its machine: how much memory and how many processors it has.
-const MACHINE: [&str; 3] = ["/sys/fs/cgroup", "/sys/devices/system", "/dev/urandom"];
-/// Places where names of hosts and certificates of servers are looked up, where a remote source is permitted.
-const NETWORK: [&str; 11] = [
+/// Paths from which the engine learns how much memory and how many processors the machine has.
+const MACHINE_PATHS: [&str; 3] = ["/sys/fs/cgroup", "/sys/devices/system", "/dev/urandom"];
+/// Paths for resolving host names and verifying servers' certificates, readable when a remote
+/// source is permitted.
+const NETWORK_PATHS: [&str; 11] = [
     "/etc/resolv.conf",
     "/etc/hosts",
     "/etc/host.conf",
@@ -31,26 +34,26 @@ const NETWORK: [&str; 11] = [
     "/usr/lib",
 ];
 
-/// How far the kernel confines a process that asked for it.
+/// Extent to which the kernel enforces the sandbox.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
 pub enum Confinement {
     /// Files, connections and signals.
     Full,
-    /// As an older kernel can: files, and perhaps connections.
+    /// Files, and perhaps connections: an older kernel.
     Partial,
     /// Nothing: the kernel has no Landlock, or it is switched off.
     None,
 }
 
-/// Room that is left to the process.
-pub(crate) struct Room<'a> {
-    /// Folders it may do everything in.
-    pub(crate) own: &'a [&'a Path],
-    /// Whether it may connect to others.
+/// Access that the sandbox leaves to the process.
+pub(crate) struct SandboxPolicy<'a> {
+    /// Folders with full access.
+    pub(crate) folders: &'a [&'a Path],
+    /// True if outgoing connections are allowed.
     pub(crate) may_connect: bool,
 }
 
-/// Why the rules could not be made.
+/// Reason the rules could not be created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfinementError {
     #[error(transparent)]
@@ -62,9 +65,9 @@ pub(crate) enum ConfinementError {
 // === impl Confinement ===
 
 impl Confinement {
-    /// Confinement that this kernel has for the engine's process.
+    /// Confinement that this kernel supports for the engine's process.
     #[must_use]
-    pub fn of_this_kernel() -> Self {
+    pub fn supported_by_kernel() -> Self {
         let strictly = || Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
         let everything = strictly()
             .handle_access(AccessFs::from_all(ABI_NEEDED))
@@ -80,7 +83,7 @@ impl Confinement {
         }
     }
 
-    /// A sentence for the operator; nothing where all is well.
+    /// Warning for the operator; `None` with full confinement.
     #[must_use]
     pub fn warning(self) -> Option<&'static str> {
         match self {
@@ -97,24 +100,24 @@ impl Confinement {
     }
 }
 
-/// Confines the calling thread and all that it starts from now on, for ever.
-pub(crate) fn confine(room: &Room<'_>) -> Result<Confinement, ConfinementError> {
+/// Confines the calling thread and every thread or process that it starts from now on, irrevocably.
+pub(crate) fn confine(policy: &SandboxPolicy<'_>) -> Result<Confinement, ConfinementError> {
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(ABI_NEEDED))?
         .handle_access(AccessNet::BindTcp)?
         .scope(Scope::from_all(ABI_NEEDED))?;
-    if !room.may_connect {
+    if !policy.may_connect {
         rules = rules.handle_access(AccessNet::ConnectTcp)?;
     }
     let mut rules = rules.create()?;
-    for folder in room.own {
+    for folder in policy.folders {
         rules = allow(rules, folder, AccessFs::from_all(ABI_NEEDED))?;
     }
     let read = AccessFs::from_read(ABI_NEEDED);
-    for path in MACHINE
+    for path in MACHINE_PATHS
         .iter()
-        .chain(NETWORK.iter().filter(|_| room.may_connect))
+        .chain(NETWORK_PATHS.iter().filter(|_| policy.may_connect))
     {
         if Path::new(path).exists() {
             rules = allow(rules, Path::new(path), read)?;
@@ -127,7 +130,7 @@ pub(crate) fn confine(room: &Room<'_>) -> Result<Confinement, ConfinementError> 
     })
 }
 
-/// Lets `path`, and what is below it, be used so.
+/// Allows `access` to `path` and everything below it.
 fn allow(
     rules: RulesetCreated,
     path: &Path,
@@ -149,7 +152,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn a_confined_thread_has_its_folder_and_what_it_had_open() {
+    fn a_confined_thread_can_only_use_its_folder_and_files_opened_before() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (own, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -157,11 +160,11 @@ mod tests {
         fs::write(&secret, "canary").unwrap();
         let confined = thread::scope(|scope| {
             let confined = scope.spawn(|| {
-                let room = Room {
-                    own: &[own.path()],
+                let policy = SandboxPolicy {
+                    folders: &[own.path()],
                     may_connect: false,
                 };
-                let confined = confine(&room).unwrap();
+                let confined = confine(&policy).unwrap();
                 fs::write(own.path().join("a"), "a").unwrap();
                 fs::rename(own.path().join("a"), own.path().join("b")).unwrap();
                 if confined != Confinement::None {
@@ -177,19 +180,19 @@ mod tests {
                 if confined == Confinement::Full {
                     TcpStream::connect(address).unwrap_err();
                     TcpListener::bind("127.0.0.1:0").unwrap_err();
-                    // Nobody is hurt: it only asks whether it might.
+                    // Sends no signal: it only checks for the permission to.
                     let parent = rustix::process::getppid().unwrap();
                     let signalled = rustix::process::test_kill_process(parent);
                     assert_eq!(signalled, Err(rustix::io::Errno::PERM));
                 }
-                // What it starts is confined as well.
+                // Threads that it starts are confined as well.
                 let read = thread::spawn(move || fs::read("/etc/passwd").is_ok());
                 assert_eq!(read.join().unwrap(), confined == Confinement::None);
                 confined
             });
             confined.join().unwrap()
         });
-        assert_eq!(confined, Confinement::of_this_kernel());
+        assert_eq!(confined, Confinement::supported_by_kernel());
         let parent = rustix::process::getppid().unwrap();
         rustix::process::test_kill_process(parent).expect("others may signal it");
         if let Some(warning) = confined.warning() {
@@ -199,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_confines_less_is_told_of() {
+    fn partial_confinement_gives_a_warning() {
         assert_eq!(Confinement::Full.warning(), None);
         for less in [Confinement::Partial, Confinement::None] {
             assert!(less.warning().unwrap().contains("its grants alone"));

@@ -1,112 +1,114 @@
-//! Connections that are open: so many at once, and of those who have not said who they are, so many of one address. One more ends
-//! the oldest of them, so that nobody who keeps connections open keeps out who has the password.
+//! Limits on open connections: in total, and per address for those that have not authenticated. One
+//! more evicts the oldest unauthenticated connection, so idle connections never lock out a client
+//! with the password.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Connections at once. Each takes a head's 64 KiB at the most, until its statement runs.
+/// Most connections at once. Each takes at most 64 KiB, for the request's head, until its statement
+/// runs.
 pub(crate) const CONNECTIONS_MAX: usize = 256;
-/// Connections of one address that have not signed in.
-pub(crate) const STRANGERS_MAX: usize = 64;
+/// Most connections of one address that have not authenticated.
+pub(crate) const UNAUTHENTICATED_MAX: usize = 64;
 
-/// All connections, the oldest first.
+/// Registry of all connections, the oldest first.
 #[derive(Clone, Default)]
-pub(crate) struct Connections(Arc<Mutex<List>>);
+pub(crate) struct Connections(Arc<Mutex<ConnectionList>>);
 
 #[derive(Default)]
-struct List {
-    guests: Vec<Entry>,
+struct ConnectionList {
+    entries: Vec<Entry>,
     next_id: u64,
 }
 
 struct Entry {
     id: u64,
     address: IpAddr,
-    is_known: bool,
-    end: Arc<Notify>,
+    is_authenticated: bool,
+    evict: Arc<Notify>,
 }
 
-/// A connection's place, until it is dropped.
-pub(crate) struct Guest {
+/// Registration of a connection, removed when dropped.
+pub(crate) struct ConnectionGuard {
     id: u64,
     connections: Connections,
-    end: Arc<Notify>,
+    evict: Arc<Notify>,
 }
 
 // === impl Connections ===
 
 impl Connections {
-    /// A place for one more; `None` when all are taken by those who have signed in.
-    pub(crate) fn enter(&self, address: IpAddr) -> Option<Guest> {
-        // What comes by IPv4 to a listener of both kinds is one address all the same.
+    /// Registers a connection; `None` when authenticated connections fill the limit.
+    pub(crate) fn register(&self, address: IpAddr) -> Option<ConnectionGuard> {
+        // A dual-stack listener sees IPv4 clients under mapped addresses.
         let address = address.to_canonical();
         let mut list = self.list();
-        let strangers = list
-            .guests
+        let unauthenticated = list
+            .entries
             .iter()
-            .filter(|it| !it.is_known && it.address == address);
-        if strangers.count() >= STRANGERS_MAX {
-            list.end_oldest(|it| !it.is_known && it.address == address);
+            .filter(|it| !it.is_authenticated && it.address == address);
+        if unauthenticated.count() >= UNAUTHENTICATED_MAX {
+            list.evict_oldest(|it| !it.is_authenticated && it.address == address);
         }
-        if list.guests.len() >= CONNECTIONS_MAX && !list.end_oldest(|it| !it.is_known) {
+        if list.entries.len() >= CONNECTIONS_MAX && !list.evict_oldest(|it| !it.is_authenticated) {
             return None;
         }
-        let (id, end) = (list.next_id, Arc::new(Notify::new()));
+        let (id, evict) = (list.next_id, Arc::new(Notify::new()));
         list.next_id += 1;
-        list.guests.push(Entry {
+        list.entries.push(Entry {
             id,
             address,
-            is_known: false,
-            end: Arc::clone(&end),
+            is_authenticated: false,
+            evict: Arc::clone(&evict),
         });
         drop(list);
-        Some(Guest {
+        Some(ConnectionGuard {
             id,
             connections: self.clone(),
-            end,
+            evict,
         })
     }
 
-    fn list(&self) -> MutexGuard<'_, List> {
+    fn list(&self) -> MutexGuard<'_, ConnectionList> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl List {
-    /// Ends the oldest of these; false if there is none.
-    fn end_oldest(&mut self, which: impl Fn(&Entry) -> bool) -> bool {
-        let Some(place) = self.guests.iter().position(which) else {
+impl ConnectionList {
+    /// Evicts the oldest of these; returns false if there is none.
+    fn evict_oldest(&mut self, which: impl Fn(&Entry) -> bool) -> bool {
+        let Some(index) = self.entries.iter().position(which) else {
             return false;
         };
-        self.guests.remove(place).end.notify_one();
+        self.entries.remove(index).evict.notify_one();
         true
     }
 }
 
-// === impl Guest ===
+// === impl ConnectionGuard ===
 
-impl Guest {
-    /// Notes that it gave the right name and password.
-    pub(crate) fn signed_in(&self) {
+impl ConnectionGuard {
+    /// Marks the connection as authenticated, which exempts it from eviction.
+    pub(crate) fn mark_authenticated(&self) {
         let mut list = self.connections.list();
-        if let Some(entry) = list.guests.iter_mut().find(|entry| entry.id == self.id) {
-            entry.is_known = true;
+        if let Some(entry) = list.entries.iter_mut().find(|entry| entry.id == self.id) {
+            entry.is_authenticated = true;
         }
     }
 
-    /// Resolves when somebody else is given its place.
-    pub(crate) async fn ended(&self) {
-        self.end.notified().await;
+    /// Resolves when the connection is evicted for another one.
+    pub(crate) async fn evicted(&self) {
+        self.evict.notified().await;
     }
 }
 
-impl Drop for Guest {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.connections
             .list()
-            .guests
+            .entries
             .retain(|entry| entry.id != self.id);
     }
 }
@@ -123,47 +125,50 @@ mod tests {
         Ipv4Addr::new(10, 0, 0, last).into()
     }
 
-    fn is_ended(guest: &Guest) -> bool {
-        pin!(guest.ended())
+    fn is_evicted(guard: &ConnectionGuard) -> bool {
+        pin!(guard.evicted())
             .poll(&mut Context::from_waker(Waker::noop()))
             .is_ready()
     }
 
     #[test]
-    fn a_stranger_too_many_ends_the_oldest_of_its_address() {
+    fn the_oldest_unauthenticated_connection_of_an_address_is_evicted_beyond_the_limit() {
         let connections = Connections::default();
-        let other = connections.enter(address(2)).unwrap();
-        let mut all: Vec<_> = (0..STRANGERS_MAX)
-            .map(|_| connections.enter(address(1)).unwrap())
+        let other = connections.register(address(2)).unwrap();
+        let mut all: Vec<_> = (0..UNAUTHENTICATED_MAX)
+            .map(|_| connections.register(address(1)).unwrap())
             .collect();
-        all[0].signed_in();
-        all.push(connections.enter(address(1)).unwrap());
+        all[0].mark_authenticated();
+        all.push(connections.register(address(1)).unwrap());
         assert!(
-            all.iter().all(|guest| !is_ended(guest)),
+            all.iter().all(|guard| !is_evicted(guard)),
             "one of them signed in"
         );
-        all.push(connections.enter(address(1)).unwrap());
-        let ended: Vec<_> = (0..all.len())
-            .filter(|place| is_ended(&all[*place]))
+        all.push(connections.register(address(1)).unwrap());
+        let evicted: Vec<_> = (0..all.len())
+            .filter(|index| is_evicted(&all[*index]))
             .collect();
-        assert_eq!(ended, [1], "the oldest that has not");
-        assert!(!is_ended(&other));
+        assert_eq!(evicted, [1], "the oldest that has not");
+        assert!(!is_evicted(&other));
     }
 
     #[test]
-    fn who_has_signed_in_is_never_ended_and_a_full_house_takes_nobody() {
+    fn authenticated_connections_are_never_evicted_and_can_fill_the_limit() {
         let connections = Connections::default();
-        let enter = |place: usize| connections.enter(address(u8::try_from(place / 40).unwrap()));
+        let register =
+            |index: usize| connections.register(address(u8::try_from(index / 40).unwrap()));
         let mut all: Vec<_> = (0..CONNECTIONS_MAX)
-            .map(|place| enter(place).unwrap())
+            .map(|index| register(index).unwrap())
             .collect();
-        all[1..].iter().for_each(Guest::signed_in);
-        all.push(enter(0).unwrap());
-        assert!(is_ended(&all[0]));
-        all.last().unwrap().signed_in();
-        assert!(enter(0).is_none());
+        all[1..]
+            .iter()
+            .for_each(ConnectionGuard::mark_authenticated);
+        all.push(register(0).unwrap());
+        assert!(is_evicted(&all[0]));
+        all.last().unwrap().mark_authenticated();
+        assert!(register(0).is_none());
         drop(all);
-        assert!(enter(0).is_some());
-        assert!(connections.list().guests.is_empty());
+        assert!(register(0).is_some());
+        assert!(connections.list().entries.is_empty());
     }
 }

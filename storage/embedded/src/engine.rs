@@ -1,8 +1,9 @@
-//! The running engine: started once per process on one data directory, asked through connections.
+//! The running engine: started once per process on one data directory, queried through connections.
 //!
-//! A connection is a session with its own settings, database and temporary tables, and makes one statement at a time.
-//! Opening one costs about 0.4 ms against 1 ms for the smallest query, so each statement gets a fresh one: nothing a
-//! statement sets can leak into the next, and as many run at once as are asked for.
+//! A connection is a session with its own settings, database and temporary tables, and runs one
+//! statement at a time. Opening one costs about 0.4 ms against 1 ms for the smallest query, so each
+//! statement gets a fresh one: nothing that a statement sets can leak into the next, and statements
+//! run concurrently.
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -14,50 +15,55 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::access::Access;
 use crate::backups;
-use crate::confinement::{self, Room};
+use crate::confinement::{self, SandboxPolicy};
 use crate::exception::Exception;
 use crate::ffi::{Api, Connection, LoadError, Parameters};
-use crate::permitted::{self, Known, Permitted};
+use crate::permitted::{self, EngineFunctions, StatementPolicy};
 use crate::{EngineError, EngineOptions};
 
-/// Blocks of one INSERT are joined up to this many bytes, so that an insert of up to 1 000 000 rows and 128 MiB is one
-/// block and hence one part. Columns take more memory than RowBinary does: 8 bytes more for each string.
+/// Bytes up to which blocks of one INSERT are joined, so that an insert of up to 1 000 000 rows and
+/// 128 MiB is one block and hence one part. Columns take more memory than RowBinary does: 8 bytes
+/// more for each string.
 const INSERT_BLOCK_BYTES: u64 = 1 << 30;
-/// As above, in rows; a client's insert of exactly one million rows has room to spare.
+/// Rows up to which blocks of one INSERT are joined: more than the one million that a client may
+/// send.
 const INSERT_BLOCK_ROWS: u64 = 1_048_576;
 
 /// The engine of this process.
 pub(crate) struct Engine {
     api: Arc<Api>,
-    /// What every connection is opened with.
+    /// Arguments that every connection is opened with.
     arguments: Vec<CString>,
-    /// Kept open so that the engine runs from start to shutdown; also used to stop statements.
-    keeper: Mutex<Option<Connection>>,
-    /// As `version()` answers.
+    /// Connection that stays open so that the engine runs from start to shutdown; also used to stop
+    /// statements.
+    control: Mutex<Option<Connection>>,
+    /// Result of `version()`.
     pub(crate) version: String,
-    /// As `timezone()` answers.
+    /// Result of `timezone()`.
     pub(crate) timezone: String,
-    /// As `hostName()` answers.
+    /// Result of `hostName()`.
     pub(crate) host: String,
-    /// Names that statements may use.
-    pub(crate) permitted: Permitted,
-    _ground: Ground,
+    /// Checks the names that statements use.
+    pub(crate) policy: StatementPolicy,
+    _prepared: PreparedEngine,
 }
 
-/// All that is there before the engine starts: its library and its folders, and nothing else that it could open.
-pub(crate) struct Ground {
+/// Prerequisites of a start in a confined process: the loaded library and the folders, the only
+/// ones it can open.
+pub(crate) struct PreparedEngine {
     api: Arc<Api>,
     access: Access,
-    /// Held while the process lives; a second process on the same directory is refused by it.
+    /// Lock of the data directory, held while the process lives; it keeps out a second process.
     _lock: File,
 }
 
-// === impl Ground ===
+// === impl PreparedEngine ===
 
-impl Ground {
-    /// Loads the library, makes the folders, and confines this thread and all that it starts to them, for ever.
+impl PreparedEngine {
+    /// Loads the library, creates the folders, and confines this thread and all that it starts to
+    /// them, irrevocably.
     pub(crate) fn prepare(options: &EngineOptions) -> Result<Self, EngineError> {
-        // First, so that no folder is made for an engine that there is not.
+        // Before the folders, so that none is created for an engine that does not exist.
         let path = options.library.clone();
         let api = Api::load(&path).map_err(|error| match error {
             LoadError::Open(source) => EngineError::Library { path, source },
@@ -67,16 +73,16 @@ impl Ground {
             },
         })?;
         let lock = lock_directory(&options.data_dir)?;
-        let mut own = vec![options.data_dir.as_path()];
-        own.extend(backups::outside(options));
+        let mut folders = vec![options.data_dir.as_path()];
+        folders.extend(backups::external_dir(options));
         let access = Access::new(&permitted::engines(), &options.sources)
             .map_err(|error| EngineError::Confinement(error.to_string()))?;
         let may_connect = options.sources.iter().any(|source| source.is_remote());
-        let room = Room {
-            own: &own,
+        let policy = SandboxPolicy {
+            folders: &folders,
             may_connect,
         };
-        let confined = confinement::confine(&room)
+        let confined = confinement::confine(&policy)
             .map_err(|error| EngineError::Confinement(error.to_string()))?;
         match confined.warning() {
             Some(warning) => tracing::warn!("{warning}"),
@@ -93,13 +99,17 @@ impl Ground {
 // === impl Engine ===
 
 impl Engine {
-    /// Opens the data directory. Not on a process's first thread, about which the engine asks `/proc`.
-    pub(crate) fn start(options: &EngineOptions, ground: Ground) -> Result<Self, EngineError> {
-        let api = Arc::clone(&ground.api);
-        let arguments = arguments(options, &ground.access)?;
+    /// Starts the engine on the data directory. Must not run on the process's first thread, which
+    /// the engine looks up in `/proc`.
+    pub(crate) fn start(
+        options: &EngineOptions,
+        prepared: PreparedEngine,
+    ) -> Result<Self, EngineError> {
+        let api = Arc::clone(&prepared.api);
+        let arguments = arguments(options, &prepared.access)?;
         let refused = || EngineError::Refused(options.data_dir.clone());
-        let mut keeper = api.connect(&arguments).ok_or_else(refused)?;
-        let facts = keeper
+        let mut control = api.connect(&arguments).ok_or_else(refused)?;
+        let facts = control
             .query(
                 b"SELECT version(), timezone(), hostName()",
                 "TabSeparatedRaw",
@@ -109,20 +119,20 @@ impl Engine {
         let facts = String::from_utf8_lossy(&facts.data).trim_end().to_owned();
         let mut facts = facts.split('\t').map(str::to_owned);
         let mut fact = || facts.next().unwrap_or_default();
-        let known = known(&mut keeper)?;
+        let known = engine_functions(&mut control)?;
         Ok(Self {
-            permitted: Permitted::new(&known, &options.sources),
+            policy: StatementPolicy::new(&known, &options.sources),
             version: fact(),
             timezone: fact(),
             host: fact(),
             api,
             arguments,
-            keeper: Mutex::new(Some(keeper)),
-            _ground: ground,
+            control: Mutex::new(Some(control)),
+            _prepared: prepared,
         })
     }
 
-    /// Opens a connection of its own.
+    /// Opens a connection.
     pub(crate) fn connection(&self) -> Result<Connection, Exception> {
         self.api.connect(&self.arguments).ok_or_else(|| {
             Exception::new(
@@ -133,11 +143,12 @@ impl Engine {
         })
     }
 
-    /// Asks the engine to stop the statements whose `log_comment` begins with `tag`. Returns at once.
+    /// Asks the engine to stop the statements whose `log_comment` begins with `tag`. Returns
+    /// without waiting for them.
     pub(crate) fn kill(&self, tag: &str) {
         let parameters = Parameters(vec![("tag".to_owned(), tag.to_owned())]);
-        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(connection) = keeper.as_mut() else {
+        let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(connection) = control.as_mut() else {
             return;
         };
         let sql =
@@ -147,9 +158,9 @@ impl Engine {
         }
     }
 
-    /// Closes the engine, joining its threads. False if a connection is still open.
+    /// Closes the engine, joining its threads. Returns false if a connection is still open.
     pub(crate) fn shutdown(&self) -> bool {
-        self.keeper
+        self.control
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
@@ -157,22 +168,23 @@ impl Engine {
     }
 }
 
-/// The names of all functions that the engine has.
-fn known(keeper: &mut Connection) -> Result<Known, EngineError> {
+/// Lists the names of all functions that the engine has.
+fn engine_functions(control: &mut Connection) -> Result<EngineFunctions, EngineError> {
     let mut names = |table: &str| {
         let sql = format!("SELECT name FROM system.{table}");
-        let listed = keeper.query(sql.as_bytes(), "TabSeparatedRaw", &Parameters::default());
+        let listed = control.query(sql.as_bytes(), "TabSeparatedRaw", &Parameters::default());
         let listed = listed.map_err(|exception| EngineError::FirstQuery(exception.text))?;
         let listed = String::from_utf8_lossy(&listed.data).into_owned();
         Ok::<Vec<_>, EngineError>(listed.lines().map(str::to_owned).collect())
     };
-    Ok(Known {
+    Ok(EngineFunctions {
         functions: names("functions")?,
         table_functions: names("table_functions")?,
     })
 }
 
-/// Server options, read when the first connection starts the engine, and query settings, which hold for every connection.
+/// Arguments of a connection: server options, read when the first connection starts the engine, and
+/// query settings, which hold for every connection.
 fn arguments(options: &EngineOptions, access: &Access) -> Result<Vec<CString>, EngineError> {
     let memory = options.memory_bytes_max;
     let text = |path: &Path| {
@@ -183,7 +195,7 @@ fn arguments(options: &EngineOptions, access: &Access) -> Result<Vec<CString>, E
     let list = [
         "millrace".to_owned(),
         format!("--path={path}"),
-        // Else it takes any `config.xml` of the folder that the process was started in.
+        // Otherwise it reads any `config.xml` in the working directory.
         format!("--config-file={}", access.config_path()),
         "--access_control_improvements.table_engines_require_grant=1".to_owned(),
         format!("--backups.allowed_path={backups}"),
@@ -211,7 +223,8 @@ fn arguments(options: &EngineOptions, access: &Access) -> Result<Vec<CString>, E
         .collect()
 }
 
-/// Makes the directory if need be and takes its lock, so that a mistake is told in our words before the engine starts.
+/// Creates the directory if missing and locks it, so that a mistake gives an error of ours before
+/// the engine starts.
 fn lock_directory(directory: &Path) -> Result<File, EngineError> {
     let unusable = |source| EngineError::DataDirectory {
         path: directory.to_owned(),

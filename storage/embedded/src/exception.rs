@@ -1,9 +1,10 @@
-//! What a failed statement answers: the engine's code and text, and the HTTP status a ClickHouse server gives it.
+//! Error of a failed statement: the engine's code and text, and the HTTP status that a ClickHouse
+//! server gives it.
 
 use http::StatusCode;
 
-/// An error as ClickHouse numbers and words it. The same value goes to the client and to the log: the engine's texts
-/// hold no secrets of ours.
+/// Error with ClickHouse's number and wording. It goes to the client and to the log: the engine's
+/// texts hold no secrets of ours.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct Exception {
@@ -13,7 +14,8 @@ pub(crate) struct Exception {
 }
 
 impl Exception {
-    /// Reads the engine's own text. One without a number, which comes from its client layer, gets 1002, unknown.
+    /// Parses the engine's error text. One without a number, which comes from its client layer,
+    /// gets 1002, unknown.
     pub(crate) fn from_engine(text: &str) -> Self {
         let text = text.trim_end();
         let code = text
@@ -29,7 +31,7 @@ impl Exception {
         }
     }
 
-    /// An error of this server rather than of the engine, in the engine's wording.
+    /// Creates an error of this server rather than of the engine, in the engine's format.
     pub(crate) fn new(code: u32, message: &str, name: &str) -> Self {
         Self {
             code,
@@ -37,7 +39,7 @@ impl Exception {
         }
     }
 
-    /// The body of the answer; a server appends its version to every error.
+    /// Body of the response; a server appends its version to every error.
     pub(crate) fn body(&self, version: &str) -> String {
         if self.text.contains("(version ") {
             format!("{}\n", self.text)
@@ -46,15 +48,17 @@ impl Exception {
         }
     }
 
-    /// The table of ClickHouse's `exceptionCodeToHTTPStatus.cpp`, and 503 for our own statement limit.
+    /// HTTP status by the table of ClickHouse's `exceptionCodeToHTTPStatus.cpp`, and 503 for our
+    /// own statement limit.
     pub(crate) fn status(&self) -> StatusCode {
         match self.code {
             194 => StatusCode::UNAUTHORIZED,
             192 | 193 | 497 | 512 | 516 => StatusCode::FORBIDDEN,
-            // Bad arguments, what cannot be parsed, what does not fit the types.
+            // Bad arguments, parse errors, type mismatches.
             6 | 8 | 15 | 25 | 26 | 27 | 36 | 37 | 38 | 41 | 44 | 53 | 62 | 72 | 117 | 123 | 167
             | 168 | 223 | 321 | 376 | 427 | 441 | 675 | 676 => StatusCode::BAD_REQUEST,
-            // Unknown tables, functions, identifiers, types, engines, databases, settings, formats, roles.
+            // Unknown tables, functions, identifiers, types, engines, databases, settings, formats,
+            // roles.
             46 | 47 | 50 | 56 | 60 | 63 | 73 | 78 | 81 | 115 | 152 | 336 | 511 => {
                 StatusCode::NOT_FOUND
             }

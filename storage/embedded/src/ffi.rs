@@ -1,11 +1,11 @@
 //! The C interface of the engine library, `chdb.h` of chdb-core 26.7, made safe.
 //!
-//! This is the only module of the project with `unsafe`. What it rests on:
+//! Invariants that the `unsafe` code relies on:
 //!
-//! * A connection runs one statement at a time. [`Connection`] is `Send` but not `Sync` and every statement
-//!   takes `&mut self`; an open [`InsertStream`] borrows its connection.
-//! * Every handle the engine gives out is owned by one Rust value, whose `Drop` gives it back once.
-//! * Buffers the engine returns are copied before their handle is given back.
+//! * A connection runs one statement at a time. [`Connection`] is `Send` but not `Sync` and every
+//!   statement takes `&mut self`; an open [`InsertStream`] borrows its connection.
+//! * Every handle the engine returns is owned by one Rust value, whose `Drop` frees it once.
+//! * Buffers the engine returns are copied before their handle is freed.
 //! * The library is never unloaded: its threads outlive any handle.
 #![allow(unsafe_code, reason = "the boundary to the engine's C interface")]
 
@@ -21,7 +21,7 @@ type ResultHandle = *mut c_void;
 type StreamHandle = *mut c_void;
 type Text = *const c_char;
 
-/// Declares the table of engine functions and its loader, so that a name stands in one place.
+/// Declares the table of engine functions and its loader, so that each name is written once.
 macro_rules! symbols {
     ($($name:ident: fn($($argument:ty),*) $(-> $output:ty)?;)*) => {
         struct Symbols { $($name: unsafe extern "C" fn($($argument),*) $(-> $output)?,)* }
@@ -29,7 +29,7 @@ macro_rules! symbols {
         impl Symbols {
             fn load(library: &libloading::Library) -> Result<Self, MissingSymbol> {
                 Ok(Self { $($name: {
-                    // SAFETY: the types in the table below are those of `chdb.h` for the pinned version.
+                    // SAFETY: the types below are those of `chdb.h` in the pinned version.
                     *unsafe { library.get(concat!(stringify!($name), "\0").as_bytes()) }
                         .map_err(|_| MissingSymbol(stringify!($name)))?
                 },)* })
@@ -64,18 +64,18 @@ symbols! {
     chdb_shutdown: fn() -> c_int;
 }
 
-/// The library is there but is another version: this function is not in it.
+/// A function that the library lacks: it is another version.
 #[derive(Debug)]
 pub(crate) struct MissingSymbol(pub(crate) &'static str);
 
-/// Why a library could not be used.
+/// Reason a library could not be loaded.
 #[derive(Debug)]
 pub(crate) enum LoadError {
     Open(libloading::Error),
     Symbol(MissingSymbol),
 }
 
-/// `chdb_query_analysis_v1`.
+/// The C struct `chdb_query_analysis_v1`.
 #[repr(C)]
 struct Analysis {
     struct_size: u32,
@@ -84,16 +84,16 @@ struct Analysis {
     query_class: u32,
 }
 
-/// What the engine's own parser says of a text.
+/// Result of parsing a text with the engine's own parser.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Analyzed {
     /// Zero when it does not parse.
     pub(crate) statement_count: u32,
-    /// SELECT, SHOW, DESCRIBE, EXPLAIN, EXISTS, CHECK: it answers rows and changes nothing.
+    /// SELECT, SHOW, DESCRIBE, EXPLAIN, EXISTS or CHECK: returns rows and changes nothing.
     pub(crate) reads_only: bool,
 }
 
-/// What a statement did, as `X-ClickHouse-Summary` reports it.
+/// Figures of a statement for `X-ClickHouse-Summary`.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct Summary {
     pub(crate) read_rows: u64,
@@ -105,9 +105,9 @@ pub(crate) struct Summary {
     pub(crate) elapsed_ns: u64,
 }
 
-/// A statement's end: what it returned in memory and what it did.
+/// Output of a statement that has ended: the bytes returned in memory, and its figures.
 #[derive(Debug)]
-pub(crate) struct Finished {
+pub(crate) struct StatementOutput {
     pub(crate) data: Vec<u8>,
     pub(crate) summary: Summary,
 }
@@ -116,7 +116,7 @@ pub(crate) struct Finished {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parameters(pub(crate) Vec<(String, String)>);
 
-/// The parallel arrays `chdb.h` wants; they point into the [`Parameters`] they were made from.
+/// Parallel arrays for `chdb.h` that point into the [`Parameters`] they were made from.
 struct ParameterArrays {
     names: Vec<Text>,
     name_lengths: Vec<usize>,
@@ -149,8 +149,8 @@ pub(crate) struct Api {
 impl Api {
     /// Loads the library and keeps the engine from installing signal handlers: ours stay.
     pub(crate) fn load(path: &Path) -> Result<Arc<Self>, LoadError> {
-        // SAFETY: loading runs the library's initialisers. The caller names the pinned engine, which starts nothing
-        // before `chdb_connect`.
+        // SAFETY: loading runs the library's initialisers. The caller names the pinned engine,
+        // which starts nothing before `chdb_connect`.
         let library = unsafe { libloading::Library::new(path) }.map_err(LoadError::Open)?;
         let symbols = Symbols::load(&library).map_err(LoadError::Symbol)?;
         // Its threads run until the process ends, so its code must stay.
@@ -160,15 +160,16 @@ impl Api {
         Ok(Arc::new(Self { symbols }))
     }
 
-    /// Opens a connection; the first one starts the engine. `None`: refused, the engine wrote the reason to stderr.
+    /// Opens a connection; the first one starts the engine. Returns `None` if refused; the engine
+    /// wrote the reason to stderr.
     pub(crate) fn connect(self: &Arc<Self>, arguments: &[CString]) -> Option<Connection> {
         let mut pointers: Vec<*mut c_char> = arguments
             .iter()
             .map(|text| text.as_ptr().cast_mut())
             .collect();
         let count = c_int::try_from(pointers.len()).ok()?;
-        // SAFETY: `pointers` holds `count` NUL-terminated texts that outlive the call; the engine copies what it
-        // keeps and writes to none of them.
+        // SAFETY: `pointers` holds `count` NUL-terminated texts that outlive the call; the engine
+        // copies what it keeps and writes to none of them.
         let handle = unsafe { (self.symbols.chdb_connect)(count, pointers.as_mut_ptr()) };
         (!handle.is_null()).then(|| Connection {
             api: Arc::clone(self),
@@ -176,24 +177,24 @@ impl Api {
         })
     }
 
-    /// Stops the engine and joins its threads. False while a connection is open.
+    /// Stops the engine and joins its threads. Returns false while a connection is open.
     pub(crate) fn shutdown(&self) -> bool {
         // SAFETY: takes nothing; refuses by itself while connections are open.
         unsafe { (self.symbols.chdb_shutdown)() == 0 }
     }
 
-    /// Takes a result over: its bytes and figures, or its error.
-    fn finish(&self, result: ResultHandle) -> Result<Finished, Exception> {
+    /// Takes a result's bytes and figures, or its error, and frees the handle.
+    fn finish(&self, result: ResultHandle) -> Result<StatementOutput, Exception> {
         if result.is_null() {
             return Err(Exception::from_engine("the engine returned no result"));
         }
         let symbols = &self.symbols;
-        // SAFETY: `result` is a live result handle that is given back exactly once, at the end of this block; the
-        // error text and the buffer belong to it and are copied before that.
+        // SAFETY: `result` is a live result handle that is freed exactly once, at the end of
+        // this block; the error text and the buffer belong to it and are copied before that.
         unsafe {
             let error = (symbols.chdb_result_error)(result);
             let outcome = if error.is_null() {
-                Ok(Finished {
+                Ok(StatementOutput {
                     data: self.copy_data(result),
                     summary: self.summary(result),
                 })
@@ -247,22 +248,22 @@ pub(crate) struct Connection {
     handle: *mut ConnectionHandle,
 }
 
-// SAFETY: the engine ties a connection to no thread; it attaches the calling thread for each call. `&mut self` on every
-// statement keeps it to one thread at a time.
+// SAFETY: the engine ties a connection to no thread; it attaches the calling thread for each call.
+// `&mut self` on every statement keeps it to one thread at a time.
 unsafe impl Send for Connection {}
 
 // === impl Connection ===
 
 impl Connection {
-    /// Runs one statement to its end. Output not sent elsewhere by the statement is returned in memory.
+    /// Runs one statement to its end; returns any output that it does not send elsewhere.
     pub(crate) fn query(
         &mut self,
         sql: &[u8],
         format: &str,
         parameters: &Parameters,
-    ) -> Result<Finished, Exception> {
+    ) -> Result<StatementOutput, Exception> {
         let arrays = ParameterArrays::new(parameters);
-        // SAFETY: all pointers are to live memory of the given lengths for the whole call; the engine copies them.
+        // SAFETY: all pointers are to live memory of the given lengths; the engine copies it.
         let result = unsafe {
             (self.api.symbols.chdb_query_with_params_n)(
                 *self.handle,
@@ -280,7 +281,7 @@ impl Connection {
         self.api.finish(result)
     }
 
-    /// Parses without running.
+    /// Parses a text without running it.
     pub(crate) fn analyze(&mut self, sql: &[u8]) -> Analyzed {
         let mut analysis = Analysis {
             struct_size: size_of::<Analysis>() as u32,
@@ -288,7 +289,7 @@ impl Connection {
             flags: 0,
             query_class: 4,
         };
-        // SAFETY: `sql` is live for its length, a null database is allowed, `analysis` says its own size.
+        // SAFETY: `sql` is live for its length, the database may be null, `analysis` has its size.
         unsafe {
             (self.api.symbols.chdb_classify_query_n)(
                 *self.handle,
@@ -305,7 +306,8 @@ impl Connection {
         }
     }
 
-    /// Begins an INSERT whose rows come in pieces. `head` is the statement without its FORMAT clause.
+    /// Begins an INSERT whose rows are appended in chunks. `head` is the statement without its
+    /// FORMAT clause.
     pub(crate) fn insert(
         &mut self,
         head: &[u8],
@@ -341,13 +343,13 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // SAFETY: `handle` came from `chdb_connect` and is closed here only; no stream borrows it any more.
+        // SAFETY: `handle` came from `chdb_connect`, is closed here only, and no stream borrows it.
         unsafe { (self.api.symbols.chdb_close_conn)(self.handle) };
     }
 }
 
-/// An INSERT in progress. Dropped before [`InsertStream::finish`], it is cancelled: a block that the engine has not
-/// yet taken whole is not inserted.
+/// An INSERT in progress. Dropping it before [`InsertStream::finish`] cancels it: a block that the
+/// engine has not yet received completely is not inserted.
 pub(crate) struct InsertStream<'a> {
     connection: &'a mut Connection,
     handle: StreamHandle,
@@ -356,7 +358,8 @@ pub(crate) struct InsertStream<'a> {
 // === impl InsertStream ===
 
 impl InsertStream<'_> {
-    /// Gives the engine the next bytes; waits while it has enough. False: the insert failed, `finish` tells why.
+    /// Gives the engine the next bytes; waits while its queue is full. Returns false if the insert
+    /// failed; `finish` returns the reason.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> bool {
         // SAFETY: the stream is live and `bytes` readable for its length; the engine copies them.
         unsafe {
@@ -369,7 +372,7 @@ impl InsertStream<'_> {
     }
 
     /// Ends the data and waits until the rows are in the table.
-    pub(crate) fn finish(self) -> Result<Finished, Exception> {
+    pub(crate) fn finish(self) -> Result<StatementOutput, Exception> {
         // SAFETY: the stream is live; it stays a valid (finalised) handle for `drop`.
         let result = unsafe { (self.connection.api.symbols.chdb_stream_done)(self.handle) };
         self.connection.api.finish(result)

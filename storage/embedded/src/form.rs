@@ -1,5 +1,6 @@
-//! A request whose query and parameters come as the fields of a `multipart/form-data` body, as the `clickhouse` crate
-//! sends server-side parameters. Files, which a server takes for external tables, are refused.
+//! Requests whose query and parameters are the fields of a `multipart/form-data` body, as the
+//! `clickhouse` crate sends server-side parameters. Files, which a server takes for external
+//! tables, are refused.
 
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
@@ -7,10 +8,10 @@ use memchr::memmem;
 
 use crate::exception::Exception;
 
-/// Longest body of this kind, bytes: the query and its parameters.
+/// Longest form body, bytes: the query and its parameters.
 pub(crate) const FORM_BYTES_MAX: u64 = 16 << 20;
 
-/// The boundary, if the body is such a form.
+/// Boundary of the form; `None` if the body is none.
 pub(crate) fn boundary(headers: &HeaderMap) -> Option<String> {
     let text = headers.get(CONTENT_TYPE)?.to_str().ok()?;
     let (kind, attributes) = text.split_once(';')?;
@@ -24,7 +25,7 @@ pub(crate) fn boundary(headers: &HeaderMap) -> Option<String> {
     })
 }
 
-/// The fields in their order.
+/// Parses the fields, in their order.
 pub(crate) fn fields(body: &[u8], boundary: &str) -> Result<Vec<(String, String)>, Exception> {
     let opening = format!("--{boundary}");
     let between = format!("\r\n--{boundary}");

@@ -1,8 +1,8 @@
-//! An INSERT with rows: the engine reads them as they come and holds the sender back when it has enough.
+//! INSERT with rows: the engine reads them as they arrive, and applies back-pressure to the sender.
 //!
-//! Nothing is inserted unless the body came to its end: the engine gathers rows into blocks of up to 1 048 576 rows and
-//! 1 GiB (see `engine`), and a block that is not whole when the statement is cancelled is thrown away. A larger insert
-//! is several blocks, as on any server, and those before a cut stay.
+//! Nothing is inserted unless the body is complete: the engine gathers rows into blocks of up to 1
+//! 048 576 rows and 1 GiB (see `engine`), and discards an incomplete block when the statement is
+//! cancelled. A larger insert is several blocks, as on any server, and those before a cut stay.
 
 use std::borrow::Cow;
 use std::io::{Cursor, Read};
@@ -11,26 +11,27 @@ use memchr::memmem;
 
 use crate::blocks::read_full;
 use crate::exception::Exception;
-use crate::ffi::{Connection, Finished, Parameters};
-use crate::permitted::Permitted;
+use crate::ffi::{Connection, Parameters, StatementOutput};
+use crate::permitted::StatementPolicy;
 use crate::upload::from_io;
 
-/// Bytes given to the engine at a time; it queues up to 16 such pieces.
-const PIECE_BYTES: usize = 1 << 20;
+/// Bytes given to the engine at a time; it queues up to 16 such chunks.
+const CHUNK_BYTES: usize = 1 << 20;
 
-/// Longest rows of `VALUES` that may hold expressions, bytes: they are judged as a statement is, so they are read whole.
+/// Longest rows of `VALUES` that may hold expressions, bytes: they are checked as a statement is,
+/// so they are read completely.
 const EXPRESSIONS_BYTES_MAX: usize = 1 << 20;
-/// The settings that let them be expressions.
+/// Settings that allow expressions in `VALUES`.
 const EXPRESSIONS: [&str; 2] = [
     "input_format_values_interpret_expressions",
     "input_format_values_deduce_templates_of_expressions",
 ];
 
-/// The first rows of an INSERT: those in other formats than `VALUES` are no SQL.
+/// First rows of an INSERT, checked before it runs: only those of `VALUES` can hold SQL.
 pub(crate) struct Values<'a> {
     head: &'a [u8],
     pub(crate) first: Cow<'a, [u8]>,
-    /// All rows are in `first`.
+    /// True if all rows are in `first`.
     is_whole: bool,
     is_sql: bool,
 }
@@ -38,7 +39,8 @@ pub(crate) struct Values<'a> {
 // === impl Values ===
 
 impl<'a> Values<'a> {
-    /// Reads rows that may be expressions, as many as are judged, behind the `first` that came with the statement.
+    /// Reads up to [`EXPRESSIONS_BYTES_MAX`] of rows that may hold expressions, after the `first`
+    /// that came with the statement.
     pub(crate) fn read(
         head: &'a [u8],
         format: &str,
@@ -48,8 +50,8 @@ impl<'a> Values<'a> {
         let is_sql = format.eq_ignore_ascii_case("Values");
         let (mut first, mut is_whole) = (Cow::Borrowed(first), false);
         if is_sql {
-            let room = (EXPRESSIONS_BYTES_MAX + 1).saturating_sub(first.len()) as u64;
-            let read = rest.take(room).read_to_end(first.to_mut());
+            let remaining = (EXPRESSIONS_BYTES_MAX + 1).saturating_sub(first.len()) as u64;
+            let read = rest.take(remaining).read_to_end(first.to_mut());
             read.map_err(|error| from_io(&error))?;
             is_whole = first.len() <= EXPRESSIONS_BYTES_MAX;
         }
@@ -61,17 +63,18 @@ impl<'a> Values<'a> {
         })
     }
 
-    /// Judges them. More than are judged must be literals: true if the connection was told so.
-    pub(crate) fn limit(
+    /// Checks the rows. If there are more, they must be literals; returns true if a setting of the
+    /// connection now says so.
+    pub(crate) fn check(
         &self,
         connection: &mut Connection,
-        permitted: &Permitted,
+        policy: &StatementPolicy,
     ) -> Result<bool, Exception> {
         if !self.is_sql {
             return Ok(false);
         }
         if self.is_whole {
-            return permitted.check_rows(&self.first).map(|()| false);
+            return policy.check_rows(&self.first).map(|()| false);
         }
         let head = self.head.to_ascii_lowercase();
         let names = |name: &&str| memmem::find(&head, name.as_bytes()).is_some();
@@ -85,8 +88,8 @@ impl<'a> Values<'a> {
         set(connection, "0").map(|()| true)
     }
 
-    /// Lets a session's next rows be expressions again.
-    pub(crate) fn unlimit(connection: &mut Connection) -> Result<(), Exception> {
+    /// Allows expressions again for a session's next rows.
+    pub(crate) fn allow_expressions(connection: &mut Connection) -> Result<(), Exception> {
         set(connection, "DEFAULT")
     }
 }
@@ -99,7 +102,7 @@ fn set(connection: &mut Connection, value: &str) -> Result<(), Exception> {
         .map(drop)
 }
 
-/// An INSERT taken apart.
+/// Parts of an INSERT statement.
 pub(crate) struct Insert<'a> {
     /// The statement up to its FORMAT clause.
     pub(crate) head: &'a [u8],
@@ -112,19 +115,19 @@ pub(crate) struct Insert<'a> {
 // === impl Insert ===
 
 impl Insert<'_> {
-    /// Runs it; `rest` gives the rows after the first ones.
+    /// Runs the INSERT; `rest` yields the rows after the first ones.
     pub(crate) fn run(
         &self,
         connection: &mut Connection,
         rest: &mut dyn Read,
-    ) -> Result<Finished, Exception> {
+    ) -> Result<StatementOutput, Exception> {
         let mut stream = connection.insert(self.head, self.format, self.parameters)?;
         let mut source = Cursor::new(self.first).chain(rest);
-        let mut piece = vec![0; PIECE_BYTES];
+        let mut chunk = vec![0; CHUNK_BYTES];
         loop {
             // Dropping the stream on an error cancels the insert.
-            let count = read_full(&mut source, &mut piece).map_err(|error| from_io(&error))?;
-            let bytes = piece.get(..count).unwrap_or_default();
+            let count = read_full(&mut source, &mut chunk).map_err(|error| from_io(&error))?;
+            let bytes = chunk.get(..count).unwrap_or_default();
             if bytes.is_empty() || !stream.append(bytes) {
                 return stream.finish();
             }

@@ -1,18 +1,20 @@
-//! The embedded ClickHouse: the real engine, loaded from `libchdb.so`, behind the ClickHouse HTTP interface.
+//! Embedded ClickHouse: the real engine, loaded from `libchdb.so`, behind the ClickHouse HTTP
+//! interface.
 //!
-//! It runs in a process of its own (`millrace clickhouse`), so that a crash of the engine takes neither the log nor the
-//! HTTP front with it, and so that everything else talks to it as to any ClickHouse server.
+//! It runs in a process of its own (`millrace clickhouse`), so a crash of the engine affects
+//! neither the log nor the HTTP front, and everything else uses it like any ClickHouse server.
 //!
 //! # Layout
-//! * [`run`]: the process: engine, listener, graceful end
-//! * [`find_library`]: where the engine's library is
-//! * [`Supervisor`]: keeps that process running, from the side of the parent
+//! * [`run`]: the process: engine, listener, graceful shutdown
+//! * [`find_library`]: path of the engine's library
+//! * [`Supervisor`]: keeps that process running, in the parent process
 //! * `ffi`: the C interface; the only `unsafe` of the crate
 //! * `engine`: start, connections, stop
-//! * `sql`, `request`, `form`, `auth`: what a request asks for
-//! * `access`, `permitted`, `confinement`: what a statement may not do, by the engine, by us, by the kernel
-//! * `insert`, `select`, `statement`, `session`: running it
-//! * `connections`, `http`, `answer`: the wire
+//! * `sql`, `request`, `form`, `auth`: parsing and authentication of a request
+//! * `access`, `permitted`, `confinement`: isolation of statements, by the engine, by us, by the
+//!   kernel
+//! * `insert`, `select`, `statement`, `statement_progress`, `session`: execution of a statement
+//! * `connections`, `http`, `response`, `response_body`: the HTTP server
 //! * [`testing`] (feature `testing`): a real engine for the tests of any crate
 #![deny(unsafe_code)]
 
@@ -21,7 +23,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 mod access;
-mod answer;
 mod auth;
 mod backups;
 mod blocks;
@@ -36,12 +37,15 @@ mod insert;
 mod library;
 mod permitted;
 mod request;
+mod response;
+mod response_body;
 mod select;
 mod serve;
 mod session;
 mod sources;
 mod sql;
 mod statement;
+mod statement_progress;
 mod stop;
 mod supervisor;
 #[cfg(feature = "testing")]
@@ -53,28 +57,28 @@ pub use library::{LibraryError, find_library};
 pub use serve::run;
 pub use sources::{Source, UnknownSource};
 pub use supervisor::{
-    EXIT_HOPELESS, State, Status, Supervisor, SupervisorOptions, announce, end_with_parent,
+    EXIT_PERMANENT_FAILURE, State, Status, Supervisor, SupervisorOptions, announce, end_with_parent,
 };
 
-/// What the process needs to know.
+/// Options of the engine's process.
 #[derive(Clone)]
 pub struct EngineOptions {
-    /// The engine's library, see [`find_library`].
+    /// Path of the engine's library, see [`find_library`].
     pub library: PathBuf,
-    /// Where the tables are; made if missing.
+    /// Folder of the tables; created if missing.
     pub data_dir: PathBuf,
-    /// Where to listen; port 0 takes a free one, which `on_ready` is told.
+    /// Address to listen on; port 0 takes a free one, which `on_ready` is given.
     pub listen: SocketAddr,
-    /// The one user.
+    /// Name of the one user.
     pub user: String,
-    /// Its password; never logged.
+    /// Password of the user; never logged.
     pub password: String,
-    /// All memory the engine may use, bytes; a statement that needs more fails with code 241.
+    /// Limit of the engine's memory, bytes; a statement that needs more fails with code 241.
     pub memory_bytes_max: u64,
-    /// The one folder that backups are written to and read from; made if missing, unless it is below `data_dir`;
-    /// without one that can be used there are no backups.
+    /// The one folder that backups are written to and read from; created if missing, unless it is
+    /// below `data_dir`. Without a usable folder there are no backups.
     pub backup_dir: PathBuf,
-    /// Ways out of the database that statements may take.
+    /// External sources that statements may use.
     pub sources: Vec<Source>,
 }
 
@@ -93,7 +97,7 @@ impl std::fmt::Debug for EngineOptions {
     }
 }
 
-/// Why the engine's process could not start or had to end. Each is one sentence for the operator.
+/// Reason the engine's process could not start or had to end, as one sentence for the operator.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -105,10 +109,10 @@ pub enum EngineError {
     Library {
         /// The file tried.
         path: PathBuf,
-        /// What the loader says.
+        /// Error of the loader.
         source: libloading::Error,
     },
-    /// The library is another version.
+    /// The library is of another version.
     #[error(
         "{path} is not the engine version Millrace is made for (it has no `{name}`); name another libchdb.so with \
          MILLRACE_LIBCHDB, or run `npm ci --prefix deploy/embedded`"
@@ -116,42 +120,42 @@ pub enum EngineError {
     Symbol {
         /// The file loaded.
         path: PathBuf,
-        /// The function it lacks.
+        /// Name of the missing function.
         name: &'static str,
     },
-    /// The directory cannot be made, read or written.
+    /// The data directory cannot be created, read or written.
     #[error("cannot use the ClickHouse data directory {path}: {source}")]
     DataDirectory {
         /// The directory.
         path: PathBuf,
-        /// Why.
+        /// Underlying error.
         source: std::io::Error,
     },
-    /// The kernel refuses to confine the process.
+    /// The kernel refused to confine the process.
     #[error("cannot confine the process of ClickHouse to its folders: {0}")]
     Confinement(String),
-    /// Another process has it.
+    /// Another process uses the data directory.
     #[error(
         "the ClickHouse data directory {path} is in use by another process (pid {holder}); stop that one or choose another --data-dir"
     )]
     Locked {
         /// The directory.
         path: PathBuf,
-        /// The other's process id as it wrote it.
+        /// Process id that the other process wrote.
         holder: String,
     },
-    /// The engine would not start on that directory; it wrote why to standard error.
+    /// The engine refused to start on that directory; it wrote the reason to standard error.
     #[error("the ClickHouse engine would not start on {0}; its reason is in the lines above")]
     Refused(PathBuf),
-    /// The engine started and then could not answer the simplest question.
+    /// The engine started and then failed its first query.
     #[error("the ClickHouse engine does not work: {0}")]
     FirstQuery(String),
-    /// The address is taken or not ours.
+    /// The address is taken or belongs to another machine.
     #[error("cannot listen on {address} for ClickHouse: {source}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// Underlying error.
         source: std::io::Error,
     },
     /// The process lacks threads or file descriptors.
@@ -160,10 +164,11 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// Whether every further try ends the same way until somebody changes the installation. What may
-    /// pass is not: a port in use, a full disk, a folder that the engine refuses for a reason of its own.
+    /// Returns true if every retry fails the same way until somebody changes the installation.
+    /// Causes that may pass do not count: a port in use, a full disk, a folder that the engine
+    /// refuses for a reason of its own.
     #[must_use]
-    pub fn is_hopeless(&self) -> bool {
+    pub fn is_permanent(&self) -> bool {
         match self {
             Self::Library { .. } | Self::Symbol { .. } => true,
             Self::DataDirectory { source, .. } => matches!(

@@ -1,16 +1,16 @@
-//! Where the engine's library is.
+//! Search for the engine's library.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Below the project's folder, where `npm ci` puts it.
+/// Path below the project's folder where `npm ci` installs the library.
 const INSTALLED: &str = "deploy/embedded/node_modules/@chdb/lib-linux-x64-gnu/libchdb.so";
 
-/// The engine's library is not on this machine, or not where it was said to be.
+/// Reason the engine's library was not found.
 #[derive(Debug, thiserror::Error)]
 pub enum LibraryError {
-    /// A file was named, and it is not there.
+    /// The file that was named does not exist.
     #[error(
         "the ClickHouse engine library {0} does not exist; correct MILLRACE_LIBCHDB or unset it"
     )]
@@ -21,12 +21,12 @@ pub enum LibraryError {
         example = .0.join("libchdb.so").display()
     )]
     Folder(PathBuf),
-    /// A file was named that no process of this machine can load.
+    /// The file that was named is no shared library for this machine.
     #[error(
         "{0} is no library of this machine, so it cannot be the ClickHouse engine; correct MILLRACE_LIBCHDB or unset it"
     )]
     NotALibrary(PathBuf),
-    /// None of the usual places has it.
+    /// The library is at none of the default paths.
     #[error(
         "the ClickHouse engine is not installed; run `npm ci --prefix deploy/embedded` (or `make run`) in the \
          project's folder, or name its libchdb.so with MILLRACE_LIBCHDB, or use a ClickHouse server with --clickhouse-url"
@@ -34,11 +34,12 @@ pub enum LibraryError {
     NotInstalled,
 }
 
-/// Finds the library: `explicit` if given (`MILLRACE_LIBCHDB`, read by the caller), else in `deploy/embedded` below the
-/// current folder, below any folder above the executable, or below the folder the crate was built in.
+/// Finds the library: `explicit` if given (`MILLRACE_LIBCHDB`, read by the caller), else in
+/// `deploy/embedded` below the current folder, below any folder above the executable, or below the
+/// folder the crate was built in.
 ///
 /// # Errors
-/// Says what to run when nothing is found.
+/// An error whose message says how to install or name the library.
 pub fn find_library(explicit: Option<&Path>) -> Result<PathBuf, LibraryError> {
     if let Some(path) = explicit {
         return match path {
@@ -60,11 +61,11 @@ pub fn find_library(explicit: Option<&Path>) -> Result<PathBuf, LibraryError> {
         .ok_or(LibraryError::NotInstalled)
 }
 
-/// Whether a file begins as a shared library of this kind of machine does (ELF, 64 bits, little endian). That it is
-/// the engine is told when it is loaded.
+/// Returns true if a file begins like a shared library for this machine (ELF, 64 bits, little
+/// endian). Loading it shows whether it is the engine.
 fn is_library(path: &Path) -> bool {
     const MAGIC: &[u8] = b"\x7fELF\x02\x01";
-    /// `ET_DYN`, and `EM_X86_64` or `EM_AARCH64`.
+    /// ELF type `ET_DYN`, and machine `EM_X86_64` or `EM_AARCH64`.
     const KIND: [u8; 4] = if cfg!(target_arch = "aarch64") {
         [3, 0, 183, 0]
     } else {

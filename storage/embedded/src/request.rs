@@ -1,4 +1,5 @@
-//! What the URL and headers of a request ask for. Every URL parameter that is not one of ours is an engine setting.
+//! Parses the URL and headers of a request. Every URL parameter that is not one of the interface's
+//! own is an engine setting.
 
 use std::time::Duration;
 
@@ -8,14 +9,14 @@ use crate::exception::Exception;
 use crate::ffi::Parameters;
 
 const SESSION_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
-/// As a server has it.
+/// ClickHouse's own default of `http_send_timeout`.
 const SEND_MAX_DEFAULT: Duration = Duration::from_secs(30);
 const SESSION_TIMEOUT_MAX: Duration = Duration::from_secs(3_600);
 
 /// A request without its body.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
-    /// The `query` parameter; the body follows it.
+pub(crate) struct QueryRequest {
+    /// The `query` parameter; the body is appended to it.
     pub(crate) query: String,
     pub(crate) query_id: Option<String>,
     pub(crate) user: Option<String>,
@@ -23,39 +24,40 @@ pub(crate) struct Asked {
     pub(crate) database: Option<String>,
     /// Output format of a query that names none.
     pub(crate) default_format: Option<String>,
-    /// Answer in ClickHouse blocks.
+    /// Compress the response into ClickHouse blocks.
     pub(crate) compress: bool,
     /// The body is in ClickHouse blocks.
     pub(crate) decompress: bool,
-    /// Hold the answer back until the end is known.
+    /// Hold the response back until the query has ended.
     pub(crate) wait_end_of_query: bool,
-    pub(crate) session: Option<SessionAsked>,
+    pub(crate) session: Option<SessionRequest>,
     pub(crate) parameters: Parameters,
-    /// In the order given.
+    /// Engine settings, in the order given.
     pub(crate) settings: Vec<(String, String)>,
-    /// It changes nothing, whatever it asks for: links, pictures and forms of any page are requests as well.
+    /// True for any method but POST, and for pages of other sites: the request may change nothing,
+    /// as links, images and forms of any page cause requests too.
     is_read: bool,
 }
 
-/// Which session a request belongs to.
+/// Session that a request names.
 #[derive(Debug)]
-pub(crate) struct SessionAsked {
+pub(crate) struct SessionRequest {
     pub(crate) id: String,
-    /// How long it stays after its last request.
+    /// Time that the session is kept after its last request.
     pub(crate) timeout: Duration,
-    /// It must exist already.
+    /// Refuse the request unless the session exists.
     pub(crate) must_exist: bool,
 }
 
-// === impl Asked ===
+// === impl QueryRequest ===
 
-impl Asked {
+impl QueryRequest {
     pub(crate) fn read(
         method: &Method,
         url_query: &str,
         headers: &HeaderMap,
     ) -> Result<Self, Exception> {
-        let mut asked = Self {
+        let mut request = Self {
             is_read: method != Method::POST || is_of_another_site(headers),
             ..Self::default()
         };
@@ -63,47 +65,49 @@ impl Asked {
         for (name, value) in form_urlencoded::parse(url_query.as_bytes()) {
             let (name, value) = (name.as_ref(), value.into_owned());
             match name {
-                "query" => asked.query.push_str(&value),
-                "query_id" => asked.query_id = Some(value),
-                "user" => asked.user = Some(value),
-                "password" => asked.password = Some(value),
-                "database" => asked.database = Some(value),
-                "default_format" => asked.default_format = Some(value),
-                "compress" => asked.compress = is_true(&value),
-                "decompress" => asked.decompress = is_true(&value),
-                "wait_end_of_query" => asked.wait_end_of_query = is_true(&value),
+                "query" => request.query.push_str(&value),
+                "query_id" => request.query_id = Some(value),
+                "user" => request.user = Some(value),
+                "password" => request.password = Some(value),
+                "database" => request.database = Some(value),
+                "default_format" => request.default_format = Some(value),
+                "compress" => request.compress = is_true(&value),
+                "decompress" => request.decompress = is_true(&value),
+                "wait_end_of_query" => request.wait_end_of_query = is_true(&value),
                 "session_id" => session_id = Some(value),
                 "session_timeout" => timeout = Some(value),
                 "session_check" => must_exist = is_true(&value),
-                // They mean something to a server only: quotas, roles, buffers, protocol.
+                // Meaningful to a server only: quotas, roles, buffers, protocol.
                 "quota_key"
                 | "role"
                 | "buffer_size"
                 | "stacktrace"
                 | "close_session"
                 | "client_protocol_version" => {}
-                _ => asked.other(name, value)?,
+                _ => request.add_parameter(name, value)?,
             }
         }
-        asked.take_headers(headers)?;
-        asked.session = session_id
+        request.take_headers(headers)?;
+        request.session = session_id
             .filter(|id| !id.is_empty())
             .map(|id| {
-                session_timeout(timeout.as_deref()).map(|timeout| SessionAsked {
+                session_timeout(timeout.as_deref()).map(|timeout| SessionRequest {
                     id,
                     timeout,
                     must_exist,
                 })
             })
             .transpose()?;
-        if asked.is_read && !asked.settings.iter().any(|(name, _)| name == "readonly") {
-            // As a server has it: GET changes nothing, but may carry settings.
-            asked.settings.push(("readonly".to_owned(), "2".to_owned()));
+        if request.is_read && !request.settings.iter().any(|(name, _)| name == "readonly") {
+            // As on a server: GET changes nothing, but may carry settings.
+            request
+                .settings
+                .push(("readonly".to_owned(), "2".to_owned()));
         }
-        Ok(asked)
+        Ok(request)
     }
 
-    /// Takes what a header says where no parameter does.
+    /// Takes values from headers where there is no parameter.
     fn take_headers(&mut self, headers: &HeaderMap) -> Result<(), Exception> {
         let header = |name: &str| {
             headers
@@ -118,7 +122,7 @@ impl Asked {
             self.default_format = header("x-clickhouse-format");
         }
         match self.default_format.as_deref() {
-            // It is written into the query's text.
+            // The name is written into the query's text.
             Some(format) if !is_plain_name(format) => Err(Exception::new(
                 73,
                 &format!("Unknown format {format}"),
@@ -128,7 +132,7 @@ impl Asked {
         }
     }
 
-    /// How long the client may take nothing of its answer (`http_send_timeout`).
+    /// Longest time that the client may accept nothing of its response (`http_send_timeout`).
     pub(crate) fn send_max(&self) -> Duration {
         let mut settings = self.settings.iter().rev();
         let setting = settings.find(|(name, _)| name == "http_send_timeout");
@@ -136,10 +140,10 @@ impl Asked {
         seconds.map_or(SEND_MAX_DEFAULT, Duration::from_secs)
     }
 
-    /// Takes a parameter of the statement or a setting.
-    pub(crate) fn other(&mut self, name: &str, value: String) -> Result<(), Exception> {
+    /// Adds a parameter of the statement or a setting.
+    pub(crate) fn add_parameter(&mut self, name: &str, value: String) -> Result<(), Exception> {
         if let Some(parameter) = name.strip_prefix("param_") {
-            // Escaped as in TabSeparated; the engine unescapes when it binds.
+            // The value is escaped as in TabSeparated; the engine unescapes it when it binds it.
             self.parameters.0.push((parameter.to_owned(), value));
             return Ok(());
         }
@@ -150,14 +154,15 @@ impl Asked {
                 "UNKNOWN_SETTING",
             ));
         }
-        // A read may be held to less than it is, not to more.
+        // A read may be restricted further, never less.
         if !(self.is_read && name == "readonly" && value != "1") {
             self.settings.push((name.to_owned(), value));
         }
         Ok(())
     }
 
-    /// The SET statement that puts the settings in force. `readonly` comes last, as it forbids changing others.
+    /// SET statement that applies the settings. `readonly` comes last, as it forbids changing
+    /// others.
     pub(crate) fn set_statement(&self, tag: &str) -> String {
         let comment = self
             .settings
@@ -181,7 +186,8 @@ impl Asked {
     }
 }
 
-/// Whether a browser sends it for a page that did not come from here, with a login that it has saved.
+/// Returns true if a browser sends the request for a page of another origin, with a login that it
+/// has saved.
 fn is_of_another_site(headers: &HeaderMap) -> bool {
     let header = |name: &str| headers.get(name).map(|value| value.as_bytes());
     let from_elsewhere =
@@ -223,12 +229,12 @@ fn session_timeout(text: Option<&str>) -> Result<Duration, Exception> {
         })
 }
 
-/// A ClickHouse string literal.
+/// Quotes a text as a ClickHouse string literal.
 pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
-/// A ClickHouse quoted name.
+/// Quotes a ClickHouse name.
 pub(crate) fn quoted_name(text: &str) -> String {
     format!("`{}`", text.replace('\\', "\\\\").replace('`', "\\`"))
 }

@@ -1,9 +1,10 @@
-//! A query that answers rows: the engine writes them, formatted as one document, into a pipe.
+//! Queries that return rows: the engine writes them, formatted as one document, into a pipe.
 //!
-//! The library's own streaming makes a whole document of every block (a JSON object, a Parquet file, a header line each),
-//! and its plain call gathers the answer in memory. `INTO OUTFILE` onto a pipe does neither: the output is what a server
-//! sends, and the pipe holds the engine back when the client reads slowly. One thing it does not do is to notice that
-//! nobody reads any more; `answer` stops such a statement.
+//! The library's own streaming makes a document of every block (a JSON object, a Parquet file, a
+//! header line each), and its plain call gathers the result in memory. `INTO OUTFILE` onto a pipe
+//! does neither: the output is the same as a server's, and the pipe slows the engine down to the
+//! client's speed. It does not notice that nobody reads any more; `response` stops such a
+//! statement.
 
 use std::os::fd::AsRawFd as _;
 
@@ -13,39 +14,41 @@ use tokio::sync::oneshot;
 use crate::exception::Exception;
 use crate::ffi::{Connection, Parameters};
 use crate::sql::FormatClause;
-use crate::statement::{Ended, Started};
+use crate::statement_progress::{QueryStarted, StatementEnded};
 
-/// Asked for each pipe, bytes; with less (the default is 64 KiB) the engine waits more often.
+/// Capacity requested for each pipe, bytes; with less (the default is 64 KiB) the engine waits more
+/// often.
 const PIPE_BYTES: usize = 1 << 20;
 
-/// A query taken apart.
-pub(crate) struct Text<'a> {
+/// Parts of a query.
+pub(crate) struct SelectParts<'a> {
     pub(crate) sql: &'a [u8],
-    /// Where its last token ends.
+    /// End of the query's last token.
     pub(crate) body_end: usize,
     pub(crate) format: Option<&'a FormatClause>,
-    /// The format if it names none.
+    /// Format used if the query names none.
     pub(crate) default: &'a str,
 }
 
-/// Runs the query; `started` gets the reading end of the pipe before the first row.
+/// Runs the query; `started` receives the reading end of the pipe before the first row.
 pub(crate) fn run(
     connection: &mut Connection,
-    text: &Text<'_>,
+    parts: &SelectParts<'_>,
     parameters: &Parameters,
-    started: oneshot::Sender<Started>,
-) -> Result<Ended, Exception> {
-    let (pipe, write_end) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(no_pipe)?;
-    // Beyond the user's share of pipe memory the kernel says no, and the pipe is as large as it was.
+    started: oneshot::Sender<QueryStarted>,
+) -> Result<StatementEnded, Exception> {
+    let (pipe, write_end) =
+        pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(pipe_error)?;
+    // Beyond the user's limit of pipe memory the kernel refuses, and the pipe keeps its size.
     let _ = fcntl_setpipe_size(&write_end, PIPE_BYTES);
-    let format = text
+    let format = parts
         .format
-        .map_or(text.default, |clause| &clause.name)
+        .map_or(parts.default, |clause| &clause.name)
         .to_owned();
-    // The engine opens the pipe anew, blocking and by itself, so that its writes wait for room.
-    let sql = text.writing_into(&format!("/proc/self/fd/{}", write_end.as_raw_fd()));
+    // The engine opens the pipe itself, in blocking mode, so its writes wait for capacity.
+    let sql = parts.with_outfile(&format!("/proc/self/fd/{}", write_end.as_raw_fd()));
     if started
-        .send(Started {
+        .send(QueryStarted {
             pipe,
             format: format.clone(),
         })
@@ -57,12 +60,12 @@ pub(crate) fn run(
             "NETWORK_ERROR",
         ));
     }
-    let finished = connection.query(&sql, text.default, parameters)?;
+    let finished = connection.query(&sql, parts.default, parameters)?;
     drop(write_end);
-    Ok(Ended { finished, format })
+    Ok(StatementEnded { finished, format })
 }
 
-fn no_pipe(error: rustix::io::Errno) -> Exception {
+fn pipe_error(error: rustix::io::Errno) -> Exception {
     Exception::new(
         1002,
         &format!("Cannot make a pipe for the answer: {error}"),
@@ -70,11 +73,11 @@ fn no_pipe(error: rustix::io::Errno) -> Exception {
     )
 }
 
-// === impl Text ===
+// === impl SelectParts ===
 
-impl Text<'_> {
-    /// The same query, writing into `path`.
-    fn writing_into(&self, path: &str) -> Vec<u8> {
+impl SelectParts<'_> {
+    /// Rewrites the query to write its result into `path`.
+    fn with_outfile(&self, path: &str) -> Vec<u8> {
         let part = |from: usize, to: usize| self.sql.get(from..to).unwrap_or_default();
         let (before, name, after) = match self.format {
             Some(clause) => (

@@ -1,4 +1,4 @@
-//! The process: engine, listener, and an end that lets running statements finish.
+//! The engine's process: engine, listener, and a shutdown that lets running statements finish.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -15,39 +15,42 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{interval, sleep, timeout};
 
 use crate::auth::Credentials;
-use crate::connections::{Connections, Guest};
-use crate::engine::{Engine, Ground};
-use crate::http::{STATEMENTS_MAX, Shared};
+use crate::connections::{ConnectionGuard, Connections};
+use crate::engine::{Engine, PreparedEngine};
+use crate::http::{STATEMENTS_MAX, ServerState};
 use crate::session::Sessions;
 use crate::{EngineError, EngineOptions};
 
-/// How long running statements may take to finish once the end is asked for.
+/// Time that running statements have to finish once shutdown begins.
 const GRACE: Duration = Duration::from_secs(10);
-/// A client must have sent its request's head by then; a server's `keep_alive_timeout` is as long.
+/// Time within which a client must send its request's head; a server's `keep_alive_timeout` is as
+/// long.
 const HEADER_READ_MAX: Duration = Duration::from_secs(10);
-/// Longest head, bytes: it is read before it is known who sends it. A longer statement goes into the body.
+/// Longest request head, bytes: it is read before the client is authenticated. A longer statement
+/// goes into the body.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 const SESSIONS_CHECK: Duration = Duration::from_secs(10);
 
-/// Starts the engine, listens, and answers until `shutdown` resolves; then finishes what runs, for at most 10 seconds,
-/// and closes the engine. Blocks the calling thread. `on_ready` is told the address once requests are answered.
+/// Starts the engine and serves requests until `shutdown` resolves; then waits for running
+/// statements, for at most 10 seconds, and closes the engine. Blocks the calling thread. `on_ready`
+/// is given the address once requests are served.
 ///
 /// # Errors
-/// One sentence for the operator: library, data directory, address.
+/// A problem with the library, the data directory or the address, as one sentence for the operator.
 pub fn run(
     options: EngineOptions,
     on_ready: impl FnOnce(SocketAddr),
     shutdown: impl Future,
 ) -> Result<(), EngineError> {
     let address = options.listen;
-    // Before the engine starts, so that a busy port is told at once; and before the process is confined, as from then
-    // on it listens nowhere else.
+    // Bound before the engine starts, so that a busy port is reported at once; and before the
+    // process is confined, as afterwards it can listen nowhere.
     let not_bound = |source| EngineError::Listen { address, source };
     let listener = std::net::TcpListener::bind(address).map_err(not_bound)?;
     listener.set_nonblocking(true).map_err(not_bound)?;
     let bound = listener.local_addr().map_err(not_bound)?;
-    // What is confined is this thread and those that it starts: all of the runtime's, and hence the engine's.
-    let ground = Ground::prepare(&options)?;
+    // Confines this thread and those that it starts: all of the runtime's, and hence the engine's.
+    let prepared = PreparedEngine::prepare(&options)?;
     let runtime = Builder::new_multi_thread()
         .worker_threads(2)
         .max_blocking_threads(STATEMENTS_MAX + 16)
@@ -58,21 +61,21 @@ pub fn run(
     runtime.block_on(async {
         let listener = TcpListener::from_std(listener).map_err(not_bound)?;
         let credentials = Credentials::new(&options.user, &options.password);
-        let starting = tokio::task::spawn_blocking(move || Engine::start(&options, ground));
+        let starting = tokio::task::spawn_blocking(move || Engine::start(&options, prepared));
         let started = starting
             .await
             .map_err(|error| EngineError::FirstQuery(error.to_string()))?;
         let engine = Arc::new(started?);
         tracing::info!(address = %bound, version = engine.version, "ClickHouse engine is up");
-        let shared = Arc::new(Shared {
+        let state = Arc::new(ServerState {
             engine: Arc::clone(&engine),
             sessions: Sessions::default(),
             credentials,
-            turns: Arc::new(Semaphore::new(STATEMENTS_MAX)),
+            statement_slots: Arc::new(Semaphore::new(STATEMENTS_MAX)),
         });
         on_ready(bound);
-        serve(listener, &shared, shutdown).await;
-        shared.sessions.end_all();
+        serve(listener, &state, shutdown).await;
+        state.sessions.end_all();
         let closed = tokio::task::spawn_blocking(move || engine.shutdown())
             .await
             .unwrap_or(false);
@@ -85,7 +88,7 @@ pub fn run(
     })
 }
 
-async fn serve(listener: TcpListener, shared: &Arc<Shared>, shutdown: impl Future) {
+async fn serve(listener: TcpListener, state: &Arc<ServerState>, shutdown: impl Future) {
     let (stop, stopping) = watch::channel(false);
     let connections = Connections::default();
     let mut check = interval(SESSIONS_CHECK);
@@ -93,11 +96,11 @@ async fn serve(listener: TcpListener, shared: &Arc<Shared>, shutdown: impl Futur
     loop {
         tokio::select! {
             _ = &mut shutdown => break,
-            _ = check.tick() => shared.sessions.end_expired(),
+            _ = check.tick() => state.sessions.end_expired(),
             accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => match connections.enter(peer.ip()) {
-                    Some(guest) => {
-                        tokio::spawn(connection(stream, guest, Arc::clone(shared), stopping.clone()));
+                Ok((stream, peer)) => match connections.register(peer.ip()) {
+                    Some(guard) => {
+                        tokio::spawn(connection(stream, guard, Arc::clone(state), stopping.clone()));
                     }
                     None => tracing::debug!(%peer, "a connection too many is closed"),
                 },
@@ -120,15 +123,15 @@ async fn serve(listener: TcpListener, shared: &Arc<Shared>, shutdown: impl Futur
 
 async fn connection(
     stream: TcpStream,
-    guest: Guest,
-    shared: Arc<Shared>,
+    guard: ConnectionGuard,
+    state: Arc<ServerState>,
     mut stopping: watch::Receiver<bool>,
 ) {
     let _ = stream.set_nodelay(true);
-    let guest = &guest;
+    let guard = &guard;
     let service = service_fn(move |request| {
-        let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(shared.answer(request, guest).await) }
+        let state = Arc::clone(&state);
+        async move { Ok::<_, Infallible>(state.respond(request, guard).await) }
     });
     let mut connection = std::pin::pin!(
         http1::Builder::new()
@@ -139,8 +142,8 @@ async fn connection(
     );
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = guest.ended() => return,
-        () = asked_to_stop(&mut stopping) => {
+        () = guard.evicted() => return,
+        () = stop_requested(&mut stopping) => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
@@ -150,6 +153,6 @@ async fn connection(
     }
 }
 
-async fn asked_to_stop(stopping: &mut watch::Receiver<bool>) {
+async fn stop_requested(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stop| *stop).await;
 }

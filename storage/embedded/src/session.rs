@@ -1,5 +1,5 @@
-//! Sessions of the HTTP interface: a connection kept between the requests that name the same id, and with it the
-//! temporary tables and SET statements of that client.
+//! Sessions of the HTTP interface: a connection kept between the requests with the same session id,
+//! and with it the temporary tables and SET statements of that client.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 use crate::engine::Engine;
 use crate::exception::Exception;
 use crate::ffi::Connection;
-use crate::request::SessionAsked;
+use crate::request::SessionRequest;
 
-/// Sessions kept at once; one more ends the one that is idle the longest. An idle connection takes some 10 kB.
+/// Most sessions kept at once; one more ends the one that is idle the longest. An idle connection
+/// takes some 10 kB.
 const SESSIONS_MAX: usize = 1_000;
 
-enum Slot {
-    /// A request runs in it; others are refused, as a server does.
+enum SessionSlot {
+    /// A request runs in the session; others are refused, as on a server.
     Busy,
     Idle {
         connection: Connection,
@@ -26,15 +27,16 @@ enum Slot {
 
 /// All sessions of the process.
 #[derive(Clone, Default)]
-pub(crate) struct Sessions(Arc<Mutex<HashMap<String, Slot>>>);
+pub(crate) struct Sessions(Arc<Mutex<HashMap<String, SessionSlot>>>);
 
-/// The connection a statement runs on, and where it goes afterwards. Dropped without [`Lease::keep`], the session ends.
-pub(crate) struct Lease {
+/// Connection that a statement runs on, on loan from its session. Dropping it without
+/// [`ConnectionLease::keep`] ends the session.
+pub(crate) struct ConnectionLease {
     pub(crate) connection: Connection,
-    home: Option<Home>,
+    busy: Option<BusySession>,
 }
 
-struct Home {
+struct BusySession {
     sessions: Sessions,
     id: String,
     timeout: Duration,
@@ -43,117 +45,117 @@ struct Home {
 // === impl Sessions ===
 
 impl Sessions {
-    /// A connection for one statement: the session's if one is named, else a fresh one.
+    /// Returns a connection for one statement: the session's if one is named, else a fresh one.
     pub(crate) fn lease(
         &self,
         engine: &Engine,
-        asked: Option<&SessionAsked>,
-    ) -> Result<Lease, Exception> {
-        let Some(asked) = asked else {
-            return Ok(Lease {
+        session: Option<&SessionRequest>,
+    ) -> Result<ConnectionLease, Exception> {
+        let Some(session) = session else {
+            return Ok(ConnectionLease {
                 connection: engine.connection()?,
-                home: None,
+                busy: None,
             });
         };
-        let kept = self.occupy(asked)?;
-        let home = Home {
+        let kept = self.occupy(session)?;
+        let busy = BusySession {
             sessions: self.clone(),
-            id: asked.id.clone(),
-            timeout: asked.timeout,
+            id: session.id.clone(),
+            timeout: session.timeout,
         };
         let connection = match kept {
             Some(connection) => connection,
-            // `home` frees the place again if this fails.
+            // If this fails, dropping `busy` removes the session.
             None => engine.connection()?,
         };
-        Ok(Lease {
+        Ok(ConnectionLease {
             connection,
-            home: Some(home),
+            busy: Some(busy),
         })
     }
 
-    /// Marks the session as busy and takes its connection, if it has one already.
-    fn occupy(&self, asked: &SessionAsked) -> Result<Option<Connection>, Exception> {
+    /// Marks the session as busy and takes its connection, if it exists already.
+    fn occupy(&self, session: &SessionRequest) -> Result<Option<Connection>, Exception> {
         self.end_expired();
         let mut slots = self.slots();
-        if slots.len() >= SESSIONS_MAX && !slots.contains_key(&asked.id) {
+        if slots.len() >= SESSIONS_MAX && !slots.contains_key(&session.id) {
             end_longest_idle(&mut slots);
         }
-        match slots.entry(asked.id.clone()) {
-            Entry::Vacant(_) if asked.must_exist => Err(Exception::new(
+        match slots.entry(session.id.clone()) {
+            Entry::Vacant(_) if session.must_exist => Err(Exception::new(
                 372,
                 "Session not found",
                 "SESSION_NOT_FOUND",
             )),
-            Entry::Vacant(place) => {
-                place.insert(Slot::Busy);
+            Entry::Vacant(entry) => {
+                entry.insert(SessionSlot::Busy);
                 Ok(None)
             }
-            Entry::Occupied(mut place) => match place.insert(Slot::Busy) {
-                Slot::Idle { connection, .. } => Ok(Some(connection)),
-                Slot::Busy => Err(Exception::new(
+            Entry::Occupied(mut entry) => match entry.insert(SessionSlot::Busy) {
+                SessionSlot::Idle { connection, .. } => Ok(Some(connection)),
+                SessionSlot::Busy => Err(Exception::new(
                     373,
-                    &format!("Session {} is locked by a concurrent client", asked.id),
+                    &format!("Session {} is locked by a concurrent client", session.id),
                     "SESSION_IS_LOCKED",
                 )),
             },
         }
     }
 
-    /// Ends the sessions whose time is over.
+    /// Ends the sessions whose timeout has passed.
     pub(crate) fn end_expired(&self) {
         self.slots().retain(|_, slot| match slot {
-            Slot::Busy => true,
-            Slot::Idle { since, timeout, .. } => since.elapsed() < *timeout,
+            SessionSlot::Busy => true,
+            SessionSlot::Idle { since, timeout, .. } => since.elapsed() < *timeout,
         });
     }
 
-    /// Ends all that are idle, for shutdown.
+    /// Ends all idle sessions, for shutdown.
     pub(crate) fn end_all(&self) {
         self.slots().clear();
     }
 
-    fn slots(&self) -> MutexGuard<'_, HashMap<String, Slot>> {
+    fn slots(&self) -> MutexGuard<'_, HashMap<String, SessionSlot>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn end_longest_idle(slots: &mut HashMap<String, Slot>) {
+fn end_longest_idle(slots: &mut HashMap<String, SessionSlot>) {
     let idle = slots.iter().filter_map(|(id, slot)| match slot {
-        Slot::Busy => None,
-        Slot::Idle { since, .. } => Some((*since, id.clone())),
+        SessionSlot::Busy => None,
+        SessionSlot::Idle { since, .. } => Some((*since, id.clone())),
     });
     if let Some((_, id)) = idle.min() {
         slots.remove(&id);
     }
 }
 
-// === impl Lease ===
+// === impl ConnectionLease ===
 
-impl Lease {
-    /// Whether the connection serves further requests.
+impl ConnectionLease {
+    /// Returns true if the connection belongs to a session.
     pub(crate) fn is_session(&self) -> bool {
-        self.home.is_some()
+        self.busy.is_some()
     }
 
-    /// Gives the connection back to its session.
+    /// Returns the connection to its session.
     pub(crate) fn keep(self) {
-        let Self { connection, home } = self;
-        if let Some(home) = home {
-            let slot = Slot::Idle {
+        let Self { connection, busy } = self;
+        if let Some(busy) = busy {
+            let slot = SessionSlot::Idle {
                 connection,
                 since: Instant::now(),
-                timeout: home.timeout,
+                timeout: busy.timeout,
             };
-            home.sessions.slots().insert(home.id.clone(), slot);
+            busy.sessions.slots().insert(busy.id.clone(), slot);
         }
     }
 }
 
-impl Drop for Home {
+impl Drop for BusySession {
     fn drop(&mut self) {
         let mut slots = self.sessions.slots();
-        if matches!(slots.get(&self.id), Some(Slot::Busy)) {
+        if matches!(slots.get(&self.id), Some(SessionSlot::Busy)) {
             slots.remove(&self.id);
         }
     }

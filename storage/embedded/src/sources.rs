@@ -1,70 +1,70 @@
-//! Ways out of the database that an operator can open, by name; all are closed otherwise.
+//! External sources that an operator can open, by name; all are closed by default.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
-/// A kind of place outside of the database that statements may read from and write to.
+/// A kind of external storage that statements may read from and write to.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub struct Source(&'static Way);
+pub struct Source(&'static SourceRules);
 
-/// All that is opened with one.
+/// Everything that opening a source permits.
 #[derive(Debug, Eq, PartialEq)]
-struct Way {
+struct SourceRules {
     name: &'static str,
-    /// As ClickHouse grants it: `GRANT READ, WRITE ON …`.
+    /// Name in ClickHouse's `GRANT READ, WRITE ON …`.
     grant: &'static str,
     functions: &'static [&'static str],
     engines: &'static [&'static str],
     is_remote: bool,
 }
 
-/// A name that no source has.
+/// The name of no source.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{0:?} is no source; there are {names}", names = names())]
 pub struct UnknownSource(String);
 
-const WAYS: [Way; 11] = [
-    way(
+const SOURCES: [SourceRules; 11] = [
+    source_rules(
         "azure",
         "AZURE",
         &["azureBlobStorage"],
         &["AzureBlobStorage"],
     ),
-    Way {
+    SourceRules {
         is_remote: false,
-        ..way("file", "FILE", &["file"], &["File"])
+        ..source_rules("file", "FILE", &["file"], &["File"])
     },
-    way("hdfs", "HDFS", &["hdfs"], &["HDFS"]),
-    way("mongodb", "MONGO", &["mongodb"], &["MongoDB"]),
-    way("mysql", "MYSQL", &["mysql"], &["MySQL"]),
-    way("postgresql", "POSTGRES", &["postgresql"], &["PostgreSQL"]),
-    way("redis", "REDIS", &["redis"], &["Redis"]),
-    way(
+    source_rules("hdfs", "HDFS", &["hdfs"], &["HDFS"]),
+    source_rules("mongodb", "MONGO", &["mongodb"], &["MongoDB"]),
+    source_rules("mysql", "MYSQL", &["mysql"], &["MySQL"]),
+    source_rules("postgresql", "POSTGRES", &["postgresql"], &["PostgreSQL"]),
+    source_rules("redis", "REDIS", &["redis"], &["Redis"]),
+    source_rules(
         "remote",
         "REMOTE",
         &["remote", "remoteSecure"],
         &["Remote", "RemoteSecure"],
     ),
-    way(
+    source_rules(
         "s3",
         "S3",
         &["s3", "gcs", "oss", "cosn"],
         &["S3", "GCS", "OSS", "COSN"],
     ),
-    Way {
+    SourceRules {
         is_remote: false,
-        ..way("sqlite", "SQLITE", &["sqlite"], &["SQLite"])
+        ..source_rules("sqlite", "SQLITE", &["sqlite"], &["SQLite"])
     },
-    way("url", "URL", &["url"], &["URL"]),
+    source_rules("url", "URL", &["url"], &["URL"]),
 ];
 
-const fn way(
+const fn source_rules(
     name: &'static str,
     grant: &'static str,
     functions: &'static [&'static str],
     engines: &'static [&'static str],
-) -> Way {
-    Way {
+) -> SourceRules {
+    SourceRules {
         name,
         grant,
         functions,
@@ -74,7 +74,7 @@ const fn way(
 }
 
 fn names() -> String {
-    WAYS.map(|way| way.name).join(", ")
+    SOURCES.map(|source| source.name).join(", ")
 }
 
 // === impl Source ===
@@ -84,17 +84,17 @@ impl Source {
         self.0.grant
     }
 
-    /// Functions and table functions that lead there.
+    /// Functions and table functions that access the source.
     pub(crate) fn functions(self) -> &'static [&'static str] {
         self.0.functions
     }
 
-    /// Engines of tables that are there.
+    /// Engines of tables that are stored there.
     pub(crate) fn engines(self) -> &'static [&'static str] {
         self.0.engines
     }
 
-    /// Whether it is reached over the network.
+    /// Returns true if the source is reached over the network.
     pub(crate) fn is_remote(self) -> bool {
         self.0.is_remote
     }
@@ -105,7 +105,9 @@ impl FromStr for Source {
 
     fn from_str(text: &str) -> Result<Self, UnknownSource> {
         let name = text.trim();
-        let found = WAYS.iter().find(|way| way.name.eq_ignore_ascii_case(name));
+        let found = SOURCES
+            .iter()
+            .find(|source| source.name.eq_ignore_ascii_case(name));
         found
             .map(Self)
             .ok_or_else(|| UnknownSource(name.to_owned()))
@@ -123,16 +125,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_go_by_their_names_only() {
+    fn sources_are_parsed_from_their_names_only() {
         let source: Source = " S3".parse().unwrap();
         assert_eq!(
             (source.to_string(), source.is_remote()),
             ("s3".to_owned(), true)
         );
-        let told = "ftp".parse::<Source>().unwrap_err().to_string();
+        let message = "ftp".parse::<Source>().unwrap_err().to_string();
         assert!(
-            told.contains("\"ftp\"") && told.contains("azure, file, hdfs"),
-            "{told}"
+            message.contains("\"ftp\"") && message.contains("azure, file, hdfs"),
+            "{message}"
         );
     }
 }

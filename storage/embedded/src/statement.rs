@@ -1,81 +1,73 @@
-//! Runs one request's statement on the thread that belongs to it.
+//! Runs the statement of one request on a thread of its own.
 
 use std::io::Read;
-use std::os::fd::OwnedFd;
 
 use tokio::sync::oneshot;
 
 use crate::engine::Engine;
 use crate::exception::Exception;
-use crate::ffi::{Connection, Finished};
+use crate::ffi::Connection;
 use crate::form::{FORM_BYTES_MAX, fields};
 use crate::insert::{Insert, Values};
-use crate::permitted::Permitted;
-use crate::request::{Asked, quoted_name};
+use crate::permitted::StatementPolicy;
+use crate::request::{QueryRequest, quoted_name};
 use crate::select;
 use crate::session::Sessions;
-use crate::sql::{FormatClause, Shape, shape};
+use crate::sql::{FormatClause, StatementParts, split_statement};
+use crate::statement_progress::{QueryStarted, StatementEnded};
 use crate::stop;
-use crate::upload::{Upload, decoded, from_io};
+use crate::upload::{Upload, decode_body, from_io};
 
-/// Longest statement text without its rows, bytes; `max_query_size` of the engine.
+/// Longest statement without its rows, bytes; the engine's default of `max_query_size`.
 const QUERY_BYTES_DEFAULT: usize = 262_144;
-/// The longest statement, whatever its settings say, in bytes: it is judged, and kept in memory of ours.
+/// Longest statement whatever its settings, bytes: it is judged and kept in memory of this process.
 const QUERY_BYTES_MAX: usize = 16 * 1024 * 1024;
 const FORMAT_DEFAULT: &str = "TabSeparated";
 
-/// A query has begun to answer: its rows come out of `pipe`.
-pub(crate) struct Started {
-    pub(crate) pipe: OwnedFd,
-    pub(crate) format: String,
-}
-
-/// A statement has ended; for a query, the rows have gone through the pipe.
-pub(crate) struct Ended {
-    pub(crate) finished: Finished,
-    pub(crate) format: String,
-}
-
-/// One statement with everything it needs.
+/// One statement with everything that it needs to run.
 pub(crate) struct Statement {
-    pub(crate) asked: Asked,
-    /// Marks it in the engine's process list, so that it can be stopped.
+    pub(crate) request: QueryRequest,
+    /// Identifies the statement in the engine's process list, so that it can be stopped.
     pub(crate) tag: String,
     pub(crate) upload: Upload,
     /// `Content-Encoding` of the body.
     pub(crate) encoding: Option<String>,
-    /// The boundary, if the body is a form.
+    /// Boundary of the body's fields, if it is a form.
     pub(crate) form: Option<String>,
-    pub(crate) started: oneshot::Sender<Started>,
+    pub(crate) started: oneshot::Sender<QueryStarted>,
 }
 
 // === impl Statement ===
 
 impl Statement {
-    /// Runs it to its end. Blocks.
-    pub(crate) fn run(self, engine: &Engine, sessions: &Sessions) -> Result<Ended, Exception> {
+    /// Runs the statement to its end. Blocks.
+    pub(crate) fn run(
+        self,
+        engine: &Engine,
+        sessions: &Sessions,
+    ) -> Result<StatementEnded, Exception> {
         let Self {
-            mut asked,
+            mut request,
             tag,
             upload,
             encoding,
             form,
             started,
         } = self;
-        // Some decoders read at once, so they are made here, where waiting is allowed.
-        let mut body = decoded(upload, encoding.as_deref(), asked.decompress)?;
+        // Some decoders read at once, so they are created here, where blocking is allowed.
+        let mut body = decode_body(upload, encoding.as_deref(), request.decompress)?;
         if let Some(boundary) = form {
-            read_form(&mut asked, &mut body, &boundary)?;
+            read_form(&mut request, &mut body, &boundary)?;
         }
-        let mut lease = sessions.lease(engine, asked.session.as_ref())?;
-        let undo = lease.is_session().then(|| undo_statement(&asked));
-        let outcome = prepare(&mut lease.connection, &asked, &tag).and_then(|()| {
+        let mut lease = sessions.lease(engine, request.session.as_ref())?;
+        let undo = lease.is_session().then(|| undo_statement(&request));
+        let outcome = prepare(&mut lease.connection, &request, &tag).and_then(|()| {
             Prepared {
-                asked,
+                request,
                 body,
                 started,
             }
-            .run(&mut lease.connection, &engine.permitted)
+            .run(&mut lease.connection, &engine.policy)
         });
         if let Some(sql) = undo
             && lease
@@ -89,14 +81,14 @@ impl Statement {
     }
 }
 
-/// A statement whose connection has its database and settings.
+/// Statement whose connection has its database and settings.
 struct Prepared {
-    asked: Asked,
+    request: QueryRequest,
     body: Box<dyn Read + Send>,
-    started: oneshot::Sender<Started>,
+    started: oneshot::Sender<QueryStarted>,
 }
 
-/// The refusal of a statement that reads or writes a file of the server.
+/// Error for a statement that reads or writes a file of the server.
 fn no_files(words: &str) -> Exception {
     Exception::new(
         358,
@@ -113,20 +105,20 @@ impl Prepared {
     fn run(
         mut self,
         connection: &mut Connection,
-        permitted: &Permitted,
-    ) -> Result<Ended, Exception> {
-        let (text, shape) = self.read_text()?;
-        match shape {
-            Shape::Insert {
+        policy: &StatementPolicy,
+    ) -> Result<StatementEnded, Exception> {
+        let (text, parts) = self.read_text()?;
+        match parts {
+            StatementParts::Insert {
                 head,
                 format,
                 data_at,
             } => {
-                permitted.check(&head, &self.asked.parameters.0)?;
+                policy.check(&head, &self.request.parameters.0)?;
                 let first = text.get(data_at..).unwrap_or_default();
                 let values = Values::read(&head, &format, first, &mut self.body)?;
-                let limited = values.limit(connection, permitted)?;
-                let parameters = &self.asked.parameters;
+                let is_restricted = values.check(connection, policy)?;
+                let parameters = &self.request.parameters;
                 let insert = Insert {
                     head: &head,
                     format: &format,
@@ -134,41 +126,42 @@ impl Prepared {
                     parameters,
                 };
                 let finished = insert.run(connection, &mut self.body);
-                if limited {
-                    Values::unlimit(connection)?;
+                if is_restricted {
+                    Values::allow_expressions(connection)?;
                 }
-                Ok(Ended {
+                Ok(StatementEnded {
                     finished: finished?,
                     format,
                 })
             }
-            Shape::Other {
+            StatementParts::Other {
                 file: Some(words), ..
             } => Err(no_files(words)),
-            Shape::Other {
+            StatementParts::Other {
                 format, body_end, ..
-            } => self.other(connection, permitted, &text, (format, body_end)),
+            } => self.run_without_rows(connection, policy, &text, (format, body_end)),
         }
     }
 
-    /// Runs a statement that has no rows with it; the last of the arguments are its format and where it ends.
-    fn other(
+    /// Runs a statement without rows; the last argument holds its format clause and the end of its
+    /// body.
+    fn run_without_rows(
         self,
         connection: &mut Connection,
-        permitted: &Permitted,
+        policy: &StatementPolicy,
         text: &[u8],
         (format, body_end): (Option<FormatClause>, usize),
-    ) -> Result<Ended, Exception> {
+    ) -> Result<StatementEnded, Exception> {
         let default = self
-            .asked
+            .request
             .default_format
             .as_deref()
             .unwrap_or(FORMAT_DEFAULT);
-        let ended = |finished, format: String| Ended { finished, format };
+        let ended = |finished, format: String| StatementEnded { finished, format };
         if let Some(id) = stop::query_id(text) {
             return stop::run(connection, id).map(|finished| ended(finished, default.to_owned()));
         }
-        permitted.check(text, &self.asked.parameters.0)?;
+        policy.check(text, &self.request.parameters.0)?;
         let analyzed = connection.analyze(text);
         if analyzed.statement_count > 1 {
             return Err(Exception::new(
@@ -177,9 +170,9 @@ impl Prepared {
                 "SYNTAX_ERROR",
             ));
         }
-        let parameters = &self.asked.parameters;
+        let parameters = &self.request.parameters;
         if analyzed.reads_only {
-            let text = select::Text {
+            let text = select::SelectParts {
                 sql: text,
                 body_end,
                 format: format.as_ref(),
@@ -192,24 +185,25 @@ impl Prepared {
         Ok(ended(finished, named))
     }
 
-    /// Reads the statement: the `query` parameter, a line break, and of the body as much as belongs to the statement.
-    fn read_text(&mut self) -> Result<(Vec<u8>, Shape), Exception> {
-        let mut text = std::mem::take(&mut self.asked.query).into_bytes();
+    /// Reads the statement: the `query` parameter, a line break, and as much of the body as belongs
+    /// to it.
+    fn read_text(&mut self) -> Result<(Vec<u8>, StatementParts), Exception> {
+        let mut text = std::mem::take(&mut self.request.query).into_bytes();
         if !text.is_empty() {
             text.push(b'\n');
-            let found = shape(&text);
-            if matches!(found, Shape::Insert { .. }) {
+            let found = split_statement(&text);
+            if matches!(found, StatementParts::Insert { .. }) {
                 return Ok((text, found));
             }
         }
         let limit = self.query_bytes_max().max(text.len());
-        let room = (limit - text.len()) as u64 + 1;
+        let remaining = (limit - text.len()) as u64 + 1;
         (&mut self.body)
-            .take(room)
+            .take(remaining)
             .read_to_end(&mut text)
             .map_err(|error| from_io(&error))?;
-        let found = shape(&text);
-        if text.len() > limit && !matches!(found, Shape::Insert { .. }) {
+        let found = split_statement(&text);
+        if text.len() > limit && !matches!(found, StatementParts::Insert { .. }) {
             let message = format!(
                 "Syntax error: Max query size exceeded ({limit} bytes; setting max_query_size)"
             );
@@ -220,7 +214,7 @@ impl Prepared {
 
     fn query_bytes_max(&self) -> usize {
         let setting = self
-            .asked
+            .request
             .settings
             .iter()
             .rev()
@@ -233,23 +227,28 @@ impl Prepared {
     }
 }
 
-fn prepare(connection: &mut Connection, asked: &Asked, tag: &str) -> Result<(), Exception> {
+fn prepare(
+    connection: &mut Connection,
+    request: &QueryRequest,
+    tag: &str,
+) -> Result<(), Exception> {
     let none = Default::default();
-    if let Some(database) = asked.database.as_deref().filter(|name| !name.is_empty()) {
+    if let Some(database) = request.database.as_deref().filter(|name| !name.is_empty()) {
         connection.query(
             format!("USE {}", quoted_name(database)).as_bytes(),
             "",
             &none,
         )?;
     }
-    connection.query(asked.set_statement(tag).as_bytes(), "", &none)?;
+    connection.query(request.set_statement(tag).as_bytes(), "", &none)?;
     Ok(())
 }
 
-/// A request's settings hold for that request only, also in a session. A setting that the session had SET itself goes
-/// back to its default, not to that value. One that does not exist cannot be put back and was refused before.
-fn undo_statement(asked: &Asked) -> String {
-    let names = asked
+/// SET statement that resets a request's settings, which hold for that request only, even in a
+/// session. A setting that the session had SET itself goes back to its default, not to that value.
+/// A setting that does not exist was refused before.
+fn undo_statement(request: &QueryRequest) -> String {
+    let names = request
         .settings
         .iter()
         .map(|(name, _)| name.as_str())
@@ -258,16 +257,20 @@ fn undo_statement(asked: &Asked) -> String {
     format!("SET log_comment = DEFAULT{list}")
 }
 
-/// Takes the query and parameters out of a form; nothing of the body is left.
-fn read_form(asked: &mut Asked, body: &mut dyn Read, boundary: &str) -> Result<(), Exception> {
+/// Takes the query and parameters from a form, reading the body to its end.
+fn read_form(
+    request: &mut QueryRequest,
+    body: &mut dyn Read,
+    boundary: &str,
+) -> Result<(), Exception> {
     let mut bytes = Vec::new();
     body.take(FORM_BYTES_MAX)
         .read_to_end(&mut bytes)
         .map_err(|error| from_io(&error))?;
     for (name, value) in fields(&bytes, boundary)? {
         match name.as_str() {
-            "query" => asked.query.push_str(&value),
-            _ => asked.other(&name, value)?,
+            "query" => request.query.push_str(&value),
+            _ => request.add_parameter(&name, value)?,
         }
     }
     Ok(())

@@ -1,19 +1,19 @@
-//! Stopping a query by its id: the one `KILL` that is done, and of it as much as can harm nobody's rows.
+//! Stops a query by its id: the one `KILL` that is permitted, limited to what can harm no rows.
 //!
-//! Millrace stops what it reads for exports, by the same interface and as the same user as everybody else. So the
-//! statement that it sends for that is known by its words, and what is run in its place ends queries only: no insert, no
-//! deletion, no backup.
+//! Millrace stops its reads for exports through the same interface and as the same user as
+//! everybody else. So the statement that it sends is recognised by its words, and another one runs
+//! in its place, which cancels queries only: no insert, no deletion, no backup.
 
 use crate::exception::Exception;
-use crate::ffi::{Connection, Finished, Parameters};
+use crate::ffi::{Connection, Parameters, StatementOutput};
 use crate::sql::lexer::Lexer;
 
-/// Ids that nobody has by accident, and that are no end of another one.
+/// Shortest id: long enough not to be used by accident or to be the suffix of another one.
 const ID_CHARS_MIN: usize = 32;
 const SQL: &[u8] =
     b"KILL QUERY WHERE (query_id = {id:String} OR endsWith(Settings['log_comment'], {id:String})) \
     AND query_kind = 'Select' ASYNC FORMAT Null";
-/// The words and signs of Millrace's own statement; `ID` is the id between quotes.
+/// Words and signs of Millrace's own statement; `ID` is the quoted id.
 const WORDS: [&str; 20] = [
     "KILL",
     "QUERY",
@@ -37,7 +37,7 @@ const WORDS: [&str; 20] = [
     ";",
 ];
 
-/// The id of the query that a statement stops, if it is that statement.
+/// Returns the id of the query to stop, if the text is that statement.
 pub(crate) fn query_id(sql: &[u8]) -> Option<String> {
     let (mut lexer, mut id) = (Lexer::new(sql), None);
     let mut words = WORDS.into_iter();
@@ -61,8 +61,8 @@ pub(crate) fn query_id(sql: &[u8]) -> Option<String> {
     id.filter(|_| words.next().is_none_or(|rest| rest == ";"))
 }
 
-/// Stops the query of an id, if there is one that runs.
-pub(crate) fn run(connection: &mut Connection, id: String) -> Result<Finished, Exception> {
+/// Stops the query with this id, if it runs.
+pub(crate) fn run(connection: &mut Connection, id: String) -> Result<StatementOutput, Exception> {
     let parameters = Parameters(vec![("id".to_owned(), id)]);
     connection.query(SQL, "Null", &parameters)
 }
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_own_statement_is_known_and_no_other() {
+    fn only_the_servers_own_kill_statement_is_recognised() {
         let table = [
             (own(ID), true),
             (format!("{}\n;", own(ID)), true),

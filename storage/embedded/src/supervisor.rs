@@ -1,7 +1,8 @@
-//! Keeps the engine's process running, from the parent's side.
+//! Supervises the engine's process, in the parent process.
 //!
-//! `Starting => Up => Waiting => Starting …`, and `Stopped` or `Failed` at the end. One thread starts the process and stays with it for
-//! as long as the supervisor lives: the kernel ends a child with the thread that started it, see [`end_with_parent`].
+//! `Starting => Up => Waiting => Starting …`, and `Stopped` or `Failed` at the end. One thread
+//! starts the process and lives as long as the supervisor does: the kernel ends a child with the
+//! thread that started it, see [`end_with_parent`].
 
 use std::io::{self, BufRead, BufReader, Read, Write as _};
 use std::net::SocketAddr;
@@ -14,26 +15,28 @@ use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded, select};
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use tokio::sync::watch;
 
-/// What the child writes to standard output, followed by its address, when it answers requests.
+/// Line prefix that the child writes to standard output, before its address, when it serves
+/// requests.
 pub(crate) const READY: &str = "millrace-clickhouse ready ";
 
-/// With this status the child says that no start of it can succeed (`EX_CONFIG` of sysexits.h). Before it was ever up
-/// that is believed; afterwards the installation may be about to be exchanged.
-pub const EXIT_HOPELESS: u8 = 78;
+/// Exit status of a child that no restart can help (`EX_CONFIG` of sysexits.h). It counts only
+/// before the child was ever up; afterwards the installation may be in the middle of an upgrade.
+pub const EXIT_PERMANENT_FAILURE: u8 = 78;
 
-/// From so many starts in a row on that did not come up, an operator has to look.
+/// Failed starts in a row from which on the log level is error.
 const FAILED_STARTS_MANY: u32 = 5;
 
-/// The pace of restarts and of the end.
+/// Timing of restarts and of shutdown.
 #[derive(Clone, Debug)]
 pub struct SupervisorOptions {
-    /// Wait before the first restart; doubles with each further one.
+    /// Wait before the first restart; it doubles with each further one.
     pub backoff_min: Duration,
     /// Longest wait between two restarts.
     pub backoff_max: Duration,
-    /// A process that ran for so long was healthy: the next restart waits `backoff_min` again.
+    /// Uptime after which a process counts as healthy: the next restart waits
+    /// `backoff_min` again.
     pub healthy_after: Duration,
-    /// How long the process may take to end after SIGTERM before it is killed.
+    /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
 }
 
@@ -48,39 +51,40 @@ impl Default for SupervisorOptions {
     }
 }
 
-/// Where the process is in its life.
+/// State of the supervised process.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
 pub enum State {
-    /// The process runs and does not answer yet.
+    /// The process runs and does not serve requests yet.
     Starting,
-    /// It answers at `address` since `since`.
+    /// The process serves requests.
     Up {
-        /// Where it listens.
+        /// Address that it listens on.
         address: SocketAddr,
-        /// When it became ready.
+        /// Time at which it became ready.
         since: Instant,
     },
-    /// It died and is started again after a wait.
+    /// The process ended and is started again after a wait.
     Waiting,
     /// The supervisor was stopped.
     Stopped,
-    /// It cannot start, as its last words say, and is not started again.
+    /// The process cannot start, for the reason in its last line of standard error, and is not
+    /// started again.
     Failed,
 }
 
-/// What there is to know of the process now.
+/// Current status of the supervised process.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// Where it is in its life.
+    /// State of the process.
     pub state: State,
-    /// Its process id, while it runs.
+    /// Process id, while the process runs.
     pub pid: Option<u32>,
-    /// How often it had to be started again.
+    /// Number of restarts.
     pub restarts: u64,
-    /// How the last process ended, in words: exit status and last line of standard error.
-    pub last_end: Option<String>,
-    /// The last line of standard error of the last process.
-    pub last_words: Option<String>,
+    /// End of the last process, for display: exit status and last line of standard error.
+    pub last_exit: Option<String>,
+    /// Last line of standard error of the last process.
+    pub last_stderr_line: Option<String>,
 }
 
 /// Starts the process again whenever it ends, until stopped or dropped.
@@ -91,18 +95,19 @@ pub struct Supervisor {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Tells the supervisor above that requests are answered. To be called by the child's `on_ready`.
+/// Tells the supervisor in the parent process that requests are served. Called by the child's
+/// `on_ready`.
 pub fn announce(address: SocketAddr) {
     let mut out = io::stdout().lock();
-    // Without a supervisor nobody may be reading; that is no reason to end.
+    // Without a supervisor nobody may read the output, which is no error.
     let _ = writeln!(out, "{READY}{address}").and_then(|()| out.flush());
 }
 
-/// Makes this process end by SIGKILL when the thread that started it ends. `parent` is the process id it was given; if
-/// that one is gone already, this is an error.
+/// Has the kernel kill this process when the thread that started it ends. `parent` is the expected
+/// parent's process id.
 ///
 /// # Errors
-/// The parent is gone, or the kernel refuses.
+/// The parent has already ended, or the kernel refuses.
 pub fn end_with_parent(parent: u32) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // It may have died before the signal was set.
@@ -118,12 +123,13 @@ pub fn end_with_parent(parent: u32) -> io::Result<()> {
 // === impl Supervisor ===
 
 impl Supervisor {
-    /// Starts the thread and through it the process. `command` makes the command line; from the first start on it is
-    /// given the address the process chose, so that a free port (0) stays the same over restarts. The child should call
-    /// [`end_with_parent`] first and [`announce`] when ready.
+    /// Starts the thread and through it the process. `command` builds the command line; after the
+    /// first start it is given the address the process chose, so that a free port (0) stays the
+    /// same over restarts. The child should call [`end_with_parent`] first and [`announce`] when
+    /// ready.
     ///
     /// # Errors
-    /// The thread cannot be started. That the command fails is seen in the status.
+    /// The thread cannot be started. A command that fails shows in the status.
     pub fn start(
         options: SupervisorOptions,
         command: impl FnMut(Option<SocketAddr>) -> Command + Send + 'static,
@@ -132,12 +138,12 @@ impl Supervisor {
             state: State::Starting,
             pid: None,
             restarts: 0,
-            last_end: None,
-            last_words: None,
+            last_exit: None,
+            last_stderr_line: None,
         };
         let (status_sender, status) = watch::channel(initial);
         let (stop, stopping) = bounded(0);
-        let keeper = Keeper {
+        let worker = SupervisorThread {
             options,
             command,
             status: status_sender,
@@ -146,7 +152,7 @@ impl Supervisor {
         };
         let thread = thread::Builder::new()
             .name("clickhouse-super".into())
-            .spawn(move || keeper.keep())?;
+            .spawn(move || worker.run())?;
         Ok(Self {
             status,
             stop: Some(stop),
@@ -154,13 +160,13 @@ impl Supervisor {
         })
     }
 
-    /// The status, to be read or waited on.
+    /// Receiver of the status, to be read or waited on.
     #[must_use]
     pub fn status(&self) -> watch::Receiver<Status> {
         self.status.clone()
     }
 
-    /// Ends the process: SIGTERM, the grace period, SIGKILL. Blocks until it has ended.
+    /// Ends the process: SIGTERM, the grace period, SIGKILL. Blocks until the process has ended.
     pub fn stop(mut self) {
         self.end();
     }
@@ -182,49 +188,49 @@ impl Drop for Supervisor {
 }
 
 /// The supervising thread.
-struct Keeper<F> {
+struct SupervisorThread<F> {
     options: SupervisorOptions,
     command: F,
     status: watch::Sender<Status>,
-    /// Where the first process listened.
+    /// Address of the first process.
     address: Option<SocketAddr>,
-    /// Closed when the end is asked for.
+    /// Closed to request shutdown.
     stopping: Receiver<()>,
 }
 
-enum Next {
+enum AfterExit {
     Restart,
     Stop,
     GiveUp,
 }
 
-// === impl Keeper ===
+// === impl SupervisorThread ===
 
-impl<F: FnMut(Option<SocketAddr>) -> Command> Keeper<F> {
-    fn keep(mut self) {
-        let mut waits = self.waits();
+impl<F: FnMut(Option<SocketAddr>) -> Command> SupervisorThread<F> {
+    fn run(mut self) {
+        let mut backoff = self.backoff();
         let mut failed_starts = 0_u32;
         let end = loop {
             let begun = Instant::now();
             match self.run_once() {
-                Next::Stop => break State::Stopped,
-                Next::GiveUp => break State::Failed,
-                Next::Restart => {}
+                AfterExit::Stop => break State::Stopped,
+                AfterExit::GiveUp => break State::Failed,
+                AfterExit::Restart => {}
             }
             failed_starts = match self.status.borrow().state {
                 State::Up { .. } => 0,
                 _ => failed_starts.saturating_add(1),
             };
             if begun.elapsed() >= self.options.healthy_after {
-                waits = self.waits();
+                backoff = self.backoff();
             }
-            let wait = waits.next().unwrap_or(self.options.backoff_max);
+            let wait = backoff.next().unwrap_or(self.options.backoff_max);
             self.status.send_modify(|status| {
                 status.state = State::Waiting;
                 status.pid = None;
                 status.restarts += 1;
             });
-            let last = self.status.borrow().last_end.clone().unwrap_or_default();
+            let last = self.status.borrow().last_exit.clone().unwrap_or_default();
             let wait_ms = wait.as_millis() as u64;
             if failed_starts < FAILED_STARTS_MANY {
                 tracing::warn!(
@@ -237,7 +243,7 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> Keeper<F> {
                     "ClickHouse did not come up in {failed_starts} starts: {last}; starting it again"
                 );
             }
-            if self.stop_asked(wait) {
+            if self.stop_requested(wait) {
                 break State::Stopped;
             }
         };
@@ -247,7 +253,7 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> Keeper<F> {
         });
     }
 
-    fn waits(&self) -> impl Iterator<Item = Duration> + use<F> {
+    fn backoff(&self) -> impl Iterator<Item = Duration> + use<F> {
         backon::ExponentialBuilder::default()
             .with_min_delay(self.options.backoff_min)
             .with_max_delay(self.options.backoff_max)
@@ -256,7 +262,7 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> Keeper<F> {
     }
 
     /// Runs one process to its end.
-    fn run_once(&mut self) -> Next {
+    fn run_once(&mut self) -> AfterExit {
         let mut command = (self.command)(self.address);
         command
             .stdin(Stdio::null())
@@ -266,9 +272,9 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> Keeper<F> {
             Ok(child) => child,
             Err(error) => {
                 self.status.send_modify(|status| {
-                    status.last_end = Some(format!("it did not start: {error}"));
+                    status.last_exit = Some(format!("it did not start: {error}"));
                 });
-                return Next::Restart;
+                return AfterExit::Restart;
             }
         };
         self.status.send_modify(|status| {
@@ -289,12 +295,13 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> Keeper<F> {
             self.address = Some(address);
         }
         match next {
-            Next::GiveUp if self.address.is_some() => Next::Restart,
+            AfterExit::GiveUp if self.address.is_some() => AfterExit::Restart,
             next => next,
         }
     }
 
-    /// Reads standard output for the line that says that the process is ready, and on until it is closed.
+    /// Reads standard output until it is closed, and sets the state at the line that reports
+    /// readiness.
     fn watch_ready(&self, out: impl Read + Send + 'static) -> JoinHandle<()> {
         let status = self.status.clone();
         thread::spawn(move || {
@@ -307,8 +314,9 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> Keeper<F> {
         })
     }
 
-    /// Waits for the process to end, or ends it when asked to. A closed standard error is how its end is noticed.
-    fn watch(&self, child: &mut Child, lines: &Receiver<String>) -> Next {
+    /// Waits for the process to end, or ends it on request. Its end shows as a closed standard
+    /// error.
+    fn watch(&self, child: &mut Child, lines: &Receiver<String>) -> AfterExit {
         let mut last_line = None;
         loop {
             select! {
@@ -319,7 +327,7 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> Keeper<F> {
                 // Nothing is sent there: it is closed.
                 recv(self.stopping) -> _ => {
                     self.end(child, lines);
-                    return Next::Stop;
+                    return AfterExit::Stop;
                 }
             }
         }
@@ -331,19 +339,20 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> Keeper<F> {
             .map(|line| format!(", last words: {line}"))
             .unwrap_or_default();
         self.status.send_modify(|status| {
-            status.last_end = Some(format!("{ended}{words}"));
-            status.last_words = last_line;
+            status.last_exit = Some(format!("{ended}{words}"));
+            status.last_stderr_line = last_line;
         });
-        if self.stop_asked(Duration::ZERO) {
-            Next::Stop
-        } else if code == Some(EXIT_HOPELESS.into()) {
-            Next::GiveUp
+        if self.stop_requested(Duration::ZERO) {
+            AfterExit::Stop
+        } else if code == Some(EXIT_PERMANENT_FAILURE.into()) {
+            AfterExit::GiveUp
         } else {
-            Next::Restart
+            AfterExit::Restart
         }
     }
 
-    /// SIGTERM, the grace period, SIGKILL; by process id, which is ours until it has been waited for.
+    /// Ends the process: SIGTERM, the grace period, SIGKILL. Its id is not reused before the
+    /// process has been waited for.
     fn end(&self, child: &mut Child, lines: &Receiver<String>) {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         if let Some(Err(error)) = pid.map(|pid| kill_process(pid, Signal::TERM)) {
@@ -364,8 +373,8 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> Keeper<F> {
         let _ = child.wait();
     }
 
-    /// True when the end was asked for, now or within `wait`.
-    fn stop_asked(&self, wait: Duration) -> bool {
+    /// Returns true if shutdown was requested, now or within `wait`.
+    fn stop_requested(&self, wait: Duration) -> bool {
         self.stopping.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected)
     }
 }

@@ -1,18 +1,23 @@
-//! A real engine for the tests of any crate. Use, in an integration test binary (`tests/it/main.rs`):
+//! Test harness with a real engine, for any crate. Usage, in an integration test binary
+//! (`tests/it/main.rs`):
 //!
 //! ```text
-//! millrace_embedded::engine_process!();                   // once, at the root of the binary
-//! let engine = millrace_embedded::testing::shared();      // one engine for the whole binary: use own databases
-//! let own = millrace_embedded::testing::TestEngine::start();   // or one that may be killed
+//! // Once, at the root of the binary.
+//! millrace_embedded::engine_process!();
+//! // One engine for the whole binary; each test uses a database of its own.
+//! let engine = millrace_embedded::testing::shared();
+//! // Or one that may be killed.
+//! let own = millrace_embedded::testing::TestEngine::start();
 //! ```
 //!
-//! The macro is a hidden test which the binary runs again in a child process; without the child's environment it does
-//! nothing. With `MILLRACE_TEST_CLICKHOUSE_URL` (and `_USER`, `_PASSWORD`), `shared` is that server instead.
+//! The macro defines a hidden test, which the binary runs again in a child process; without the
+//! child's environment it does nothing. With `MILLRACE_TEST_CLICKHOUSE_URL` (and `_USER`,
+//! `_PASSWORD`), `shared` is that server instead.
 #![allow(
     clippy::expect_used,
     clippy::panic,
     clippy::disallowed_methods,
-    reason = "test support: it fails the test, and the environment is how the child is told"
+    reason = "test support: it fails the test, and the environment is how the child is configured"
 )]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -32,10 +37,10 @@ const LISTEN: &str = "MILLRACE_TEST_ENGINE_LISTEN";
 const MEMORY: &str = "MILLRACE_TEST_ENGINE_MEMORY";
 const SOURCES: &str = "MILLRACE_TEST_ENGINE_SOURCES";
 const PARENT: &str = "MILLRACE_TEST_ENGINE_PARENT";
-/// The name of the test that [`engine_process!`](crate::engine_process) makes.
+/// Name of the test that [`engine_process!`](crate::engine_process) defines.
 const PROCESS_TEST: &str = "engine_process";
 
-/// Makes the hidden test that is the engine's process. Once, at the root of a test binary.
+/// Defines the hidden test that is the engine's process. Use it once, at the root of a test binary.
 #[macro_export]
 macro_rules! engine_process {
     () => {
@@ -50,16 +55,16 @@ macro_rules! engine_process {
 pub struct TestEngine {
     /// `http://host:port`, without a slash at the end.
     pub url: String,
-    /// Its user.
+    /// Name of the user.
     pub user: String,
-    /// Its password.
+    /// Password of the user.
     pub password: String,
     process: Option<Process>,
 }
 
 struct Process {
     child: Child,
-    /// Closed by our end, whatever it is, upon which the child ends too.
+    /// Closed however this process ends, upon which the child ends too.
     stdin: Option<ChildStdin>,
     data_dir: Arc<tempfile::TempDir>,
     address: SocketAddr,
@@ -67,14 +72,14 @@ struct Process {
     sources: &'static str,
 }
 
-/// The engine that the tests of a binary share: an outside server if one is named, else started once.
+/// Engine shared by the tests of a binary: an external server if one is named, else started once.
 pub fn shared() -> &'static TestEngine {
     static SHARED: OnceLock<TestEngine> = OnceLock::new();
-    SHARED.get_or_init(|| outside().unwrap_or_else(TestEngine::start))
+    SHARED.get_or_init(|| external_server().unwrap_or_else(TestEngine::start))
 }
 
-/// The server of `MILLRACE_TEST_CLICKHOUSE_URL`, if that is set.
-pub fn outside() -> Option<TestEngine> {
+/// External server of `MILLRACE_TEST_CLICKHOUSE_URL`, if that is set.
+pub fn external_server() -> Option<TestEngine> {
     let url = std::env::var("MILLRACE_TEST_CLICKHOUSE_URL").ok()?;
     let user = std::env::var("MILLRACE_TEST_CLICKHOUSE_USER").unwrap_or_else(|_| "default".into());
     let password = std::env::var("MILLRACE_TEST_CLICKHOUSE_PASSWORD").unwrap_or_default();
@@ -89,25 +94,25 @@ pub fn outside() -> Option<TestEngine> {
 // === impl TestEngine ===
 
 impl TestEngine {
-    /// Starts an engine of its own, with 2 GiB of memory, on a free port and a new directory.
+    /// Starts a new engine, with 2 GiB of memory, on a free port and a new directory.
     #[must_use]
     pub fn start() -> Self {
         Self::start_with_memory(2 << 30)
     }
 
-    /// The same with another memory cap, in bytes.
+    /// Starts a new engine with another memory limit, in bytes.
     #[must_use]
     pub fn start_with_memory(memory_bytes_max: u64) -> Self {
         Self::start_with(memory_bytes_max, "", None)
     }
 
-    /// The same with these sources open, with commas between.
+    /// Starts a new engine with these sources open, separated by commas.
     #[must_use]
     pub fn start_with_sources(sources: &'static str) -> Self {
         Self::start_with(2 << 30, sources, None)
     }
 
-    /// The same in a folder that the process is started in.
+    /// Starts a new engine with `folder` as its process's working directory.
     #[must_use]
     pub fn start_in(folder: &Path) -> Self {
         Self::start_with(2 << 30, "", Some(folder))
@@ -131,19 +136,19 @@ impl TestEngine {
         }
     }
 
-    /// The engine's process id; `None` for an outside server.
+    /// Process id of the engine; `None` for an external server.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(|process| process.child.id())
     }
 
-    /// Where its tables are; `None` for an outside server.
+    /// Data directory of the engine; `None` for an external server.
     #[must_use]
     pub fn data_dir(&self) -> Option<&Path> {
         self.process.as_ref().map(|process| process.data_dir.path())
     }
 
-    /// Ends the engine as a crash does. For one that was started here.
+    /// Kills the engine as a crash does. Only for one that was started here.
     pub fn kill9(&mut self) {
         let process = self
             .process
@@ -153,7 +158,7 @@ impl TestEngine {
         process.child.wait().expect("the engine's process");
     }
 
-    /// Ends the engine as an operator does, and waits for it.
+    /// Stops the engine gracefully, and waits for its end.
     pub fn stop(&mut self) {
         let process = self
             .process
@@ -163,7 +168,8 @@ impl TestEngine {
         process.child.wait().expect("the engine's process");
     }
 
-    /// Starts the engine again, after [`kill9`](Self::kill9) or [`stop`](Self::stop), on the same port and directory.
+    /// Restarts the engine after [`kill9`](Self::kill9) or [`stop`](Self::stop), on the same port
+    /// and directory.
     pub fn restart(&mut self) {
         let old = self.process.take().expect("an engine started by this test");
         self.process = Some(Process::start(
@@ -216,7 +222,8 @@ impl Process {
     }
 }
 
-/// The command line of an engine process, for the tests of a supervisor: it ends with its parent and on SIGTERM.
+/// Command line of an engine process, for the tests of a supervisor: it ends with its parent and on
+/// SIGTERM.
 pub fn supervised_command(data_dir: &Path, listen: SocketAddr) -> Command {
     let mut command = command(data_dir, listen, 2 << 30);
     command.env(PARENT, std::process::id().to_string());
@@ -240,7 +247,8 @@ impl Drop for Process {
     }
 }
 
-/// The child's side; called by the hidden test. Does nothing unless the harness has started this process.
+/// Runs the engine in the child process; called by the hidden test. Does nothing unless the harness
+/// started this process.
 pub fn engine_process() {
     let Some(data_dir) = std::env::var_os(DATA_DIR).map(PathBuf::from) else {
         return;
@@ -281,11 +289,11 @@ pub fn engine_process() {
         }
     };
     run(options, ready, end).unwrap_or_else(|error| panic!("{error}"));
-    // Back in libtest, the result would be written to a parent that is gone.
+    // Returning to libtest would write the result to a parent that has ended.
     std::process::exit(0);
 }
 
-/// Resolves when the test that started us has closed our standard input, by asking or by ending.
+/// Resolves when the parent has closed this process's standard input, on purpose or by ending.
 async fn parent_gone() {
     let (sender, gone) = oneshot::channel::<()>();
     thread::spawn(move || {

@@ -1,7 +1,7 @@
-//! A request's body, from the connection's task to the thread that runs the statement.
+//! Transfer of a request's body from the connection's task to the thread that runs the statement.
 //!
-//! The end of the body is a message of its own: a channel that closes without it means that the client has gone or the
-//! body was cut, and whoever reads must not take what came for the whole.
+//! The end of the body is a message of its own: a channel that closes without it means that the
+//! client disconnected or the body was cut, and the reader must not take it for complete.
 
 use std::io::{self, Read};
 use std::time::Duration;
@@ -15,35 +15,36 @@ use tokio::time::timeout;
 use crate::blocks::BlockReader;
 use crate::exception::Exception;
 
-/// Pieces waiting for the reader; hyper's are at most some 400 kB each.
-const PIECES_MAX: usize = 8;
-/// A client that sends nothing for so long is given up, as a server does (`http_receive_timeout`).
+/// Chunks waiting for the reader; hyper's are at most some 400 kB each.
+const CHUNKS_MAX: usize = 8;
+/// Longest pause of a client that sends a body, a server's default of `http_receive_timeout`.
 const IDLE_MAX: Duration = Duration::from_secs(30);
-/// What is read and thrown away of a refused body, so that its sender gets to read the answer.
+/// Bytes of a refused body that are read and discarded, so that its sender gets to read the
+/// response.
 const DRAIN_BYTES_MAX: u64 = 256 << 20;
 
-enum Piece {
+enum UploadChunk {
     Data(Bytes),
     End,
     Failed(Exception),
 }
 
-/// The reading end.
+/// Reading end of a body.
 pub(crate) struct Upload {
-    pieces: mpsc::Receiver<Piece>,
+    chunks: mpsc::Receiver<UploadChunk>,
     current: Bytes,
     ended: bool,
 }
 
-/// The sending end.
-pub(crate) struct UploadSender(mpsc::Sender<Piece>);
+/// Sending end of a body.
+pub(crate) struct UploadSender(mpsc::Sender<UploadChunk>);
 
 pub(crate) fn channel() -> (UploadSender, Upload) {
-    let (sender, pieces) = mpsc::channel(PIECES_MAX);
+    let (sender, chunks) = mpsc::channel(CHUNKS_MAX);
     (
         UploadSender(sender),
         Upload {
-            pieces,
+            chunks,
             current: Bytes::new(),
             ended: false,
         },
@@ -53,26 +54,27 @@ pub(crate) fn channel() -> (UploadSender, Upload) {
 // === impl UploadSender ===
 
 impl UploadSender {
-    /// Sends the body on, waiting while the reader has enough; returns when it is over or nobody reads any more.
+    /// Forwards the body, waiting while the channel is full; returns at its end or when nobody
+    /// reads any more.
     pub(crate) async fn pump(self, mut body: Incoming) {
         loop {
-            let piece = match timeout(IDLE_MAX, body.frame()).await {
+            let chunk = match timeout(IDLE_MAX, body.frame()).await {
                 Ok(Some(Ok(frame))) => match frame.into_data() {
-                    Ok(data) => Piece::Data(data),
+                    Ok(data) => UploadChunk::Data(data),
                     Err(_trailers) => continue,
                 },
-                Ok(None) => Piece::End,
-                Ok(Some(Err(error))) => {
-                    Piece::Failed(cut(&format!("the request's body was cut: {error}")))
-                }
-                Err(_elapsed) => Piece::Failed(Exception::new(
+                Ok(None) => UploadChunk::End,
+                Ok(Some(Err(error))) => UploadChunk::Failed(network_error(&format!(
+                    "the request's body was cut: {error}"
+                ))),
+                Err(_elapsed) => UploadChunk::Failed(Exception::new(
                     209,
                     "Timeout exceeded while receiving the request's body",
                     "SOCKET_TIMEOUT",
                 )),
             };
-            let last = !matches!(piece, Piece::Data(_));
-            if self.0.send(piece).await.is_err() {
+            let last = !matches!(chunk, UploadChunk::Data(_));
+            if self.0.send(chunk).await.is_err() {
                 if !last {
                     drain(body).await;
                 }
@@ -98,12 +100,12 @@ async fn drain(mut body: Incoming) {
 impl Read for Upload {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         while self.current.is_empty() && !self.ended {
-            match self.pieces.blocking_recv() {
-                Some(Piece::Data(data)) => self.current = data,
-                Some(Piece::End) => self.ended = true,
-                Some(Piece::Failed(exception)) => return Err(io::Error::other(exception)),
+            match self.chunks.blocking_recv() {
+                Some(UploadChunk::Data(data)) => self.current = data,
+                Some(UploadChunk::End) => self.ended = true,
+                Some(UploadChunk::Failed(exception)) => return Err(io::Error::other(exception)),
                 None => {
-                    return Err(io::Error::other(cut(
+                    return Err(io::Error::other(network_error(
                         "the client went away before the end of its request",
                     )));
                 }
@@ -117,12 +119,13 @@ impl Read for Upload {
     }
 }
 
-fn cut(message: &str) -> Exception {
+fn network_error(message: &str) -> Exception {
     Exception::new(210, message, "NETWORK_ERROR")
 }
 
-/// Undoes the transport's encoding (`Content-Encoding`) and then ClickHouse's own (`decompress=1`).
-pub(crate) fn decoded(
+/// Decodes the transport's encoding (`Content-Encoding`) and then ClickHouse's own
+/// (`decompress=1`).
+pub(crate) fn decode_body(
     upload: Upload,
     encoding: Option<&str>,
     decompress: bool,
@@ -148,7 +151,7 @@ pub(crate) fn decoded(
     })
 }
 
-/// The exception inside an error of reading, or one made of it: then the decoder found bad data.
+/// Returns the exception inside a read error, or wraps the error of a decoder that found bad data.
 pub(crate) fn from_io(error: &io::Error) -> Exception {
     error
         .get_ref()

@@ -1,4 +1,4 @@
-//! What the log costs beside the bare disk: appends and syncs groups of 250 kB and prints the
+//! Measures the log against the bare disk: appends and syncs groups of 250 kB and prints the
 //! throughput, next to plain write + fdatasync of as many bytes into a preallocated file.
 //!
 //! `cargo run --release -p millrace-log --example append_sync -- <directory> [groups] [bytes]`

@@ -1,9 +1,9 @@
-//! Files on a disk that cannot read some of its sectors.
+//! Reads files on a disk that cannot read some of its sectors.
 //!
-//! A disk answers for such a sector with an error instead of wrong bytes. What is to be read beside it is
-//! read in small steps, and what cannot be read after some tries is filled with bytes that pass no checksum,
-//! so that it is damage like any other: passed over, told of, and no more than that is lost. A disk that is
-//! gone altogether refuses writes as well, which nothing here forgives.
+//! A disk answers for such a sector with an error instead of wrong bytes. The bytes around it are
+//! read in small steps, and those that cannot be read after some tries are filled with bytes that
+//! pass no checksum, so that they are damage like any other: skipped and reported, and nothing else
+//! is lost. A disk that is gone altogether fails writes as well, which poisons the log.
 
 use crate::fs::File;
 use rustix::io::Errno;
@@ -12,26 +12,26 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Bytes that are read at once where not all can be: a sector of any disk, or a page of the system's.
+/// Bytes of one step near a bad sector: a sector of any disk, or a page of the system.
 const STEP_BYTES: u64 = 4096;
-/// Pauses between tries to read all at once: a path to a disk may be away for seconds.
+/// Pauses between tries to read all at once: a path to a disk may fail for seconds.
 const PAUSES: [Duration; 4] = [
     Duration::from_millis(100),
     Duration::from_millis(500),
     Duration::from_secs(2),
     Duration::from_secs(5),
 ];
-/// Steps without success in a row, after which the rest of a read is given up: a disk may think for seconds
-/// about each.
+/// Consecutive failed steps after which the rest of a read is given up: a disk may take seconds for
+/// each.
 const STEPS_FAILED_MAX: u32 = 64;
-/// Stands for what cannot be read. Zeros would pass for what was never written.
+/// Filler for bytes that cannot be read. Zeros would pass for bytes that were never written.
 const FILL: u8 = 0xee;
 
-/// A file of which what cannot be read is damaged, and all else is as it is.
+/// A file whose unreadable bytes are damaged, and all others unchanged.
 #[derive(Debug)]
 pub(crate) struct TolerantFile {
     file: Arc<dyn File>,
-    /// Steps that could not be read, by their start.
+    /// Offsets of steps that could not be read.
     unreadable: Mutex<Vec<u64>>,
 }
 
@@ -41,7 +41,7 @@ impl TolerantFile {
         Arc::new(Self { file, unreadable })
     }
 
-    /// Whether something in a range could not be read.
+    /// Returns true if bytes in a range could not be read.
     pub(crate) fn has_failed(&self, range: &Range<u64>) -> bool {
         self.unreadable()
             .iter()
@@ -97,7 +97,7 @@ impl TolerantFile {
     }
 }
 
-/// Tells that the disk cannot give the bytes, and not that we asked for the wrong ones.
+/// Returns true if the disk cannot read the bytes, and the request itself was valid.
 fn is_bad_sector(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::IO.raw_os_error())
 }
@@ -110,7 +110,7 @@ impl File for TolerantFile {
     fn read_at(&self, out: &mut Vec<u8>, bytes: usize, offset: u64) -> io::Result<()> {
         let range = offset..offset.saturating_add(bytes as u64);
         let start = out.len();
-        // What is known to fail is not waited for again.
+        // Steps that failed before are not waited for again.
         if !self.has_failed(&range) {
             match self.read_at_once(out, bytes, offset) {
                 Err(error) if is_bad_sector(&error) => out.truncate(start),
@@ -123,7 +123,7 @@ impl File for TolerantFile {
     fn read_cached_at(&self, out: &mut Vec<u8>, bytes: usize, offset: u64) -> io::Result<bool> {
         let start = out.len();
         match self.file.read_cached_at(out, bytes, offset) {
-            // To be read with patience.
+            // Read later, with retries.
             Err(error) if is_bad_sector(&error) => {
                 out.truncate(start);
                 Ok(false)
@@ -144,8 +144,8 @@ impl File for TolerantFile {
         self.file.truncate(bytes)
     }
 
-    fn names(&self) -> io::Result<u64> {
-        self.file.names()
+    fn link_count(&self) -> io::Result<u64> {
+        self.file.link_count()
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// Fails so many times; counts reads.
+    /// A file whose first reads fail; counts reads.
     #[derive(Debug)]
     struct Failing {
         times: u32,
@@ -194,7 +194,7 @@ mod tests {
             Ok(())
         }
 
-        fn names(&self) -> io::Result<u64> {
+        fn link_count(&self) -> io::Result<u64> {
             Ok(1)
         }
 
@@ -204,13 +204,13 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_fails_for_a_while_damages_nothing_and_one_that_goes_on_a_step() {
-        // How often it fails, and which bytes are filled in the end.
+    fn a_transient_read_error_damages_nothing_and_a_lasting_one_only_its_steps() {
+        // Number of failures, and the bytes that are filled in the end.
         let table = [
             (0, 0..0),
             (1, 0..0),
             (4, 0..0),
-            // All at once five times, then its first step, which is cut off by what is asked for.
+            // All at once five times, then its first step, of which only a part is asked for.
             (6, 0..4000),
             (7, 0..8096),
         ];

@@ -1,4 +1,4 @@
-//! The checkpoint: a few bytes of the shipper's, replaced atomically.
+//! The checkpoint: a few bytes of the shipper, replaced atomically.
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
@@ -9,14 +9,14 @@
 //! | 16 | 8 | highest segment number used when it was stored |
 //! | 24 | 8 | highest sequence synced when it was stored |
 //! | 32 | 4 | zero |
-//! | 36 | 4 | CRC-32 over what stands before and the body |
+//! | 36 | 4 | CRC-32 over the bytes before and the body |
 //! | 40 | … | the body |
 //!
-//! The two highest numbers keep positions from being used twice even if someone empties the
-//! directory of segments: a frame below a checkpoint would never be shipped.
+//! The two highest numbers keep positions from being used twice even if someone removes the
+//! segments: a frame below a checkpoint would never be shipped.
 //!
-//! A damaged checkpoint is set aside when the log is opened, as if there had never been one: the newest
-//! segment, which is never deleted, has the numbers, too.
+//! A damaged checkpoint is moved away when the log is opened, as if there had never been one: the
+//! newest segment, which is never deleted, has the numbers, too.
 
 use crate::CheckpointError;
 use crate::bad_sectors::TolerantFile;
@@ -24,17 +24,13 @@ use crate::fail_point::{FailPoint, pass};
 use crate::fields::{put, u16_at, u32_at, u64_at};
 use crate::frame::NUMBER_MAX;
 use crate::fs::{File, Fs};
-use crate::log::is_want_of_room;
-use crate::reserve::Reserve;
+use crate::out_of_space::is_out_of_space;
+use crate::reserve::{CHECKPOINT_BYTES_MAX, Reserve};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 
-/// Bytes a checkpoint may have: those for which the reserve has room, and which earlier versions read as well, although
-/// they store no more than half of it.
-pub const CHECKPOINT_BYTES_MAX: usize = (2 << 20) - (16 << 10);
-
 pub(crate) const FILE_NAME: &str = "checkpoint";
-/// Where a damaged checkpoint goes.
+/// Name that a damaged checkpoint gets.
 const DAMAGED_NAME: &str = "checkpoint.damaged";
 const TEMPORARY_NAME: &str = "checkpoint.tmp";
 
@@ -43,25 +39,25 @@ const VERSION: u16 = 1;
 const HEADER_BYTES: usize = 40;
 const CRC_AT: usize = 36;
 
-/// Numbers below which nothing new may be.
+/// Highest numbers used so far: new segments and frames get higher ones.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Floor {
+pub(crate) struct HighWater {
     pub segment: u64,
     pub sequence: u64,
 }
 
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) struct Stored {
-    pub floor: Floor,
+pub(crate) struct StoredCheckpoint {
+    pub high_water: HighWater,
     pub bytes: Vec<u8>,
 }
 
-/// `Io` errors of this function mean that the disk fails.
+/// Stores a checkpoint. `Io` errors of this function mean that the disk fails.
 pub(crate) fn store(
     fs: &dyn Fs,
     dir: &Path,
     reserve: &Reserve,
-    floor: Floor,
+    high_water: HighWater,
     bytes: &[u8],
 ) -> Result<(), CheckpointError> {
     if bytes.len() > CHECKPOINT_BYTES_MAX {
@@ -74,14 +70,14 @@ pub(crate) fn store(
         source,
     };
     pass(FailPoint::CheckpointDue);
-    let mut written = write_temporary(fs, dir, floor, bytes);
-    if written.as_ref().is_err_and(is_want_of_room) && reserve.give_up(fs, dir) {
+    let mut written = write_temporary(fs, dir, high_water, bytes);
+    if written.as_ref().is_err_and(is_out_of_space) && reserve.give_up(fs, dir) {
         fs.sync_dir(dir).map_err(io)?;
-        written = write_temporary(fs, dir, floor, bytes);
+        written = write_temporary(fs, dir, high_water, bytes);
     }
     match written {
         Ok(()) => {}
-        Err(error) if is_want_of_room(&error) => return Err(CheckpointError::DiskFull),
+        Err(error) if is_out_of_space(&error) => return Err(CheckpointError::DiskFull),
         Err(error) => return Err(io(error)),
     }
     pass(FailPoint::CheckpointWritten);
@@ -93,23 +89,23 @@ pub(crate) fn store(
     Ok(())
 }
 
-fn write_temporary(fs: &dyn Fs, dir: &Path, floor: Floor, bytes: &[u8]) -> io::Result<()> {
+fn write_temporary(fs: &dyn Fs, dir: &Path, high_water: HighWater, bytes: &[u8]) -> io::Result<()> {
     let file = fs.create(&dir.join(TEMPORARY_NAME))?;
-    // Room first: afterwards neither the write nor the sync can run out of it.
+    // Allocated first: afterwards neither the write nor the sync can run out of space.
     file.allocate(0..(HEADER_BYTES + bytes.len()) as u64)?;
-    let header = encode_header(floor, bytes);
+    let header = encode_header(high_water, bytes);
     file.write_at(&mut [IoSlice::new(&header), IoSlice::new(bytes)], 0)?;
     file.sync_data()
 }
 
-fn encode_header(floor: Floor, bytes: &[u8]) -> [u8; HEADER_BYTES] {
+fn encode_header(high_water: HighWater, bytes: &[u8]) -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     put(&mut header, 0, &MAGIC.to_le_bytes());
     put(&mut header, 8, &VERSION.to_le_bytes());
     // At most CHECKPOINT_BYTES_MAX, so it fits.
     put(&mut header, 12, &(bytes.len() as u32).to_le_bytes());
-    put(&mut header, 16, &floor.segment.to_le_bytes());
-    put(&mut header, 24, &floor.sequence.to_le_bytes());
+    put(&mut header, 16, &high_water.segment.to_le_bytes());
+    put(&mut header, 24, &high_water.sequence.to_le_bytes());
     let crc = crc_of(&header, bytes);
     put(&mut header, CRC_AT, &crc.to_le_bytes());
     header
@@ -122,7 +118,7 @@ fn crc_of(header: &[u8], body: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-pub(crate) fn load(fs: &dyn Fs, dir: &Path) -> Result<Option<Stored>, CheckpointError> {
+pub(crate) fn load(fs: &dyn Fs, dir: &Path) -> Result<Option<StoredCheckpoint>, CheckpointError> {
     let path = dir.join(FILE_NAME);
     let bytes = match read(fs, &path) {
         Ok(bytes) => bytes,
@@ -132,18 +128,21 @@ pub(crate) fn load(fs: &dyn Fs, dir: &Path) -> Result<Option<Stored>, Checkpoint
     decode(&bytes, path).map(Some)
 }
 
-/// What the checkpoint says of numbers. A damaged one is put out of the way, for whoever wants to look at
-/// it, and where to is told; that is durable after the next sync of the directory.
-pub(crate) fn load_floor(
+/// Loads the highest numbers from the checkpoint. A damaged one is moved away for inspection, and
+/// its new path returned; the move is durable after the next sync of the directory.
+pub(crate) fn load_high_water(
     fs: &dyn Fs,
     dir: &Path,
-) -> Result<(Floor, Option<PathBuf>), CheckpointError> {
+) -> Result<(HighWater, Option<PathBuf>), CheckpointError> {
     match load(fs, dir) {
-        Ok(stored) => Ok((stored.map(|stored| stored.floor).unwrap_or_default(), None)),
+        Ok(stored) => Ok((
+            stored.map(|stored| stored.high_water).unwrap_or_default(),
+            None,
+        )),
         Err(CheckpointError::Corrupt { path, .. }) => {
-            let aside = dir.join(DAMAGED_NAME);
-            match fs.rename(&path, &aside) {
-                Ok(()) => Ok((Floor::default(), Some(aside))),
+            let moved = dir.join(DAMAGED_NAME);
+            match fs.rename(&path, &moved) {
+                Ok(()) => Ok((HighWater::default(), Some(moved))),
                 Err(source) => Err(CheckpointError::Io { path, source }),
             }
         }
@@ -152,7 +151,7 @@ pub(crate) fn load_floor(
 }
 
 fn read(fs: &dyn Fs, path: &Path) -> io::Result<Vec<u8>> {
-    // One that cannot be read is damaged.
+    // An unreadable checkpoint is damaged.
     let file = TolerantFile::new(fs.open(path)?);
     let bytes = file.len()?.min(2 * CHECKPOINT_BYTES_MAX as u64);
     let mut out = Vec::new();
@@ -160,7 +159,7 @@ fn read(fs: &dyn Fs, path: &Path) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-fn decode(bytes: &[u8], path: PathBuf) -> Result<Stored, CheckpointError> {
+fn decode(bytes: &[u8], path: PathBuf) -> Result<StoredCheckpoint, CheckpointError> {
     let corrupt = |reason| CheckpointError::Corrupt {
         path: path.clone(),
         reason,
@@ -177,15 +176,15 @@ fn decode(bytes: &[u8], path: PathBuf) -> Result<Stored, CheckpointError> {
     if let Some(version) = u16_at(header, 8).filter(|&version| version != VERSION) {
         return Err(CheckpointError::Version { path, version });
     }
-    let floor = Floor {
+    let high_water = HighWater {
         segment: u64_at(header, 16).unwrap_or_default(),
         sequence: u64_at(header, 24).unwrap_or_default(),
     };
-    if floor.segment.max(floor.sequence) > NUMBER_MAX {
+    if high_water.segment.max(high_water.sequence) > NUMBER_MAX {
         return Err(corrupt("its numbers are none"));
     }
-    Ok(Stored {
-        floor,
+    Ok(StoredCheckpoint {
+        high_water,
         bytes: body.to_vec(),
     })
 }

@@ -1,10 +1,10 @@
-//! One error per operation, so that a caller need not think of what cannot happen.
+//! Errors, one per operation, so that a caller need not handle impossible ones.
 
 use crate::Position;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a log could not be opened. Nothing in the directory has been thrown away.
+/// Error of opening a log. Nothing in the directory has been thrown away.
 #[derive(thiserror::Error, Debug)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -17,14 +17,14 @@ pub enum OpenError {
     /// The file system refused.
     #[error("log: cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// Action that failed.
         action: &'static str,
-        /// On what.
+        /// Path it failed on.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A newer program wrote this segment; use that one, or let it ship everything first.
+    /// A newer program wrote this segment; use that program, or let it ship everything first.
     #[error("{}: format version {version} is newer than this program reads", path.display())]
     Version {
         /// The segment's file.
@@ -32,8 +32,8 @@ pub enum OpenError {
         /// The version found.
         version: u16,
     },
-    /// The checkpoint cannot be read, or a newer program wrote it. A damaged one is set aside instead,
-    /// see [`Recovery::checkpoint_damaged`](crate::Recovery::checkpoint_damaged).
+    /// The checkpoint cannot be read, or a newer program wrote it. A damaged one is moved away
+    /// instead, see [`Recovery::checkpoint_damaged`](crate::Recovery::checkpoint_damaged).
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// Options that cannot work.
@@ -41,12 +41,11 @@ pub enum OpenError {
     Options(&'static str),
 }
 
-/// Why a frame was not appended.
+/// Error of appending a frame.
 #[derive(thiserror::Error, Debug)]
 #[non_exhaustive]
 pub enum AppendError {
-    /// The log has no room for this frame; nothing was written. Goes away as segments are
-    /// released.
+    /// The log is full; nothing was written. Ends as segments are released.
     #[error("the log is full: {bytes_used} of {bytes_max} bytes used")]
     Full {
         /// Bytes used.
@@ -54,24 +53,24 @@ pub enum AppendError {
         /// The limit.
         bytes_max: u64,
     },
-    /// The disk has no room for another segment, or the process no descriptor; nothing was
-    /// written to the log. Goes away when there is some again.
-    #[error("no room for a segment of {bytes_needed} bytes: {source}")]
-    NoRoom {
+    /// The disk has no space for another segment, or the process no descriptor; nothing was written
+    /// to the log. Ends when there is some again.
+    #[error("no space for a segment of {bytes_needed} bytes: {source}")]
+    DiskFull {
         /// Bytes the segment would take.
         bytes_needed: u64,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The reserve of the checkpoint was given up on a full disk, and there is still no room for it; nothing was
-    /// written to the log. Goes away when there is some again.
+    /// The reserve of the checkpoint was given up on a full disk, and there is still no space for
+    /// it; nothing was written to the log. Ends when there is some again.
     #[error(
-        "no room for the {bytes_needed} bytes that shipping keeps back for a full disk: {source}"
+        "no space for the {bytes_needed} bytes that shipping keeps back for a full disk: {source}"
     )]
     NoReserve {
         /// Bytes of the reserve.
         bytes_needed: u64,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A frame the format cannot hold.
@@ -82,7 +81,7 @@ pub enum AppendError {
     Poisoned(#[from] Poisoned),
 }
 
-/// Why a sync failed.
+/// Error of a sync.
 #[derive(thiserror::Error, Debug)]
 #[non_exhaustive]
 pub enum SyncError {
@@ -91,10 +90,11 @@ pub enum SyncError {
     Poisoned(#[from] Poisoned),
 }
 
-/// A write or sync failed, now or earlier. What the disk holds beyond the last sync is unknown,
-/// and asking again would not tell: after a failed fsync the kernel calls the pages clean and
-/// the next one succeeds ("Can Applications Recover from fsync Failures?", ATC '20). Nothing
-/// unsynced may be acknowledged; stop the process, and the next start finds out what is there.
+/// Error of a log whose write or sync failed, now or earlier. The disk's contents beyond the last
+/// sync are unknown, and another sync would not tell: after a failed fsync the kernel calls the
+/// pages clean and the next one succeeds ("Can Applications Recover from fsync Failures?", ATC
+/// '20). Nothing unsynced may be acknowledged; stop the process, and the next start finds out which
+/// frames are there.
 #[derive(thiserror::Error, Clone, PartialEq, Eq, Debug)]
 #[error("the log stopped for good and must be reopened: {reason}")]
 pub struct Poisoned {
@@ -102,30 +102,31 @@ pub struct Poisoned {
     pub reason: String,
 }
 
-/// Why a read failed.
+/// Error of a read.
 #[derive(thiserror::Error, Debug)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The file system refused; trying again may help.
+    /// The file system failed; trying again may help.
     #[error("log: cannot read at {position}: {source}")]
     Io {
-        /// Where.
+        /// Position that was read.
         position: Position,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The bytes are not what was written (they were checked when the log was opened, so this
-    /// happened since). [`Reader::skip_damage`](crate::Reader::skip_damage) goes on behind.
+    /// The bytes are not those that were written (they were checked when the log was opened, so
+    /// this happened since). [`Reader::skip_damage`](crate::Reader::skip_damage) goes on behind
+    /// them.
     #[error("log: damaged at {position}: {reason}")]
     Corrupt {
-        /// Where.
+        /// Position that was read.
         position: Position,
-        /// What does not fit.
+        /// Reason why the bytes are not sound.
         reason: &'static str,
     },
 }
 
-/// Why segments were not released.
+/// Error of releasing segments.
 #[derive(thiserror::Error, Debug)]
 #[non_exhaustive]
 pub enum ReleaseError {
@@ -134,7 +135,7 @@ pub enum ReleaseError {
     Poisoned(#[from] Poisoned),
 }
 
-/// What is wrong with a checkpoint, or with storing one.
+/// Error of a checkpoint, or of storing one.
 #[derive(thiserror::Error, Debug)]
 #[non_exhaustive]
 pub enum CheckpointError {
@@ -143,10 +144,10 @@ pub enum CheckpointError {
     Corrupt {
         /// The checkpoint file.
         path: PathBuf,
-        /// What does not fit.
+        /// Reason why the bytes are not sound.
         reason: &'static str,
     },
-    /// A newer program wrote it.
+    /// A newer program wrote the checkpoint.
     #[error("{}: version {version} is newer than this program reads", path.display())]
     Version {
         /// The checkpoint file.
@@ -154,8 +155,8 @@ pub enum CheckpointError {
         /// The version found.
         version: u16,
     },
-    /// The disk has no room, even with the reserve given up; the old checkpoint stands.
-    #[error("the disk has no room for a checkpoint")]
+    /// The disk is full, even with the reserve given up; the old checkpoint stands.
+    #[error("the disk has no space for a checkpoint")]
     DiskFull,
     /// More than [`CHECKPOINT_BYTES_MAX`](crate::CHECKPOINT_BYTES_MAX).
     #[error("a checkpoint of {bytes} bytes is too large")]
@@ -168,7 +169,7 @@ pub enum CheckpointError {
     Io {
         /// The checkpoint file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// See [`Poisoned`].

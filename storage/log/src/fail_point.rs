@@ -1,62 +1,63 @@
-//! Places where a test has the process kill itself, as a crash at just that moment would, or stay.
+//! Fail points: places where a test has the process kill itself, as a crash at just that moment
+//! would, or hang.
 //!
-//! Only with the feature `failpoints`, which nothing that is shipped has: without it [`pass`] is
-//! empty, and no instruction of this is in the program. A point is a variant and not a text, as in
-//! the `fail` crate, so that a misspelt one does not compile and a test can list them all; and as
-//! killing is the only thing a point does, a counter is all there is to one.
+//! Only with the feature `failpoints`, which no released binary has: without it [`pass`] is empty,
+//! and no instruction of this is in the program. A point is a variant and not a text, as in the
+//! `fail` crate, so that a misspelt one does not compile and a test can list them all; since a
+//! point can only kill, it needs nothing but a counter.
 //!
-//! Those of the layer above are here as well: whoever arms a point wants to choose from one list.
+//! The points of the layer above are here as well, so that there is one list to choose from.
 
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
-/// A place that a process may be killed at, in the order in which a batch passes them.
+/// A point at which a process may be killed, in the order in which a batch passes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum FailPoint {
     /// A frame was written and not synced.
     FrameAppended,
-    /// A group was synced and nobody of it was answered.
+    /// A group was synced and none of its requests was answered.
     GroupSynced,
     /// A request was answered; others of its group may not have been.
     RequestAnswered,
-    /// A new segment was made, its name is not durable.
+    /// A new segment was made; its name is not durable.
     SegmentMade,
     /// A checkpoint is about to be written.
     CheckpointDue,
     /// The new checkpoint was written and does not have its name.
     CheckpointWritten,
-    /// It has its name, which is not durable.
+    /// The new checkpoint has its name, which is not durable.
     CheckpointRenamed,
-    /// It is durable; nothing was sent or released on its strength.
+    /// The new checkpoint is durable; nothing was sent or released because of it.
     CheckpointStored,
     /// An insert is about to be sent.
     InsertDue,
-    /// ClickHouse answered that it is stored, and nobody knows yet.
+    /// ClickHouse answered that an insert is stored, and the answer is not recorded yet.
     InsertAnswered,
     /// A segment is about to be deleted.
     SegmentDue,
-    /// It was, which is not durable.
+    /// The segment was deleted, which is not durable.
     SegmentDeleted,
     /// At a start: all segments were read, nothing was changed.
     RecoveryRead,
     /// At a start: the last segment was copied, the copy does not have its name.
     RecoveryCopied,
-    /// At a start: it has its name, which is not durable.
+    /// At a start: the copy has its name, which is not durable.
     RecoveryRenamed,
 }
 
 impl FailPoint {
-    /// All of them.
+    /// All fail points.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// As it is typed: `frame-appended`.
+    /// Name of the point as it is typed: `frame-appended`.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// To be called at the place. Kills the process if it was armed for this passing.
+/// Passes a fail point. Kills the process if it was armed for this passing.
 #[cfg(not(feature = "failpoints"))]
 #[inline(always)]
 pub const fn pass(_point: FailPoint) {}
@@ -77,14 +78,15 @@ mod armed {
     static ARMED: OnceLock<Armed> = OnceLock::new();
     static PASSED: AtomicU64 = AtomicU64::new(0);
 
-    /// Which passing of which point kills, written `POINT:NTH` or `POINT:NTH+MILLISECONDS`, the
-    /// latter so long after it; with `POINT:NTH+stays` the thread never goes on from there.
+    /// Fail point that is armed, written `POINT:NTH`, to kill at its n-th passing, or
+    /// `POINT:NTH+MILLISECONDS`, to kill so long after it; with `POINT:NTH+stays` the thread never
+    /// goes on from there.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Armed {
         point: FailPoint,
-        /// From 1.
+        /// Number of the passing, from 1.
         nth: u64,
-        /// `None` if it stays.
+        /// Delay of the kill; `None` if the thread hangs instead.
         delay: Option<Duration>,
     }
 
@@ -110,14 +112,13 @@ mod armed {
     }
 
     impl Armed {
-        /// Arms the process. Once only: later calls change nothing.
+        /// Arms the point in this process. Once only: later calls change nothing.
         pub fn arm(self) {
             ARMED.get_or_init(|| self);
         }
     }
 
-    /// To be called at the place. Kills the process if it was [armed](Armed::arm) for this
-    /// passing.
+    /// Passes a fail point. Kills the process if it was [armed](Armed::arm) for this passing.
     pub fn pass(point: FailPoint) {
         let Some(armed) = ARMED.get().filter(|armed| armed.point == point) else {
             return;
@@ -143,9 +144,9 @@ mod armed {
         }
     }
 
-    /// No destructor runs, nothing is flushed.
+    /// Kills the process: no destructor runs, nothing is flushed.
     fn die() -> ! {
-        // The process cannot fail to be allowed to kill itself.
+        // A process is always allowed to kill itself.
         let _ = kill_process(getpid(), Signal::KILL);
         loop {
             std::thread::park();

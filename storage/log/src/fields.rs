@@ -1,9 +1,9 @@
-//! Little-endian fields at fixed places.
+//! Little-endian fields at fixed offsets.
 
-/// Writes a field; the places are constants inside the buffer, so none falls outside.
+/// Writes a field; the offsets are constants inside the buffer, so none falls outside.
 pub(crate) fn put(out: &mut [u8], at: usize, field: &[u8]) {
-    if let Some(place) = out.get_mut(at..at + field.len()) {
-        place.copy_from_slice(field);
+    if let Some(target) = out.get_mut(at..at + field.len()) {
+        target.copy_from_slice(field);
     }
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     array_at(bytes, at).map(u64::from_le_bytes)
 }
 
-/// Takes fields off the front of a slice.
+/// Cursor that takes fields off the front of a slice.
 pub(crate) struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Fields<'a> {

@@ -1,4 +1,4 @@
-//! One frame as bytes; pure. The layout stands in the crate's documentation.
+//! Encodes and decodes one frame; pure. The layout is in the crate's documentation.
 
 use crate::block;
 use crate::fields::{Fields, put, u16_at, u32_at, u64_at};
@@ -6,7 +6,7 @@ use crate::section::{BlocksSum, FrameSection, Section, SectionHeader};
 use crate::{Frame, Position};
 
 /// Bytes of the fixed header.
-pub(crate) const HEAD_BYTES: usize = 48;
+pub(crate) const FRAME_HEADER_BYTES: usize = 48;
 /// Bytes of the commit trailer.
 pub(crate) const TRAILER_BYTES: usize = 16;
 /// Bytes of the smallest frame that can be: one section with nothing in it.
@@ -14,26 +14,26 @@ pub(crate) const FRAME_BYTES_MIN: u64 = 96;
 /// Frames start at multiples of this, so that a search need not try every byte.
 pub(crate) const ALIGN_BYTES: u64 = 8;
 
-/// No sequence and no number of a segment is beyond: at a billion a second it lasts 292 years, and
-/// one more never overflows.
+/// Highest sequence and segment number: at a billion a second it lasts 292 years, and one more
+/// never overflows.
 pub(crate) const NUMBER_MAX: u64 = u64::MAX / 2;
 
 /// The first bytes of a frame.
 pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"MFRM");
 const TRAILER_MAGIC: u32 = u32::from_le_bytes(*b"MEND");
-/// Sums the heads of blocks only, see [`BlocksSum`].
+/// Frame version whose CRCs cover the headers of blocks only, see [`BlocksSum`].
 const VERSION: u16 = 2;
-/// Sums every byte of blocks.
+/// Frame version whose CRCs cover every byte of blocks.
 const VERSION_1: u16 = 1;
-const HEAD_CRC_AT: usize = 44;
+const HEADER_CRC_AT: usize = 44;
 const KEY_BYTES: usize = 24;
 
-/// Encodes frames around payloads that stay where they are.
+/// Encoder of frames around payloads that are not copied.
 #[derive(Debug, Default)]
 pub(crate) struct Encoder {
     /// Fixed header and section headers; kept between frames, so that appending allocates
     /// nothing once it has grown.
-    pub head: Vec<u8>,
+    pub headers: Vec<u8>,
     tail: [u8; ALIGN_BYTES as usize + TRAILER_BYTES],
     tail_start: usize,
     payload_bytes: u64,
@@ -42,8 +42,8 @@ pub(crate) struct Encoder {
 impl Encoder {
     /// Encodes all but what [`seal`](Self::seal) adds.
     pub fn encode(&mut self, sections: &[Section<'_>]) -> Result<(), &'static str> {
-        self.head.clear();
-        self.head.resize(HEAD_BYTES, 0);
+        self.headers.clear();
+        self.headers.resize(FRAME_HEADER_BYTES, 0);
         self.payload_bytes = 0;
         for section in sections {
             self.section(section)?;
@@ -52,41 +52,41 @@ impl Encoder {
         if count == 0 {
             return Err("no sections");
         }
-        let (_, section_headers) = self.head.split_at(HEAD_BYTES);
+        let (_, section_headers) = self.headers.split_at(FRAME_HEADER_BYTES);
         let headers_crc = crc32fast::hash(section_headers);
         let headers_bytes = u32::try_from(section_headers.len())
             .map_err(|_| "more than 4 GiB of section headers")?;
-        let head = self.head.as_mut_slice();
-        put(head, 0, &MAGIC.to_le_bytes());
-        put(head, 4, &VERSION.to_le_bytes());
-        put(head, 6, &count.to_le_bytes());
-        put(head, 24, &headers_bytes.to_le_bytes());
-        put(head, 32, &self.payload_bytes.to_le_bytes());
-        put(head, 40, &headers_crc.to_le_bytes());
-        let pad = pad_bytes(self.head.len() as u64 + self.payload_bytes);
+        let headers = self.headers.as_mut_slice();
+        put(headers, 0, &MAGIC.to_le_bytes());
+        put(headers, 4, &VERSION.to_le_bytes());
+        put(headers, 6, &count.to_le_bytes());
+        put(headers, 24, &headers_bytes.to_le_bytes());
+        put(headers, 32, &self.payload_bytes.to_le_bytes());
+        put(headers, 40, &headers_crc.to_le_bytes());
+        let pad = pad_bytes(self.headers.len() as u64 + self.payload_bytes);
         self.tail_start = ALIGN_BYTES as usize - pad as usize;
         Ok(())
     }
 
-    /// Puts in what depends on the segment, and the checksums.
+    /// Sets salt, sequence and checksums.
     pub fn seal(&mut self, salt: u64, sequence: u64) {
-        put(&mut self.head, 8, &salt.to_le_bytes());
-        put(&mut self.head, 16, &sequence.to_le_bytes());
-        let crc = crc32fast::hash(self.head.get(..HEAD_CRC_AT).unwrap_or_default());
-        put(&mut self.head, HEAD_CRC_AT, &crc.to_le_bytes());
+        put(&mut self.headers, 8, &salt.to_le_bytes());
+        put(&mut self.headers, 16, &sequence.to_le_bytes());
+        let crc = crc32fast::hash(self.headers.get(..HEADER_CRC_AT).unwrap_or_default());
+        put(&mut self.headers, HEADER_CRC_AT, &crc.to_le_bytes());
         let pad = ALIGN_BYTES as usize - self.tail_start;
-        let trailer = trailer(&self.head, pad, sequence);
+        let trailer = trailer(&self.headers, pad, sequence);
         put(&mut self.tail, ALIGN_BYTES as usize, &trailer);
     }
 
-    /// What follows the payloads.
+    /// Bytes behind the payloads: padding and trailer.
     pub fn tail(&self) -> &[u8] {
         self.tail.get(self.tail_start..).unwrap_or_default()
     }
 
     /// Bytes of the whole frame.
     pub fn frame_bytes(&self) -> u64 {
-        self.head.len() as u64 + self.payload_bytes + self.tail().len() as u64
+        self.headers.len() as u64 + self.payload_bytes + self.tail().len() as u64
     }
 
     fn section(&mut self, section: &Section<'_>) -> Result<(), &'static str> {
@@ -101,14 +101,14 @@ impl Encoder {
             .map_err(|_| "an insert target of more than 65 535 bytes")?;
         let keys_count = u16::try_from(keys.len()).map_err(|_| "more than 65 535 keys")?;
         let blocks_bytes = section.blocks.len() as u64;
-        let out = &mut self.head;
+        let out = &mut self.headers;
         out.extend_from_slice(&month.to_le_bytes());
         out.extend_from_slice(&rows.to_le_bytes());
         out.extend_from_slice(&uncompressed_bytes.to_le_bytes());
         out.extend_from_slice(&blocks_bytes.to_le_bytes());
-        let heads_crc =
-            block::heads_crc(section.blocks).ok_or("the blocks are no run of blocks")?;
-        out.extend_from_slice(&heads_crc.to_le_bytes());
+        let block_headers_crc =
+            block::headers_crc(section.blocks).ok_or("the blocks are no run of blocks")?;
+        out.extend_from_slice(&block_headers_crc.to_le_bytes());
         out.extend_from_slice(&target_bytes.to_le_bytes());
         out.extend_from_slice(&keys_count.to_le_bytes());
         out.extend_from_slice(insert_target.as_bytes());
@@ -122,11 +122,11 @@ fn pad_bytes(bytes: u64) -> u64 {
     bytes.wrapping_neg() % ALIGN_BYTES
 }
 
-/// The trailer's CRC covers both headers (and through the sums in them every payload byte), the
-/// padding and the sequence: with it, all of the frame is there.
-pub(crate) fn trailer(head: &[u8], pad: usize, sequence: u64) -> [u8; TRAILER_BYTES] {
+/// Encodes the trailer. Its CRC covers both headers (and through the sums in them every payload
+/// byte), the padding and the sequence: if it fits, all of the frame is there.
+pub(crate) fn trailer(headers: &[u8], pad: usize, sequence: u64) -> [u8; TRAILER_BYTES] {
     let mut hasher = crc32fast::Hasher::new();
-    hasher.update(head);
+    hasher.update(headers);
     hasher.update([0u8; ALIGN_BYTES as usize].get(..pad).unwrap_or_default());
     hasher.update(&sequence.to_le_bytes());
     let mut out = [0; TRAILER_BYTES];
@@ -138,7 +138,7 @@ pub(crate) fn trailer(head: &[u8], pad: usize, sequence: u64) -> [u8; TRAILER_BY
 
 /// A frame's fixed header, sound by its CRC.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Head {
+pub(crate) struct FrameHeader {
     version: u16,
     pub salt: u64,
     pub sequence: u64,
@@ -148,15 +148,15 @@ pub(crate) struct Head {
     headers_crc: u32,
 }
 
-impl Head {
-    /// Reads the first [`HEAD_BYTES`] of a frame.
+impl FrameHeader {
+    /// Decodes the first [`FRAME_HEADER_BYTES`] of a frame.
     pub fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         const SHORT: &str = "the frame header is cut short";
-        let covered = bytes.get(..HEAD_CRC_AT).ok_or(SHORT)?;
+        let covered = bytes.get(..HEADER_CRC_AT).ok_or(SHORT)?;
         if u32_at(bytes, 0) != Some(MAGIC) {
             return Err("no frame starts here");
         }
-        if u32_at(bytes, HEAD_CRC_AT).ok_or(SHORT)? != crc32fast::hash(covered) {
+        if u32_at(bytes, HEADER_CRC_AT).ok_or(SHORT)? != crc32fast::hash(covered) {
             return Err("the frame header's checksum does not fit");
         }
         let version = u16_at(bytes, 4).ok_or(SHORT)?;
@@ -178,45 +178,45 @@ impl Head {
         })
     }
 
-    /// Bytes of both headers.
-    pub fn head_bytes(&self) -> u64 {
-        HEAD_BYTES as u64 + u64::from(self.headers_bytes)
+    /// Bytes of the fixed header and the section headers.
+    pub fn all_headers_bytes(&self) -> u64 {
+        FRAME_HEADER_BYTES as u64 + u64::from(self.headers_bytes)
     }
 
     /// Bytes of the whole frame; `None` beyond what a file can hold.
     pub fn frame_bytes(&self) -> Option<u64> {
-        let before_pad = self.head_bytes().checked_add(self.payload_bytes)?;
+        let before_pad = self.all_headers_bytes().checked_add(self.payload_bytes)?;
         before_pad.checked_add(self.tail_bytes() as u64)
     }
 
     /// Bytes of padding and trailer.
     pub fn tail_bytes(&self) -> usize {
-        let before_pad = self.head_bytes().wrapping_add(self.payload_bytes);
+        let before_pad = self.all_headers_bytes().wrapping_add(self.payload_bytes);
         pad_bytes(before_pad) as usize + TRAILER_BYTES
     }
 
-    /// Whether `tail` is the padding and trailer that commit this frame; `head` is both headers
-    /// as read.
-    pub fn committed_by(&self, head: &[u8], tail: &[u8]) -> bool {
+    /// Returns true if `tail` is the padding and trailer that commit this frame; `headers` are both
+    /// headers as read.
+    pub fn committed_by(&self, headers: &[u8], tail: &[u8]) -> bool {
         let pad = tail.len().saturating_sub(TRAILER_BYTES);
         match tail.split_at_checked(pad) {
             Some((zeros, found)) => {
-                zeros.iter().all(|&byte| byte == 0) && found == trailer(head, pad, self.sequence)
+                zeros.iter().all(|&byte| byte == 0) && found == trailer(headers, pad, self.sequence)
             }
             None => false,
         }
     }
 
-    /// Reads the section headers; `head` is both headers as read from `position`.
-    pub fn frame(&self, head: &[u8], position: Position) -> Result<Frame, &'static str> {
+    /// Decodes the section headers; `headers` are both headers as read from `position`.
+    pub fn frame(&self, headers: &[u8], position: Position) -> Result<Frame, &'static str> {
         const BAD: &str = "the section headers contradict themselves";
-        let headers = head.get(HEAD_BYTES..).ok_or(BAD)?;
-        if crc32fast::hash(headers) != self.headers_crc {
+        let section_headers = headers.get(FRAME_HEADER_BYTES..).ok_or(BAD)?;
+        if crc32fast::hash(section_headers) != self.headers_crc {
             return Err("the section headers' checksum does not fit");
         }
-        let mut fields = Fields(headers);
+        let mut fields = Fields(section_headers);
         let mut blocks_at = Position {
-            offset: position.offset + self.head_bytes(),
+            offset: position.offset + self.all_headers_bytes(),
             ..position
         };
         let payload_end = blocks_at.offset.checked_add(self.payload_bytes);
@@ -270,7 +270,7 @@ fn section_header(
         blocks_at,
         blocks_sum: match version {
             VERSION_1 => BlocksSum::Bytes(crc),
-            _ => BlocksSum::Heads(crc),
+            _ => BlocksSum::Headers(crc),
         },
     })
 }

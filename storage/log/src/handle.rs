@@ -1,13 +1,13 @@
-//! What everyone but the writer uses of a log.
+//! Handle of a log, for everyone but the writer.
 
-use crate::checkpoint::{self, Floor};
+use crate::checkpoint::{self, HighWater};
 use crate::segment::SEGMENT_HEADER_BYTES;
 use crate::shared::Shared;
 use crate::{CheckpointError, Poisoned, Position, Reader, ReleaseError, Usage};
 use std::sync::{Arc, PoisonError};
 
-/// Reads, releases and remembers, from any thread. The directory stays locked until the log
-/// and all its handles and readers are dropped.
+/// Handle of a log: reads, releases, and stores the checkpoint, from any thread. The directory
+/// stays locked until the log and all its handles and readers are dropped.
 #[derive(Clone, Debug)]
 pub struct LogHandle {
     shared: Arc<Shared>,
@@ -18,26 +18,26 @@ impl LogHandle {
         Self { shared }
     }
 
-    /// Reads frames from a position on: one of a frame, of a frame's end,
-    /// [`start`](Self::start) or [`Position::FIRST`]. What has been released is passed over.
+    /// Returns a reader from a position on: a frame's start or end, [`start`](Self::start) or
+    /// [`Position::FIRST`]. Released frames are skipped.
     #[must_use]
     pub fn reader(&self, from: Position) -> Reader {
         Reader::new(Arc::clone(&self.shared), from)
     }
 
-    /// The end of what is durable and readable.
+    /// End of the durable and readable part.
     #[must_use]
     pub fn synced(&self) -> Position {
         self.shared.state().synced
     }
 
-    /// Where the log ended when it was opened: what lies below was written by an earlier process.
+    /// End of the log when it was opened: frames below were written by an earlier process.
     #[must_use]
     pub fn opened_at(&self) -> Position {
         self.shared.opened_at
     }
 
-    /// The oldest place kept.
+    /// Oldest position that is kept.
     #[must_use]
     pub fn start(&self) -> Position {
         let state = self.shared.state();
@@ -50,34 +50,34 @@ impl LogHandle {
         }
     }
 
-    /// How full the log is.
+    /// Usage of the log's capacity.
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.shared.usage()
     }
 
-    /// True while the room is set aside that a checkpoint takes on a full disk. Without, nothing is appended, see
-    /// [`AppendError::NoReserve`](crate::AppendError::NoReserve).
+    /// Returns true while space for a checkpoint on a full disk is reserved. Without, nothing is
+    /// appended, see [`AppendError::NoReserve`](crate::AppendError::NoReserve).
     #[must_use]
     pub fn has_reserve(&self) -> bool {
         self.shared.reserve.is_there()
     }
 
-    /// The failure that stopped the log, if one has.
+    /// Failure that stopped the log, if any.
     #[must_use]
     pub fn failure(&self) -> Option<Poisoned> {
         self.shared.poisoned()
     }
 
-    /// Lets go of all frames below a position: segments with nothing else in them are
-    /// unlinked, and how many is returned. The segment being written stays, as does the newest.
-    /// Blocks, for some 40 ms where a segment has 64 MiB, as its room is given back in steps.
+    /// Releases all frames below a position: segments with nothing else in them are unlinked, and
+    /// their number is returned. The segment being written stays, as does the newest. Blocks, for
+    /// some 40 ms for a segment of 64 MiB, since its space is given back in steps.
     ///
     /// Store the checkpoint that says so first: a crash in between then loses nothing.
     ///
     /// # Errors
     ///
-    /// If a name could not be taken away for good; the log is then poisoned.
+    /// If a name could not be removed durably; the log is then poisoned.
     pub fn release(&self, below: Position) -> Result<u64, ReleaseError> {
         self.shared.check()?;
         {
@@ -86,7 +86,7 @@ impl LogHandle {
         }
         let unlinked = self.shared.unlink_released()?;
         if unlinked > 0 {
-            // What keeps it away may pass; appends try again.
+            // If it fails, appends try again.
             let _ = self.shared.keep_reserve_if_idle();
         }
         Ok(unlinked)
@@ -105,21 +105,22 @@ impl LogHandle {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         shared.check()?;
-        let floor = {
+        let high_water = {
             let state = shared.state();
-            Floor {
+            HighWater {
                 segment: state.segment_newest,
                 sequence: state.sequence_synced,
             }
         };
-        let stored = checkpoint::store(&*shared.fs, &shared.dir, &shared.reserve, floor, bytes);
+        let stored =
+            checkpoint::store(&*shared.fs, &shared.dir, &shared.reserve, high_water, bytes);
         stored.map_err(|error| match error {
             CheckpointError::Io { path, source } => shared.poison("store", &path, &source).into(),
             other => other,
         })
     }
 
-    /// The checkpoint stored last; `None` if there never was one.
+    /// Loads the checkpoint stored last; `None` if there never was one.
     ///
     /// # Errors
     ///

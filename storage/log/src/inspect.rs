@@ -1,4 +1,4 @@
-//! Looking at a log directory without lock or change, while its process runs or not.
+//! Inspects a log directory without lock or change, while its process runs or not.
 
 use crate::bad_sectors::TolerantFile;
 use crate::checkpoint;
@@ -10,46 +10,46 @@ use crate::{CheckpointError, Frame, OpenError, Position};
 use std::io;
 use std::path::Path;
 
-/// What lies in a log directory.
+/// Contents of a log directory.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Inspection {
     /// The segments, oldest first.
     pub segments: Vec<SegmentReport>,
-    /// Bytes of the checkpoint, or what is wrong with it; `None` without one.
+    /// Bytes of the checkpoint, or its error; `None` without one.
     pub checkpoint: Result<Option<Vec<u8>>, CheckpointError>,
 }
 
-/// What one segment holds.
+/// Report on one segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct SegmentReport {
-    /// Its number.
+    /// Number of the segment.
     pub number: u64,
-    /// Bytes of the file, with what is preallocated.
+    /// Bytes of the file, with the preallocated part.
     pub file_bytes: u64,
     /// Bytes of header and frames.
     pub used_bytes: u64,
-    /// Sound frames.
+    /// Number of sound frames.
     pub frames: u64,
-    /// Rows in them.
+    /// Rows in these frames.
     pub rows: u64,
-    /// The first and the last sequence.
+    /// First and last sequence.
     pub sequences: Option<(u64, u64)>,
-    /// What is wrong.
+    /// Problems found in the segment.
     pub problems: Vec<Problem>,
 }
 
-/// Something wrong in a segment.
+/// Problem found in a segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problem {
-    /// Where it starts.
+    /// Position where the problem starts.
     pub start: Position,
-    /// Where it ends.
+    /// Position where the problem ends.
     pub end: Position,
-    /// What it is.
+    /// Kind of the problem.
     pub kind: ProblemKind,
-    /// Why the bytes are no frame.
+    /// Reason why the bytes are not a frame.
     pub reason: &'static str,
 }
 
@@ -57,7 +57,7 @@ pub struct Problem {
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ProblemKind {
-    /// The segment's own header.
+    /// The segment's own header is damaged.
     Header,
     /// Unsound bytes with a sound frame behind them.
     DamagedMiddle,

@@ -1,4 +1,4 @@
-//! The write-ahead log: what has been acknowledged is here until ClickHouse has it.
+//! The write-ahead log: keeps acknowledged events until ClickHouse has them.
 //!
 //! A log is a directory of segment files, owned by one process. One thread writes ([`Log`],
 //! synchronous); others read what is durable, release what is shipped and keep a checkpoint
@@ -8,7 +8,7 @@
 //! lock                        held by the process that has the directory open
 //! 00000000000000000042.log    a segment; numbers only rise
 //! checkpoint                  the shipper's, replaced atomically
-//! reserve                     room for one checkpoint on a full disk
+//! reserve                     space for one checkpoint on a full disk
 //! quarantine/                 damaged bytes found by a recovery
 //! ```
 //!
@@ -24,7 +24,7 @@
 //! | 16 | 8 | segment number, as in the name |
 //! | 24 | 8 | salt: random, repeated in every frame |
 //! | 32 | 8 | sequence of the last frame before this segment |
-//! | 40 | 8 | sequences up to here are used up (higher than the field before only behind a cut) |
+//! | 40 | 8 | highest sequence used up (higher than the field before only behind a cut) |
 //! | 48 | 12 | zero |
 //! | 60 | 4 | CRC of the 60 bytes before |
 //!
@@ -44,7 +44,7 @@
 //! | 40 | 4 | CRC of all section headers |
 //! | 44 | 4 | CRC of the 44 bytes before |
 //! | 48 | … | section headers |
-//! | | … | the sections' blocks, one run behind the other |
+//! | | … | the sections' blocks, one run after the other |
 //! | | 0–7 | zeros, so that the next frame is aligned |
 //! | | 16 | commit trailer: sequence (8), CRC (4), magic `MEND` (4) |
 //!
@@ -56,22 +56,22 @@
 //! | 4 | rows |
 //! | 8 | bytes of the rows uncompressed |
 //! | 8 | bytes of the blocks |
-//! | 4 | CRC of the heads of the blocks: checksum, method and sizes, 25 bytes each |
+//! | 4 | CRC of the headers of the blocks: checksum, method and sizes, 25 bytes each |
 //! | 2, 2 | bytes of the insert target, number of keys |
 //! | … | insert target (UTF-8), keys of 24 bytes |
 //!
-//! The trailer's CRC covers both headers, the padding and the sequence, and through the CRCs in
-//! the headers and the checksums in the blocks every byte. So each byte is summed once, the blocks
-//! of one section can be checked alone, and a frame is there exactly if its trailer fits.
+//! The trailer's CRC covers both headers, the padding and the sequence, and through the CRCs in the
+//! headers and the checksums in the blocks every byte. So each byte is summed once, the blocks of
+//! one section can be checked alone, and a frame is committed exactly if its trailer fits.
 //!
 //! Frames of version 1 have a CRC of all bytes of the blocks instead, and are still read.
 //!
-//! The blocks are ClickHouse's own compressed blocks ([`block`]): what is shipped is what lies
-//! here.
+//! The blocks are ClickHouse's own compressed blocks ([`block`]): the bytes in the log are the
+//! bytes that are shipped.
 //!
 //! **Why the salt.** Looking for the next sound frame behind damage, a recovery meets bytes that
-//! clients sent. Whoever could put a valid frame into an event's text would, on a damaged disk,
-//! write rows for others; so a frame must carry a number that only the file knows.
+//! clients sent. A client that could put a valid frame into an event's text would, on a damaged
+//! disk, write rows for others; so a frame carries a number that only the file has.
 //!
 //! # Durability
 //!
@@ -83,12 +83,13 @@
 //! | an error of either | keeps what was synced | keeps what was synced |
 //!
 //! A frame that was appended and not acknowledged may come back at the next start: recovery
-//! decides, and what it shows is durable. Nothing failed is retried; see [`Poisoned`].
+//! decides, and every frame that it shows is durable. Nothing that failed is retried; see
+//! [`Poisoned`].
 //!
-//! **Preallocation** is plain `fallocate`. On ext4, writing into zero-filled files instead makes
-//! a sync of a 250 kB group a fifth to a quarter cheaper (0.24 instead of 0.30 ms) and one of 16 kB a third
-//! (0.067 instead of 0.10 ms), but filling 64 MiB takes 70 to 100 ms and twice the writes, more
-//! than the 250 groups that fit in get back; plain appending is the slowest.
+//! **Preallocation** is plain `fallocate`. On ext4, writing into zero-filled files instead makes a
+//! sync of a 250 kB group a fifth to a quarter cheaper (0.24 instead of 0.30 ms) and one of 16 kB a
+//! third (0.067 instead of 0.10 ms), but filling 64 MiB takes 70 to 100 ms and twice the writes,
+//! more than the 250 groups that fit in get back; plain appending is the slowest.
 
 #![forbid(unsafe_code)]
 
@@ -104,6 +105,7 @@ mod handle;
 mod inspect;
 mod log;
 mod options;
+mod out_of_space;
 mod position;
 mod quarantine;
 mod reader;
@@ -119,7 +121,6 @@ mod shared;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use checkpoint::CHECKPOINT_BYTES_MAX;
 pub use error::{
     AppendError, CheckpointError, OpenError, Poisoned, ReadError, ReleaseError, SyncError,
 };
@@ -130,4 +131,5 @@ pub use options::{LogOptions, Usage};
 pub use position::Position;
 pub use reader::{Reader, Skipped};
 pub use report::{Cut, Gap, Quarantined, Recovery};
+pub use reserve::CHECKPOINT_BYTES_MAX;
 pub use section::{Frame, FrameSection, Section, SectionHeader};

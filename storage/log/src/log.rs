@@ -1,8 +1,9 @@
-//! The writer: one frame after the other, one sync for all that were appended since the last.
+//! The writer of a log: appends frame after frame, and one sync makes all of them durable.
 
 use crate::fail_point::{FailPoint, pass};
 use crate::frame::{Encoder, NUMBER_MAX};
 use crate::fs::{File, Fs};
+use crate::out_of_space::is_out_of_space;
 use crate::recovery;
 use crate::reserve::RESERVE_BYTES;
 use crate::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
@@ -10,17 +11,16 @@ use crate::shared::{Segment, Shared};
 use crate::{
     AppendError, LogHandle, LogOptions, OpenError, Poisoned, Position, Recovery, Section, SyncError,
 };
-use rustix::io::Errno;
 use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Slices that go to the kernel in one call: nearly every group has headers, a trailer, and blocks of one to
-/// three sections.
+/// Most slices in one write: nearly every group has headers, a trailer, and blocks of one to three
+/// sections.
 const SLICES_MAX: usize = 34;
-/// A segment is preallocated in so many steps. In memory each page of it takes time, 7 to 16 ms for 64 MiB,
-/// and everybody who sends waits meanwhile; disks do not notice the difference.
+/// Steps in which a segment is preallocated. In memory each page takes time, 7 to 16 ms for 64 MiB,
+/// and all requests wait meanwhile; on disks it makes no difference.
 const ALLOCATIONS: u64 = 64;
 
 /// The write-ahead log. Synchronous, and owned by one thread; everyone else has a [`LogHandle`].
@@ -30,35 +30,35 @@ const ALLOCATIONS: u64 = 64;
 pub struct Log {
     shared: Arc<Shared>,
     segment_bytes: u64,
-    /// The segment being written; `None` until the first append after a start, which never
-    /// writes into a segment of before.
-    active: Option<Active>,
-    /// Of the last frame appended.
+    /// Segment being written; `None` until the first append after a start, which never writes into
+    /// an earlier segment.
+    active: Option<ActiveSegment>,
+    /// Sequence of the last frame appended.
     sequence: u64,
-    /// The next frame's sequence is above this; differs from `sequence` behind a cut.
-    sequence_floor: u64,
+    /// Highest sequence used up, below the next frame's; differs from `sequence` behind a cut.
+    sequence_high_water: u64,
     encoder: Encoder,
 }
 
 #[derive(Debug)]
-struct Active {
+struct ActiveSegment {
     file: Arc<dyn File>,
     number: u64,
     salt: u64,
-    /// Where the next frame goes.
+    /// Offset of the next frame.
     offset: u64,
-    /// Where the preallocated room ends.
+    /// End of the preallocated part.
     allocated: u64,
-    /// Where the segment ends.
+    /// End of the segment.
     bytes: u64,
-    /// Frames were appended since the last sync.
+    /// True if frames were appended since the last sync.
     unsynced: bool,
 }
 
 impl Log {
-    /// Opens the log in a directory, made if absent, and decides what of it is there: a torn
-    /// tail is cut, a damaged middle is set aside, both are told in [`Recovery`]. Whatever can
-    /// be read afterwards is durable.
+    /// Opens the log in a directory, made if absent, and recovers it: a torn tail is cut, a damaged
+    /// middle is quarantined, both are reported in [`Recovery`]. All frames that can be read
+    /// afterwards are durable.
     ///
     /// # Errors
     ///
@@ -70,19 +70,19 @@ impl Log {
             segment_bytes: opened.segment_bytes,
             active: None,
             sequence: opened.sequence,
-            sequence_floor: opened.sequence_floor,
+            sequence_high_water: opened.sequence_high_water,
             encoder: Encoder::default(),
         };
         Ok((log, opened.recovery))
     }
 
-    /// What other threads use of this log.
+    /// Returns a handle of this log for other threads.
     #[must_use]
     pub fn handle(&self) -> LogHandle {
         LogHandle::new(Arc::clone(&self.shared))
     }
 
-    /// Writes one frame and returns where it starts. It is neither durable nor readable before
+    /// Writes one frame and returns its position. The frame is neither durable nor readable before
     /// the next [`sync`](Self::sync), and must not be acknowledged before.
     ///
     /// # Errors
@@ -95,11 +95,11 @@ impl Log {
             .encode(sections)
             .map_err(AppendError::Invalid)?;
         let frame_bytes = self.encoder.frame_bytes();
-        self.make_room(frame_bytes)?;
+        self.ensure_capacity(frame_bytes)?;
         let Some(active) = self.active.as_mut() else {
             return Err(AppendError::Invalid("no segment is open"));
         };
-        let sequence = self.sequence_floor + 1;
+        let sequence = self.sequence_high_water + 1;
         if sequence > NUMBER_MAX {
             return Err(AppendError::Invalid("the log has no sequence left"));
         }
@@ -113,7 +113,7 @@ impl Log {
         active.offset += frame_bytes;
         active.unsynced = true;
         self.sequence = sequence;
-        self.sequence_floor = sequence;
+        self.sequence_high_water = sequence;
         self.shared
             .bytes_used
             .fetch_add(frame_bytes, Ordering::Relaxed);
@@ -131,15 +131,15 @@ impl Log {
         Ok(self.sync_active()?)
     }
 
-    /// Gives back the room of the newest segment, too, if everything in the log is released. An append
-    /// that finds the log full does so by itself; this is for whoever lets none come that far.
+    /// Frees the newest segment, too, if everything in the log is released. An append that finds
+    /// the log full does so by itself; this is for callers that refuse earlier.
     ///
     /// # Errors
     ///
-    /// `NoRoom`, which leaves the log as it was, and `Poisoned`.
-    pub fn leave_released(&mut self) -> Result<(), AppendError> {
+    /// `DiskFull`, which leaves the log as it was, and `Poisoned`.
+    pub fn roll_if_released(&mut self) -> Result<(), AppendError> {
         self.shared.check()?;
-        self.leave_released_segment()
+        self.roll_released_segment()
     }
 
     fn sync_active(&mut self) -> Result<Position, Poisoned> {
@@ -162,7 +162,8 @@ impl Log {
         Ok(position)
     }
 
-    /// Appends nothing while the reserve is missing: what an append takes, the next checkpoint would lack.
+    /// Fails while the reserve is missing: the space that an append took, the next checkpoint would
+    /// lack.
     fn keep_reserve(&self) -> Result<(), AppendError> {
         if self.shared.reserve.is_there() {
             return Ok(());
@@ -175,10 +176,10 @@ impl Log {
             })
     }
 
-    /// Sees to it that a frame fits both the limit and the active segment.
-    fn make_room(&mut self, frame_bytes: u64) -> Result<(), AppendError> {
+    /// Ensures that a frame fits both the limit and the active segment.
+    fn ensure_capacity(&mut self, frame_bytes: u64) -> Result<(), AppendError> {
         if self.is_over(frame_bytes) {
-            self.leave_released_segment()?;
+            self.roll_released_segment()?;
             if self.is_over(frame_bytes) {
                 let usage = self.shared.usage();
                 return Err(AppendError::Full {
@@ -194,8 +195,8 @@ impl Log {
         self.allocate(frame_bytes)
     }
 
-    /// Takes room on the disk for a frame that fits the active segment. None of it is promised
-    /// before: a want of room is an answer here as it is for a new segment.
+    /// Allocates disk space for a frame that fits the active segment. A full disk is refused here
+    /// as it is for a new segment.
     fn allocate(&mut self, frame_bytes: u64) -> Result<(), AppendError> {
         let Some(active) = self.active.as_mut() else {
             return Ok(());
@@ -210,7 +211,7 @@ impl Log {
                 active.allocated = allocated;
                 Ok(())
             }
-            Err(source) if is_want_of_room(&source) => Err(AppendError::NoRoom {
+            Err(source) if is_out_of_space(&source) => Err(AppendError::DiskFull {
                 bytes_needed: allocated - active.allocated,
                 source,
             }),
@@ -240,8 +241,8 @@ impl Log {
         after > usage.bytes_max
     }
 
-    /// Goes to a new segment. Until its header is written nothing has happened; a want of room
-    /// up to there is an answer, not a failure.
+    /// Rolls to a new segment. Until its header is written nothing has happened; a full disk up to
+    /// there is refused, and poisons nothing.
     fn roll(&mut self, bytes: u64) -> Result<(), AppendError> {
         self.sync_active()?;
         let number = self.shared.state().segment_newest + 1;
@@ -249,20 +250,20 @@ impl Log {
             number,
             salt: self.shared.fs.random(),
             sequence_before: self.sequence,
-            sequence_floor: self.sequence_floor,
+            sequence_high_water: self.sequence_high_water,
         };
         let path = self.shared.path_of(number);
         let allocated = allocation_end(SEGMENT_HEADER_BYTES, bytes, self.segment_bytes);
         let file = match create_segment(&*self.shared.fs, &path, allocated, &header) {
             Ok(file) => file,
             Err(source) => {
-                // Whatever part of it is there holds no frame and is made anew next time; should it
-                // outlive this, a recovery knows it.
+                // A part of it holds no frame and is made anew next time; if it cannot be unlinked,
+                // a recovery recognizes it.
                 let _ = self.shared.fs.unlink(&path);
-                if !is_want_of_room(&source) {
+                if !is_out_of_space(&source) {
                     return Err(self.shared.poison("make", &path, &source).into());
                 }
-                return Err(AppendError::NoRoom {
+                return Err(AppendError::DiskFull {
                     bytes_needed: allocated,
                     source,
                 });
@@ -280,7 +281,7 @@ impl Log {
         self.shared
             .bytes_used
             .fetch_add(SEGMENT_HEADER_BYTES, Ordering::Relaxed);
-        self.active = Some(Active {
+        self.active = Some(ActiveSegment {
             file,
             number,
             salt: header.salt,
@@ -292,7 +293,7 @@ impl Log {
         Ok(())
     }
 
-    /// Gives back the unused room of the active segment, all of whose frames are synced.
+    /// Truncates the active segment, all of whose frames are synced, to its frames.
     fn close_active(&mut self) -> Result<(), Poisoned> {
         let Some(active) = self.active.take() else {
             return Ok(());
@@ -303,21 +304,22 @@ impl Log {
         })
     }
 
-    /// Frees the newest segment if all of it is released: it is never unlinked while it may be
-    /// written to, so a full log with nothing left to ship would otherwise stay full.
+    /// Rolls to a new segment if all of the newest is released: that one is never unlinked while it
+    /// may be written to, so a full log with nothing left to ship would stay full.
     #[cold]
-    fn leave_released_segment(&mut self) -> Result<(), AppendError> {
+    fn roll_released_segment(&mut self) -> Result<(), AppendError> {
         let (released, synced) = {
             let state = self.shared.state();
             (state.released, state.synced)
         };
         let done = match &self.active {
             Some(active) => !active.unsynced && released >= active.position(),
-            // One of before the start, which is not written to any more.
+            // A segment from before the start is not written to any more.
             None => released >= synced && self.shared.usage().bytes_used > 0,
         };
         if done {
-            // Its successor takes no room: on a full disk there is none before this one is gone.
+            // The successor is preallocated nothing: on a full disk there is no space before this
+            // one is gone.
             self.roll(SEGMENT_HEADER_BYTES)?;
             self.shared.unlink_released()?;
         }
@@ -325,7 +327,7 @@ impl Log {
     }
 }
 
-impl Active {
+impl ActiveSegment {
     fn position(&self) -> Position {
         Position {
             segment: self.number,
@@ -334,8 +336,7 @@ impl Active {
     }
 }
 
-/// How far a segment is preallocated that has to reach `end` and may reach `end_max`, when segments
-/// usually have so many bytes.
+/// Offset up to which a segment is preallocated that has to reach `end` and may reach `end_max`.
 fn allocation_end(end: u64, end_max: u64, segment_bytes: u64) -> u64 {
     let step = segment_bytes
         .div_ceil(ALLOCATIONS)
@@ -356,25 +357,15 @@ fn create_segment(
     Ok(file)
 }
 
-/// Disks and descriptor tables fill up and empty again; nothing is broken.
-pub(crate) fn is_want_of_room(error: &io::Error) -> bool {
-    let room = [
-        Errno::NOSPC,
-        Errno::DQUOT,
-        Errno::MFILE,
-        Errno::NFILE,
-        Errno::NOMEM,
-    ];
-    error
-        .raw_os_error()
-        .is_some_and(|code| room.iter().any(|errno| errno.raw_os_error() == code))
-}
-
-/// Hands headers, blocks and trailer to the kernel from where they lie; nothing is copied.
-fn write_frame(active: &Active, encoder: &Encoder, sections: &[Section<'_>]) -> io::Result<()> {
+/// Writes headers, blocks and trailer from where they are in memory; nothing is copied.
+fn write_frame(
+    active: &ActiveSegment,
+    encoder: &Encoder,
+    sections: &[Section<'_>],
+) -> io::Result<()> {
     let mut offset = active.offset;
     let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-    let mut parts = std::iter::once(encoder.head.as_slice())
+    let mut parts = std::iter::once(encoder.headers.as_slice())
         .chain(sections.iter().map(|section| section.blocks))
         .chain(std::iter::once(encoder.tail()))
         .peekable();

@@ -1,14 +1,14 @@
-//! What the caller decides about a log.
+//! Options of a log.
 
 use std::path::PathBuf;
 
-/// How a log is to be opened.
+/// Options of opening a log.
 #[derive(Clone, Debug)]
 pub struct LogOptions {
     /// The directory, made if absent. One process at a time may have it open.
     pub dir: PathBuf,
-    /// Bytes of a segment file, preallocated step by step; 64 MiB is a good size. A larger frame gets a
-    /// segment of its own size. Taken as `bytes_max / 4` if that is less, so that a full log
+    /// Bytes of a segment file, preallocated step by step; 64 MiB is a good size. A larger frame
+    /// gets a segment of its own size. Taken as `bytes_max / 4` if that is less, so that a full log
     /// can always be emptied segment by segment.
     pub segment_bytes: u64,
     /// Bytes of frames the directory may hold; an append beyond them is refused with
@@ -17,7 +17,7 @@ pub struct LogOptions {
     pub bytes_max: u64,
 }
 
-/// How full a log is.
+/// Usage of a log's capacity.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Usage {
     /// Bytes of frames and segment headers on disk and not yet released.

@@ -1,13 +1,13 @@
-//! Where a frame lies.
+//! Position of a frame.
 
 use std::fmt;
 
-/// A place between two frames: a segment's number and the byte offset in its file.
+/// Position between two frames: a segment's number and the byte offset in its file.
 ///
-/// Positions order as the frames were written and are never used twice in the life of a
-/// log directory, not even for frames that a recovery cut off: every start writes into a new
-/// segment, and the numbers of segments only rise. What is sent elsewhere under a name (an
-/// insert token, say) should take that name from positions.
+/// Positions order as the frames were written and are never used twice in the life of a log
+/// directory, not even for frames that a recovery cut off: every start writes into a new segment,
+/// and the numbers of segments only rise. Names of things sent elsewhere (insert tokens, say)
+/// should be taken from positions.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Position {
     /// The segment's number, from 1.
@@ -17,7 +17,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// Before every frame there can be.
+    /// Position before every possible frame.
     pub const FIRST: Self = Self {
         segment: 0,
         offset: 0,

@@ -1,7 +1,7 @@
-//! Damaged bytes, kept for whoever wants to look at them.
+//! Quarantine: damaged bytes are kept for inspection.
 
 use crate::fs::{File, Fs, make_dir};
-use crate::log::is_want_of_room;
+use crate::out_of_space::is_out_of_space;
 use crate::rewrite::copy_range;
 use std::io;
 use std::ops::Range;
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 const DIR_NAME: &str = "quarantine";
 const TEMPORARY_NAME: &str = "quarantine.tmp";
 
-/// Copies a damaged range to `quarantine/<segment>-<start>-<end>.bin`, once; `None` if there
-/// is no room, which must not keep the log from opening.
+/// Copies a damaged range to `quarantine/<segment>-<start>-<end>.bin`, once; `None` if the disk is
+/// full, which must not keep the log from opening.
 pub(crate) fn keep(
     fs: &dyn Fs,
     log_dir: &Path,
@@ -22,13 +22,13 @@ pub(crate) fn keep(
     let dir = log_dir.join(DIR_NAME);
     let name = format!("{segment:020}-{}-{}.bin", damaged.start, damaged.end);
     let path = dir.join(name);
-    // Renamed into place only when durable, so what is there is whole.
+    // Renamed into place only when durable, so an existing copy is whole.
     if fs.open(&path).is_ok() {
         return Ok(Some(path));
     }
     match copy(fs, &dir, &path, file, damaged) {
         Ok(()) => Ok(Some(path)),
-        Err(error) if is_want_of_room(&error) => {
+        Err(error) if is_out_of_space(&error) => {
             let _ = fs.unlink(&dir.join(TEMPORARY_NAME));
             Ok(None)
         }

@@ -1,8 +1,8 @@
-//! Reading frames back, up to where they are durable.
+//! Reads frames back, up to the end of the durable part.
 
 use crate::bad_sectors::TolerantFile;
 use crate::block;
-use crate::frame::{HEAD_BYTES, Head};
+use crate::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::fs::File;
 use crate::quarantine;
 use crate::scan;
@@ -15,13 +15,13 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Bytes read for a frame's headers; more only if they are longer. Those of a large request take a tenth of it, and
-/// what is read beyond them is read again with the blocks.
-const HEAD_READ_BYTES: usize = 2 * 1024;
+/// Bytes read for a frame's headers; more only if they are longer. Headers of a large request take
+/// a tenth of it, and bytes beyond them are read again with the blocks.
+const HEADERS_READ_BYTES: usize = 2 * 1024;
 
-/// Reads the frames of a log in order. Only their headers are read by [`next`](Self::next);
-/// the blocks are left to [`read_blocks`](Self::read_blocks), so that passing over another
-/// lane's frames costs next to nothing.
+/// Reader of a log's frames, in order. Only their headers are read by [`next`](Self::next); the
+/// blocks are left to [`read_blocks`](Self::read_blocks), so that passing over another lane's
+/// frames costs next to nothing.
 #[derive(Debug)]
 pub struct Reader {
     shared: Arc<Shared>,
@@ -30,21 +30,22 @@ pub struct Reader {
     buffer: Vec<u8>,
 }
 
-/// Where the next frame must lie.
-struct Place {
+/// Bounds within which the next frame must lie.
+struct FrameBounds {
     position: Position,
     limit: u64,
     salt: u64,
 }
 
-/// What a reader passed over.
+/// Damage that a reader skipped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Skipped {
-    /// Where the damage begins.
+    /// Start of the damage.
     pub start: Position,
-    /// Where reading goes on.
+    /// Position from which reading goes on.
     pub end: Position,
-    /// The file with the bytes, as a start makes it; `None` if they cannot be had, or there was no room.
+    /// File with a copy of the bytes, as a start makes it; `None` if they cannot be read, or the
+    /// disk was full.
     pub copy: Option<PathBuf>,
 }
 
@@ -58,55 +59,55 @@ impl Reader {
         }
     }
 
-    /// Where the next frame is looked for.
+    /// Position from which the next frame is looked for.
     #[must_use]
     pub fn position(&self) -> Position {
         self.position
     }
 
-    /// The next frame; `None` if no further one is durable yet. What was found damaged when the
-    /// log was opened is passed over.
+    /// Reads the next frame; `None` if no further one is durable yet. Damage that was found when
+    /// the log was opened is skipped.
     ///
     /// # Errors
     ///
-    /// `Io` and `Corrupt` leave the reader where it is: the first may be tried again, the
-    /// second is passed by [`skip_damage`](Self::skip_damage).
+    /// `Io` and `Corrupt` leave the reader where it is: the first may be tried again, the second is
+    /// skipped by [`skip_damage`](Self::skip_damage).
     #[expect(
         clippy::should_implement_trait,
         reason = "an iterator that ended may not go on; this one does when more is synced"
     )]
     pub fn next(&mut self) -> Result<Option<Frame>, ReadError> {
-        while let Some(place) = self.place() {
-            self.position = place.position;
-            match self.read_frame(&place) {
+        while let Some(bounds) = self.next_bounds() {
+            self.position = bounds.position;
+            match self.read_frame(&bounds) {
                 Ok(frame) => {
                     self.position = frame.end;
                     return Ok(Some(frame));
                 }
-                // Released between the look and the read; the next look finds what is left.
-                Err(_) if !self.is_kept(place.position.segment) => {}
+                // Released meanwhile; the next try finds the frames that are left.
+                Err(_) if !self.is_kept(bounds.position.segment) => {}
                 Err(error) => return Err(error),
             }
         }
         Ok(None)
     }
 
-    /// Passes over what could not be read: goes to the next sound frame of this segment, or
-    /// else to the end of it, and copies it to the quarantine. `None` if there is nothing to pass.
+    /// Skips damage: goes to the next sound frame of this segment, or else to the end of it, and
+    /// copies the damaged bytes to the quarantine. `None` if there is nothing to skip.
     ///
     /// # Errors
     ///
-    /// `Io` if the file system refuses.
+    /// `Io` if the file system fails.
     pub fn skip_damage(&mut self) -> Result<Option<Skipped>, ReadError> {
-        let Some(place) = self.place() else {
+        let Some(bounds) = self.next_bounds() else {
             return Ok(None);
         };
-        let start = place.position;
+        let start = bounds.position;
         let file = self.file(start.segment).map_err(io_error(start))?;
-        let found = scan::find_frame(&*file, start, place.salt, place.limit);
+        let found = scan::find_frame(&*file, start, bounds.salt, bounds.limit);
         let found = found.map_err(io_error(start))?;
         let end = Position {
-            offset: found.unwrap_or(place.limit),
+            offset: found.unwrap_or(bounds.limit),
             ..start
         };
         self.position = end;
@@ -115,28 +116,29 @@ impl Reader {
         }
         let (shared, passed) = (&self.shared, start.offset..end.offset);
         let copy = quarantine::keep(&*shared.fs, &shared.dir, start.segment, &*file, &passed);
-        // Whoever is behind the damage does not wait for a disk that fails.
+        // Without a copy if the disk fails: the frames behind must not wait for it.
         let copy = copy.ok().flatten();
         Ok(Some(Skipped { start, end, copy }))
     }
 
-    /// The blocks of a section, as they were appended.
+    /// Reads the blocks of a section, as they were appended.
     ///
     /// # Errors
     ///
-    /// `Corrupt` if they are not, `Io` if they cannot be read: also if their segment was released
-    /// meanwhile.
+    /// `Corrupt` if they are damaged, `Io` if they cannot be read: also if their segment was
+    /// released meanwhile.
     pub fn read_blocks(&mut self, section: &FrameSection) -> Result<Bytes, ReadError> {
         let mut blocks = Vec::new();
         self.read_blocks_into(section, &mut blocks)?;
         Ok(Bytes::from(blocks))
     }
 
-    /// The same, behind what `out` holds already: sections that are sent together need one buffer.
+    /// Reads the blocks of a section and appends them to `out`: sections that are sent together
+    /// share a buffer.
     ///
     /// # Errors
     ///
-    /// As [`read_blocks`](Self::read_blocks); then `out` may hold bytes that are not to be used.
+    /// Like [`read_blocks`](Self::read_blocks); then `out` may have bytes that are not to be used.
     pub fn read_blocks_into(
         &mut self,
         section: &FrameSection,
@@ -149,11 +151,12 @@ impl Reader {
         self.check_blocks(section, out.get(start..).unwrap_or_default())
     }
 
-    /// The same, if it takes no waiting for a disk; otherwise `false`.
+    /// Reads like [`read_blocks_into`](Self::read_blocks_into) if that takes no waiting for a disk;
+    /// otherwise returns `false`.
     ///
     /// # Errors
     ///
-    /// As [`read_blocks`](Self::read_blocks).
+    /// Like [`read_blocks`](Self::read_blocks).
     pub fn read_cached_blocks_into(
         &mut self,
         section: &FrameSection,
@@ -172,7 +175,8 @@ impl Reader {
         Ok(is_read)
     }
 
-    /// Blocks of a section as they are now, damaged or not: for people, who may mend them.
+    /// Reads the blocks of a section as they are now, damaged or not: for people, who may mend
+    /// them.
     ///
     /// # Errors
     ///
@@ -187,8 +191,9 @@ impl Reader {
         Ok(Bytes::from(blocks))
     }
 
-    /// Goes to the next segment at the end of one, and over what is known to be damaged.
-    fn place(&self) -> Option<Place> {
+    /// Finds the next frame's bounds: goes to the next segment at the end of one, and skips known
+    /// damage.
+    fn next_bounds(&self) -> Option<FrameBounds> {
         let state = self.shared.state();
         let mut position = self.position;
         for (&number, segment) in state.segments.range(position.segment..) {
@@ -207,7 +212,7 @@ impl Reader {
             if let Some(salt) = segment.salt
                 && position.offset < segment.end
             {
-                return Some(Place {
+                return Some(FrameBounds {
                     position,
                     limit: segment.end,
                     salt,
@@ -221,13 +226,13 @@ impl Reader {
         let position = section.blocks_at;
         let is_sound = match section.blocks_sum {
             BlocksSum::Bytes(crc) => crc32fast::hash(blocks) == crc,
-            BlocksSum::Heads(crc) => block::proven_heads_crc(blocks) == Some(crc),
+            BlocksSum::Headers(crc) => block::proven_headers_crc(blocks) == Some(crc),
         };
         if blocks.len() as u64 == section.blocks_bytes && is_sound {
             return Ok(());
         }
         if !self.is_kept(position.segment) {
-            // Its file is open here, and being emptied.
+            // The file is still open here, and being truncated.
             return Err(io_error(position)(io::ErrorKind::NotFound.into()));
         }
         Err(ReadError::Corrupt {
@@ -240,24 +245,25 @@ impl Reader {
         self.shared.state().segments.contains_key(&segment)
     }
 
-    fn read_frame(&mut self, place: &Place) -> Result<Frame, ReadError> {
-        let position = place.position;
+    fn read_frame(&mut self, bounds: &FrameBounds) -> Result<Frame, ReadError> {
+        let position = bounds.position;
         let corrupt = |reason| ReadError::Corrupt { position, reason };
         let io = io_error(position);
         let file = self.file(position.segment).map_err(io)?;
-        let rest = place.limit - position.offset;
-        self.read(&*file, position, rest.min(HEAD_READ_BYTES as u64))?;
-        let head =
-            Head::decode(self.buffer.get(..HEAD_BYTES).unwrap_or_default()).map_err(corrupt)?;
-        let fits = head.frame_bytes().is_some_and(|bytes| bytes <= rest);
-        if !fits || head.salt != place.salt {
+        let rest = bounds.limit - position.offset;
+        self.read(&*file, position, rest.min(HEADERS_READ_BYTES as u64))?;
+        let header = FrameHeader::decode(self.buffer.get(..FRAME_HEADER_BYTES).unwrap_or_default())
+            .map_err(corrupt)?;
+        let fits = header.frame_bytes().is_some_and(|bytes| bytes <= rest);
+        if !fits || header.salt != bounds.salt {
             return Err(corrupt("the frame is of another place"));
         }
-        if head.head_bytes() > self.buffer.len() as u64 {
-            self.read(&*file, position, head.head_bytes())?;
+        if header.all_headers_bytes() > self.buffer.len() as u64 {
+            self.read(&*file, position, header.all_headers_bytes())?;
         }
-        let headers = self.buffer.get(..head.head_bytes() as usize);
-        head.frame(headers.unwrap_or_default(), position)
+        let headers = self.buffer.get(..header.all_headers_bytes() as usize);
+        header
+            .frame(headers.unwrap_or_default(), position)
             .map_err(corrupt)
     }
 

@@ -1,30 +1,30 @@
-//! Opening a log: what the last process left is read, judged and made durable.
+//! Recovery: opening a log reads, checks and makes durable all that the last process left.
 //!
 //! Every byte of every segment is checked. Then:
 //!
-//! * Behind the last sound frame of the *last* segment, anything but zeros is a **torn tail**:
-//!   an append that never was synced, so nobody was told it was stored. It is cut. (A last frame
-//!   that was synced and has rotted since looks the same; no format can tell. It is reported.)
+//! * Behind the last sound frame of the *last* segment, anything but zeros is a **torn tail**: an
+//!   append that was never synced, so it was never acknowledged. It is cut. (A last frame that was
+//!   synced and has rotted since looks the same; no format can tell. It is reported.)
 //! * Anything unsound with a sound frame behind it, in the segment or in a later one, is a
 //!   **damaged middle**: it was synced once. It is copied to `quarantine/`, reported, and
 //!   passed over by readers.
-//! * What the disk cannot read is damaged as well, at the end of the last segment, too: it may have been synced.
-//! * Frames that are missing without a trace show by the sequences and are reported as a gap.
+//! * Bytes that the disk cannot read are damaged as well, at the end of the last segment, too: they
+//!   may have been synced.
+//! * Frames that are missing without a trace are detected by the sequences and reported as a gap.
 //!
-//! A segment file that holds no frame and does not continue the one before is what a want of room
-//! leaves of making one, or a power cut of taking that back. It proves nothing of the one before,
-//! which may have been written on, and goes, with whatever bytes a disk left in it.
+//! A segment file that holds no frame and does not continue the one before is left by a full disk
+//! while it was made, or by a power cut while it was unlinked. It says nothing about the one
+//! before, which may have been written on, and is removed, whatever bytes it has.
 //!
-//! The last segment is then written anew ([`rewrite`]), which makes what was found durable.
-//! Segments before it were synced before their successor was made. No segment of before is
-//! appended to again.
+//! The last segment is then written anew ([`rewrite`]), which makes its frames durable. Segments
+//! before it were synced before their successor was made. No earlier segment is appended to again.
 
 use crate::bad_sectors::TolerantFile;
-use crate::checkpoint::{self, Floor};
+use crate::checkpoint::{self, HighWater};
 use crate::fail_point::{FailPoint, pass};
 use crate::frame::{FRAME_BYTES_MIN, NUMBER_MAX};
 use crate::fs::{File, Fs, make_dir};
-use crate::log::is_want_of_room;
+use crate::out_of_space::is_out_of_space;
 use crate::quarantine;
 use crate::report::{Cut, Gap, Quarantined, Recovery};
 use crate::reserve::Reserve;
@@ -41,16 +41,16 @@ use std::sync::Arc;
 
 const LOCK_NAME: &str = "lock";
 
-/// What the writer starts from.
-pub(crate) struct Opened {
+/// An opened log: the state that the writer starts from.
+pub(crate) struct OpenedLog {
     pub shared: Shared,
     pub segment_bytes: u64,
     pub sequence: u64,
-    pub sequence_floor: u64,
+    pub sequence_high_water: u64,
     pub recovery: Recovery,
 }
 
-/// An I/O error with what was tried on which path.
+/// Converts an I/O error, with the action that failed and its path.
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> OpenError {
     let path = path.to_owned();
     move |source| OpenError::Io {
@@ -60,7 +60,7 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> OpenEr
     }
 }
 
-pub(crate) fn open(options: LogOptions, fs: Arc<dyn Fs>) -> Result<Opened, OpenError> {
+pub(crate) fn open(options: LogOptions, fs: Arc<dyn Fs>) -> Result<OpenedLog, OpenError> {
     let LogOptions {
         dir,
         segment_bytes,
@@ -68,14 +68,14 @@ pub(crate) fn open(options: LogOptions, fs: Arc<dyn Fs>) -> Result<Opened, OpenE
     } = options;
     let segment_bytes = segment_bytes.min(bytes_max / 4);
     if segment_bytes < SEGMENT_HEADER_BYTES + FRAME_BYTES_MIN {
-        return Err(OpenError::Options("no room for even one frame"));
+        return Err(OpenError::Options("no space for even one frame"));
     }
     make_dir(&*fs, &dir).map_err(failed("make", &dir))?;
     let path = dir.join(LOCK_NAME);
     let lock = fs.lock(&path).map_err(failed("lock", &path))?;
     let lock = lock.ok_or(OpenError::Locked { path })?;
-    let (floor, checkpoint_damaged) = checkpoint::load_floor(&*fs, &dir)?;
-    let mut found = Found::new(&*fs, &dir, floor);
+    let (high_water, checkpoint_damaged) = checkpoint::load_high_water(&*fs, &dir)?;
+    let mut found = Findings::new(&*fs, &dir, high_water);
     found.recovery.checkpoint_damaged = checkpoint_damaged;
     for number in list_segments(&*fs, &dir)? {
         found.add(number)?;
@@ -84,25 +84,25 @@ pub(crate) fn open(options: LogOptions, fs: Arc<dyn Fs>) -> Result<Opened, OpenE
     found.finish_last()?;
     pass(FailPoint::RecoveryRenamed);
     found.remove_unused()?;
-    let reserve = Reserve::of(&*fs, &dir).map_err(failed("set room aside in", &dir))?;
+    let reserve = Reserve::of(&*fs, &dir).map_err(failed("reserve space in", &dir))?;
     fs.sync_dir(&dir).map_err(failed("sync", &dir))?;
     let state = found.state();
-    let Found {
+    let Findings {
         recovery,
         sequence,
-        sequence_floor,
+        sequence_high_water,
         ..
     } = found;
-    Ok(Opened {
+    Ok(OpenedLog {
         shared: Shared::new(fs, dir, bytes_max, state, reserve, lock),
         segment_bytes,
         sequence,
-        sequence_floor,
+        sequence_high_water,
         recovery,
     })
 }
 
-/// The numbers of the segments in a directory, rising.
+/// Lists the numbers of the segments in a directory, rising.
 pub(crate) fn list_segments(fs: &dyn Fs, dir: &Path) -> Result<Vec<u64>, OpenError> {
     let names = fs.list(dir).map_err(failed("list", dir))?;
     let mut numbers: Vec<u64> = names
@@ -113,42 +113,42 @@ pub(crate) fn list_segments(fs: &dyn Fs, dir: &Path) -> Result<Vec<u64>, OpenErr
     Ok(numbers)
 }
 
-/// What has been found so far, segment by segment.
-struct Found<'a> {
+/// Findings so far, segment by segment.
+struct Findings<'a> {
     fs: &'a dyn Fs,
     dir: &'a Path,
-    floor: Floor,
+    high_water: HighWater,
     segments: BTreeMap<u64, Segment>,
     recovery: Recovery,
-    /// The last sequence seen, and where its frame ends.
+    /// Last sequence seen.
     sequence: u64,
-    sequence_floor: u64,
+    sequence_high_water: u64,
     end: Position,
-    last: Option<Last>,
-    /// Files of segments that were made and never used.
+    last: Option<LastSegment>,
+    /// Segments that were made and never used.
     unused: Vec<u64>,
 }
 
-/// The segment read last: damage at its end is a torn tail only if no other follows.
-struct Last {
+/// Segment read last: damage at its end is a torn tail only if no other follows.
+struct LastSegment {
     number: u64,
     file: Arc<TolerantFile>,
     scan: SegmentScan,
     file_bytes: u64,
-    /// The last sequence before it.
+    /// Last sequence before the segment.
     sequence_before: u64,
 }
 
-impl<'a> Found<'a> {
-    fn new(fs: &'a dyn Fs, dir: &'a Path, floor: Floor) -> Self {
+impl<'a> Findings<'a> {
+    fn new(fs: &'a dyn Fs, dir: &'a Path, high_water: HighWater) -> Self {
         Self {
             fs,
             dir,
-            floor,
+            high_water,
             segments: BTreeMap::new(),
             recovery: Recovery::default(),
             sequence: 0,
-            sequence_floor: 0,
+            sequence_high_water: 0,
             end: Position::FIRST,
             last: None,
             unused: Vec::new(),
@@ -166,7 +166,7 @@ impl<'a> Found<'a> {
         let file = TolerantFile::new(file);
         let mut sequences = Sequences::default();
         let scan = scan::scan(&*file, number, &mut |frame| {
-            sequences.see(frame.sequence, frame.end);
+            sequences.record(frame.sequence, frame.end);
         })
         .map_err(failed("read", &path))?;
         if let Err(HeaderError::Version(version)) = scan.header {
@@ -189,7 +189,7 @@ impl<'a> Found<'a> {
         self.recovery.segments += 1;
         self.recovery.frames += scan.frames;
         self.recovery.rows += scan.rows;
-        self.last = Some(Last {
+        self.last = Some(LastSegment {
             number,
             file,
             scan,
@@ -199,25 +199,25 @@ impl<'a> Found<'a> {
         Ok(())
     }
 
-    /// Whether a segment behind another holds no frame and does not continue it.
+    /// Returns true if a segment behind another holds no frame and does not continue it.
     fn is_unused(&self, scan: &SegmentScan) -> bool {
         let tail = scan.tail.as_ref();
         let does_not_continue = match scan.header {
-            // The one before was written on after this one was made: it never held anything.
+            // The one before was written on after this one was made: this one was never used.
             Ok(header) => header.sequence_before < self.sequence,
-            // What is behind a damaged header may have been frames.
+            // Bytes behind a damaged header may have been frames.
             Err(_) => tail.is_none_or(|tail| tail.bytes.end <= SEGMENT_HEADER_BYTES),
         };
         self.last.is_some() && scan.frames == 0 && does_not_continue
     }
 
-    /// Unlinks what was never used.
+    /// Unlinks segments that were never used.
     fn remove_unused(&self) -> Result<(), OpenError> {
         for &number in &self.unused {
             let path = self.path_of(number);
             match self.fs.unlink(&path) {
-                // It stays unused; a segment of its number is made over it.
-                Err(error) if is_want_of_room(&error) => {}
+                // Stays unused; a segment of its number is made over it.
+                Err(error) if is_out_of_space(&error) => {}
                 unlinked => unlinked.map_err(failed("unlink", &path))?,
             }
         }
@@ -227,7 +227,7 @@ impl<'a> Found<'a> {
     /// Compares a segment's first sequence with the last one before, and notes its own gaps.
     fn check_sequences(&mut self, number: u64, scan: &SegmentScan, sequences: Sequences) {
         let first = self.recovery.segments == 0;
-        // Without its header a segment does not tell what was before it.
+        // Without its header a segment does not tell which sequence was before it.
         if let Ok(header) = scan.header {
             let missing = header.sequence_before.saturating_sub(self.sequence);
             if !first && missing > 0 {
@@ -239,7 +239,7 @@ impl<'a> Found<'a> {
             self.sequence = self.sequence.max(header.sequence_before);
         }
         if let (Ok(header), Some(sequence)) = (scan.header, scan.sequence_first) {
-            let missing = sequence.saturating_sub(header.sequence_floor + 1);
+            let missing = sequence.saturating_sub(header.sequence_high_water + 1);
             if missing > 0 {
                 self.recovery.gaps.push(Gap {
                     after: Position {
@@ -255,12 +255,13 @@ impl<'a> Found<'a> {
             self.sequence = sequence;
             self.end = end;
         }
-        let floor = scan.header.map_or(0, |header| header.sequence_floor);
-        self.sequence_floor = self.sequence_floor.max(self.sequence).max(floor);
+        let high_water = scan.header.map_or(0, |header| header.sequence_high_water);
+        self.sequence_high_water = self.sequence_high_water.max(self.sequence).max(high_water);
     }
 
-    /// The end of a segment that has a successor was synced; what is wrong there is damage.
-    fn end_is_damage(&mut self, last: &Last) -> Result<(), OpenError> {
+    /// Quarantines a bad end of a segment that has a successor: its end was synced, so this is
+    /// damage.
+    fn end_is_damage(&mut self, last: &LastSegment) -> Result<(), OpenError> {
         if last.scan.header.is_err() {
             self.recovery.headers_damaged.push(last.number);
         }
@@ -273,7 +274,7 @@ impl<'a> Found<'a> {
         Ok(())
     }
 
-    /// Cuts the torn tail and makes what is before it durable.
+    /// Cuts the torn tail and makes the frames before it durable.
     fn finish_last(&mut self) -> Result<(), OpenError> {
         if let Some(last) = self.last.take() {
             let position = Position {
@@ -281,42 +282,42 @@ impl<'a> Found<'a> {
                 offset: last.scan.end.max(SEGMENT_HEADER_BYTES),
             };
             if let Some(tail) = &last.scan.tail {
-                // What cannot be read may have been synced, so that it is damage, and no torn tail.
+                // Unreadable bytes may have been synced, so they are damage, and no torn tail.
                 let is_damage = last.file.has_failed(&tail.bytes);
                 if is_damage {
                     self.quarantine(last.number, &*last.file, tail)?;
                 }
                 let bytes = tail.bytes.end - tail.bytes.start;
                 // Sequences that may have been in there are not used again.
-                let floor = self.sequence_floor + bytes / FRAME_BYTES_MIN + 1;
-                self.sequence_floor = floor.min(NUMBER_MAX);
+                let high_water = self.sequence_high_water + bytes / FRAME_BYTES_MIN + 1;
+                self.sequence_high_water = high_water.min(NUMBER_MAX);
                 self.recovery.cut = (!is_damage).then_some(Cut {
                     position,
                     bytes,
                     reason: tail.reason,
                 });
             }
-            // An all-zero file is what a crash right after making a segment leaves.
+            // A crash right after making a segment leaves an all-zero file.
             if last.scan.header.is_err() && (last.scan.frames > 0 || last.scan.tail.is_some()) {
                 self.recovery.headers_damaged.push(last.number);
             }
             self.replace(&last, position)?;
         }
         // Everything up to the checkpoint's sequence was synced once.
-        let missing = self.floor.sequence.saturating_sub(self.sequence);
+        let missing = self.high_water.sequence.saturating_sub(self.sequence);
         if missing > 0 {
             self.recovery.gaps.push(Gap {
                 after: self.end,
                 frames: missing,
             });
-            self.sequence = self.floor.sequence;
-            self.sequence_floor = self.sequence_floor.max(self.sequence);
+            self.sequence = self.high_water.sequence;
+            self.sequence_high_water = self.sequence_high_water.max(self.sequence);
         }
         Ok(())
     }
 
     /// Writes the last segment anew, up to `end`.
-    fn replace(&mut self, last: &Last, end: Position) -> Result<(), OpenError> {
+    fn replace(&mut self, last: &LastSegment, end: Position) -> Result<(), OpenError> {
         let scan = &last.scan;
         let header = scan.header.unwrap_or_else(|_| {
             let first = scan.sequence_first.map(|sequence| sequence - 1);
@@ -324,7 +325,7 @@ impl<'a> Found<'a> {
                 number: last.number,
                 salt: scan.salt.unwrap_or_else(|| self.fs.random()),
                 sequence_before: last.sequence_before,
-                sequence_floor: first.unwrap_or(self.sequence_floor),
+                sequence_high_water: first.unwrap_or(self.sequence_high_water),
             }
         });
         let path = self.path_of(last.number);
@@ -368,7 +369,7 @@ impl<'a> Found<'a> {
             synced: synced.unwrap_or_default(),
             sequence_synced: self.sequence,
             released: Position::FIRST,
-            segment_newest: newest.unwrap_or(0).max(self.floor.segment),
+            segment_newest: newest.unwrap_or(0).max(self.high_water.segment),
         }
     }
 }

@@ -1,42 +1,43 @@
-//! What a start tells of what it found.
+//! Report of a recovery.
 
 use crate::Position;
 use std::path::PathBuf;
 
-/// What was found when a log was opened.
+/// Findings of opening a log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Recovery {
-    /// Segments kept.
+    /// Number of segments kept.
     pub segments: u64,
-    /// Sound frames.
+    /// Number of sound frames.
     pub frames: u64,
-    /// Rows in them.
+    /// Rows in these frames.
     pub rows: u64,
-    /// The torn tail, if there was one.
+    /// Torn tail that was cut, if any.
     pub cut: Option<Cut>,
     /// Damage with sound frames behind it. Reported at every start until its segment is
     /// released.
     pub quarantined: Vec<Quarantined>,
-    /// Frames that are not there at all.
+    /// Gaps: frames that are missing altogether.
     pub gaps: Vec<Gap>,
     /// Segments whose own header is damaged; their frames are counted above if readable.
     pub headers_damaged: Vec<u64>,
-    /// Where a damaged checkpoint was moved to: what was shipped has to be found out anew.
+    /// Path that a damaged checkpoint was moved to: which rows were shipped has to be found out
+    /// anew.
     pub checkpoint_damaged: Option<PathBuf>,
 }
 
 impl Recovery {
-    /// Whether something is gone that had been synced. A cut is not: nothing in it was acknowledged.
+    /// Returns true if synced bytes are lost. A cut does not count: nothing in it was acknowledged.
     #[must_use]
     pub fn is_damaged(&self) -> bool {
-        self.damages() > 0
+        self.damage_count() > 0
     }
 
-    /// Places where that is so.
+    /// Number of places where synced bytes are lost.
     #[must_use]
-    pub fn damages(&self) -> u64 {
-        // What was quarantined leaves a gap of its own.
+    pub fn damage_count(&self) -> u64 {
+        // Quarantined frames leave a gap of their own.
         let starts = || self.quarantined.iter().map(|damage| damage.start);
         let is_bare = |gap: &&Gap| starts().all(|start| start != gap.after);
         let gaps = self.gaps.iter().filter(is_bare).count();
@@ -48,32 +49,32 @@ impl Recovery {
 /// A torn tail that was cut.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cut {
-    /// Where the log now ends.
+    /// New end of the log.
     pub position: Position,
     /// Bytes cut, up to the last that was not zero.
     pub bytes: u64,
-    /// Why it is no frame.
+    /// Reason why the bytes are not a frame.
     pub reason: &'static str,
 }
 
-/// A damaged middle.
+/// A damaged middle of a segment, which was copied to the quarantine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Quarantined {
-    /// Where it starts.
+    /// Start of the damage.
     pub start: Position,
-    /// Where reading goes on.
+    /// Position from which reading goes on.
     pub end: Position,
-    /// Why it is no frame.
+    /// Reason why the bytes are not a frame.
     pub reason: &'static str,
-    /// The file with the damaged bytes; `None` if there was no room for it.
+    /// File with a copy of the damaged bytes; `None` if the disk was full.
     pub copy: Option<PathBuf>,
 }
 
-/// Frames missing between two sound places.
+/// Frames missing between two sound ones.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Gap {
-    /// The end of the frame before.
+    /// End of the frame before.
     pub after: Position,
-    /// How many are missing.
+    /// Number of missing frames.
     pub frames: u64,
 }

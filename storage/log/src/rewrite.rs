@@ -1,13 +1,13 @@
-//! Writing the last segment anew when a log is opened.
+//! Writes the last segment anew when a log is opened.
 //!
-//! It looks like waste, and is what makes the frames in it durable: they may have been read from
-//! pages that a failed sync of the last process left behind *clean*, and which no further sync
-//! of that file would write ("fsyncgate"). A copy has pages of its own.
+//! The copy makes the frames in it durable: they may have been read from pages that a failed sync
+//! of the last process left behind *clean*, and which no further sync of that file would write
+//! ("fsyncgate"). A copy has pages of its own.
 
 use crate::bad_sectors::TolerantFile;
 use crate::fail_point::{FailPoint, pass};
 use crate::fs::{File, Fs};
-use crate::log::is_want_of_room;
+use crate::out_of_space::is_out_of_space;
 use crate::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, file_name};
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -17,8 +17,8 @@ use std::sync::Arc;
 const TEMPORARY_NAME: &str = "segment.tmp";
 const COPY_BYTES: usize = 1 << 20;
 
-/// Puts a copy of what is below `end` in a segment's place, synced, with this header. Its name
-/// is durable after the next sync of the directory.
+/// Replaces a segment by a synced copy of its bytes below `end`, with this header. The name is
+/// durable after the next sync of the directory.
 pub(crate) fn segment(
     fs: &dyn Fs,
     dir: &Path,
@@ -31,8 +31,8 @@ pub(crate) fn segment(
     let copied =
         copy_segment(fs, &temporary, from, header, end).and_then(|()| fs.rename(&temporary, &path));
     match copied {
-        // A full disk must not keep the log from starting: only shipping makes room.
-        Err(error) if is_want_of_room(&error) => {
+        // A full disk must not keep the log from starting: only shipping frees space.
+        Err(error) if is_out_of_space(&error) => {
             let _ = fs.unlink(&temporary);
             rewrite_segment(fs, &path, header, end)
         }
@@ -40,7 +40,7 @@ pub(crate) fn segment(
     }
 }
 
-/// Copies what is below `end`, with a new header; offsets stay what they were.
+/// Copies the bytes below `end`, with a new header; offsets stay the same.
 fn copy_segment(
     fs: &dyn Fs,
     path: &Path,
@@ -57,8 +57,9 @@ fn copy_segment(
     Ok(())
 }
 
-/// Writes what is below `end` over itself, so that a sync has something to do. A file that has another name is a
-/// backup's as well, and is not cut: what is behind `end` is found once more at the next start, and told as damage.
+/// Writes the bytes below `end` over themselves, so that a sync writes them. A file with another
+/// hard link belongs to a backup as well, and is not cut: the bytes behind `end` are found once
+/// more at the next start, and reported as damage.
 fn rewrite_segment(fs: &dyn Fs, path: &Path, header: &SegmentHeader, end: u64) -> io::Result<()> {
     let file = fs.open_writable(path)?;
     copy_range(
@@ -68,7 +69,7 @@ fn rewrite_segment(fs: &dyn Fs, path: &Path, header: &SegmentHeader, end: u64) -
         SEGMENT_HEADER_BYTES,
     )?;
     file.write_at(&mut [IoSlice::new(&header.encode())], 0)?;
-    if file.names()? < 2 {
+    if file.link_count()? < 2 {
         file.truncate(end)?;
     }
     file.sync_data()

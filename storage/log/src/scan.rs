@@ -1,9 +1,9 @@
-//! Reads a whole segment and tells what of it is sound. Used when a log is opened, when a reader
-//! has to get past damage, and to inspect a log.
+//! Scans a whole segment for sound frames. Used when a log is opened, when a reader skips damage,
+//! and to inspect a log.
 
 use crate::block;
 use crate::fields::u32_at;
-use crate::frame::{ALIGN_BYTES, HEAD_BYTES, Head, MAGIC};
+use crate::frame::{ALIGN_BYTES, FRAME_HEADER_BYTES, FrameHeader, MAGIC};
 use crate::fs::File;
 use crate::section::{BlocksSum, FrameSection};
 use crate::segment::{HeaderError, SEGMENT_HEADER_BYTES, SegmentHeader};
@@ -11,15 +11,16 @@ use crate::{Frame, Position};
 use std::io;
 use std::ops::Range;
 
-/// Bytes read at a time: some blocks, as one that ends behind the window is read again.
+/// Bytes read at a time: several blocks, since one that ends behind the window is read again.
 const WINDOW_BYTES: usize = 4 << 20;
 
-/// What a segment holds.
+/// Findings of scanning a segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SegmentScan {
-    /// The header; `Damaged` also if there is none, as when a crash came before its first sync.
+    /// Header of the segment; `Damaged` also if there is none, as after a crash before its first
+    /// sync.
     pub header: Result<SegmentHeader, HeaderError>,
-    /// From the header or, without it, from a first frame in its place.
+    /// Salt of the header or, without it, of a first frame in its place.
     pub salt: Option<u64>,
     pub frames: u64,
     pub rows: u64,
@@ -27,13 +28,13 @@ pub(crate) struct SegmentScan {
     pub sequence_last: Option<u64>,
     /// Damage with a sound frame behind it.
     pub damaged: Vec<Damage>,
-    /// Behind the last sound frame.
+    /// End of the last sound frame.
     pub end: u64,
-    /// What lies behind `end` other than zeros; the range ends with the last byte not zero.
+    /// Bytes behind `end` other than zeros; the range ends with the last byte not zero.
     pub tail: Option<Damage>,
 }
 
-/// Bytes that are no frame.
+/// Bytes that are not a frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Damage {
     pub bytes: Range<u64>,
@@ -81,7 +82,7 @@ pub(crate) fn scan(
         return Ok(scan);
     }
     if scan.salt.is_none() {
-        // Only the log itself writes to this place, so a frame here can be believed.
+        // Only the log itself writes at this offset, so a frame here can be trusted.
         scan.salt = scanner.salt_of_first_frame()?;
     }
     let Some(salt) = scan.salt else {
@@ -90,9 +91,9 @@ pub(crate) fn scan(
         return Ok(scan);
     };
     scanner.salt = salt;
-    let floor = header.map_or(0, |header| header.sequence_floor);
+    let high_water = header.map_or(0, |header| header.sequence_high_water);
     loop {
-        let expected = scan.sequence_last.unwrap_or(floor);
+        let expected = scan.sequence_last.unwrap_or(high_water);
         match scanner.frame_at(scan.end, expected)? {
             Ok(frame) => {
                 visit(&frame);
@@ -149,41 +150,43 @@ impl<'a> Scanner<'a> {
     }
 
     fn salt_of_first_frame(&mut self) -> io::Result<Option<u64>> {
-        let head = self.window.get(SEGMENT_HEADER_BYTES, HEAD_BYTES as u64)?;
-        let Some(Ok(head)) = head.map(Head::decode) else {
+        let header = self
+            .window
+            .get(SEGMENT_HEADER_BYTES, FRAME_HEADER_BYTES as u64)?;
+        let Some(Ok(header)) = header.map(FrameHeader::decode) else {
             return Ok(None);
         };
-        self.salt = head.salt;
+        self.salt = header.salt;
         let frame = self.frame_at(SEGMENT_HEADER_BYTES, 0)?;
-        Ok(frame.is_ok().then_some(head.salt))
+        Ok(frame.is_ok().then_some(header.salt))
     }
 
-    /// The frame at `offset`, if all of it is sound and its sequence is above `sequence`.
+    /// Reads the frame at `offset`, if all of it is sound and its sequence is above `sequence`.
     fn frame_at(&mut self, offset: u64, sequence: u64) -> io::Result<Result<Frame, &'static str>> {
         let window = &mut self.window;
-        let Some(bytes) = window.get(offset, HEAD_BYTES as u64)? else {
+        let Some(bytes) = window.get(offset, FRAME_HEADER_BYTES as u64)? else {
             return Ok(Err("the frame header is cut short"));
         };
-        let head = match Head::decode(bytes) {
-            Ok(head) => head,
+        let header = match FrameHeader::decode(bytes) {
+            Ok(header) => header,
             Err(reason) => return Ok(Err(reason)),
         };
-        if head.salt != self.salt || head.sequence <= sequence {
+        if header.salt != self.salt || header.sequence <= sequence {
             return Ok(Err("the frame is of another place"));
         }
-        let end = head.frame_bytes().and_then(|n| n.checked_add(offset));
+        let end = header.frame_bytes().and_then(|n| n.checked_add(offset));
         if end.is_none_or(|end| end > window.file_bytes) {
             return Ok(Err("the frame is cut short"));
         }
-        let Some(head_bytes) = window.get(offset, head.head_bytes())? else {
+        let Some(headers) = window.get(offset, header.all_headers_bytes())? else {
             return Ok(Err("the frame is cut short"));
         };
-        let head_bytes = head_bytes.to_vec();
+        let headers = headers.to_vec();
         let position = Position {
             segment: self.number,
             offset,
         };
-        let frame = match head.frame(&head_bytes, position) {
+        let frame = match header.frame(&headers, position) {
             Ok(frame) => frame,
             Err(reason) => return Ok(Err(reason)),
         };
@@ -192,15 +195,15 @@ impl<'a> Scanner<'a> {
                 return Ok(Err("the checksum of a section does not fit"));
             }
         }
-        let tail_bytes = head.tail_bytes() as u64;
+        let tail_bytes = header.tail_bytes() as u64;
         let tail = window.get(frame.end.offset - tail_bytes, tail_bytes)?;
-        if !tail.is_some_and(|tail| head.committed_by(&head_bytes, tail)) {
+        if !tail.is_some_and(|tail| header.committed_by(&headers, tail)) {
             return Ok(Err("the frame is not committed"));
         }
         Ok(Ok(frame))
     }
 
-    /// The first sound frame at or behind `offset`.
+    /// Finds the first sound frame at or behind `offset`.
     fn next_frame(&mut self, mut offset: u64, sequence: u64) -> io::Result<Option<Frame>> {
         while let Some(found) = self.window.find_magic(offset)? {
             if let Ok(frame) = self.frame_at(found, sequence)? {
@@ -211,7 +214,7 @@ impl<'a> Scanner<'a> {
         Ok(None)
     }
 
-    /// What is not zero from `start` on.
+    /// Finds the bytes from `start` to the last that is not zero.
     fn tail(&mut self, start: u64, reason: &'static str) -> io::Result<Option<Damage>> {
         let mut end = None;
         let mut offset = start;
@@ -227,7 +230,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// A part of the file in memory, moved as needed.
+/// Window of the file in memory, moved as needed.
 struct Window<'a> {
     file: &'a dyn File,
     file_bytes: u64,
@@ -236,7 +239,7 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// `bytes` bytes from `offset` on; `None` if the file ends before.
+    /// Returns `bytes` bytes from `offset` on; `None` if the file ends before.
     fn get(&mut self, offset: u64, bytes: u64) -> io::Result<Option<&[u8]>> {
         let Some(end) = offset.checked_add(bytes).filter(|&e| e <= self.file_bytes) else {
             return Ok(None);
@@ -252,7 +255,7 @@ impl Window<'_> {
         Ok(self.buffer.get(from..from + bytes as usize))
     }
 
-    /// Some bytes from `offset` on; `None` at the end of the file.
+    /// Returns some bytes from `offset` on; `None` at the end of the file.
     fn chunk(&mut self, offset: u64) -> io::Result<Option<&[u8]>> {
         let rest = self.file_bytes.saturating_sub(offset);
         match rest.min(WINDOW_BYTES as u64) {
@@ -265,24 +268,24 @@ impl Window<'_> {
         let (offset, bytes) = (section.blocks_at.offset, section.blocks_bytes);
         Ok(match section.blocks_sum {
             BlocksSum::Bytes(crc) => self.crc(offset, bytes)? == Some(crc),
-            BlocksSum::Heads(crc) => self.proven_heads_crc(offset, bytes)? == Some(crc),
+            BlocksSum::Headers(crc) => self.proven_headers_crc(offset, bytes)? == Some(crc),
         })
     }
 
-    /// Checks block after block; `None` if one of them is not what its head says.
-    fn proven_heads_crc(&mut self, offset: u64, bytes: u64) -> io::Result<Option<u32>> {
+    /// Checks block after block; `None` if one does not fit its header.
+    fn proven_headers_crc(&mut self, offset: u64, bytes: u64) -> io::Result<Option<u32>> {
         let mut hasher = crc32fast::Hasher::new();
         let (mut at, end) = (offset, offset.saturating_add(bytes));
         while at < end {
-            let head = self.get(at, block::HEAD_BYTES as u64)?;
-            let Some(block_bytes) = head.and_then(block::bytes_of) else {
+            let header = self.get(at, block::BLOCK_HEADER_BYTES as u64)?;
+            let Some(block_bytes) = header.and_then(block::bytes_of) else {
                 return Ok(None);
             };
             if block_bytes > end - at {
                 return Ok(None);
             }
-            match self.get(at, block_bytes)?.and_then(block::proven_head) {
-                Some(head) => hasher.update(head),
+            match self.get(at, block_bytes)?.and_then(block::proven_header) {
+                Some(header) => hasher.update(header),
                 None => return Ok(None),
             }
             at += block_bytes;
@@ -312,7 +315,7 @@ impl Window<'_> {
             if let Some(index) = found {
                 return Ok(Some(offset + index as u64 * ALIGN_BYTES));
             }
-            // A chunk is whole multiples of the alignment, but for the last of the file.
+            // A chunk is a multiple of the alignment, except for the last of the file.
             offset += bytes.len() as u64;
         }
         Ok(None)

@@ -1,16 +1,16 @@
-//! What a frame is made of: runs of ClickHouse blocks and what is said of them.
+//! Sections of a frame: runs of ClickHouse blocks and their headers.
 
 use crate::Position;
 
-/// What a section says of its rows. The log stores it and does not interpret it.
+/// Header of a section, which describes its rows. The log stores it and does not interpret it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SectionHeader {
     /// Table and column list the rows were encoded for: `events(uuid,event,…)`. At most 65 535
     /// bytes.
     pub insert_target: String,
-    /// The one month all rows belong to, as `YYYYMM`.
+    /// Month of all rows, as `YYYYMM`.
     pub month: u32,
-    /// Rows in the blocks.
+    /// Number of rows in the blocks.
     pub rows: u32,
     /// Bytes of the rows before compression.
     pub uncompressed_bytes: u64,
@@ -21,23 +21,23 @@ pub struct SectionHeader {
 /// One section to append.
 #[derive(Copy, Clone, Debug)]
 pub struct Section<'a> {
-    /// What is said of the rows.
+    /// Header of the section.
     pub header: &'a SectionHeader,
-    /// A run of ClickHouse compressed blocks, as [`block`](crate::block) makes them: nothing else
-    /// is taken, as their own checksums are what proves them later.
+    /// Run of ClickHouse compressed blocks, as [`block`](crate::block) makes them: nothing else is
+    /// accepted, since their own checksums prove them later.
     pub blocks: &'a [u8],
 }
 
 /// One frame as read back: one commit group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Frame {
-    /// Where it starts.
+    /// Start of the frame.
     pub position: Position,
-    /// Where it ends; a reader from here goes on behind it.
+    /// End of the frame; a reader from here goes on behind it.
     pub end: Position,
-    /// Rises by one from frame to frame, except behind a cut or damage.
+    /// Sequence of the frame; rises by one from frame to frame, except behind a cut or damage.
     pub sequence: u64,
-    /// Its sections, in the order they were appended.
+    /// Sections of the frame, in the order they were appended.
     pub sections: Vec<FrameSection>,
 }
 
@@ -45,21 +45,21 @@ pub struct Frame {
 /// [`Reader::read_blocks`](crate::Reader::read_blocks).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FrameSection {
-    /// What is said of the rows.
+    /// Header of the section.
     pub header: SectionHeader,
     /// Bytes of the blocks.
     pub blocks_bytes: u64,
-    /// Where the blocks start.
+    /// Start of the blocks.
     pub(crate) blocks_at: Position,
-    /// Proves them.
+    /// Checksum that proves the blocks.
     pub(crate) blocks_sum: BlocksSum,
 }
 
-/// What proves a section's blocks.
+/// Checksum that proves a section's blocks.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum BlocksSum {
     /// Frames of version 1: CRC-32 over every byte.
     Bytes(u32),
-    /// CRC-32 over the heads of the blocks, whose own checksums cover the rest.
-    Heads(u32),
+    /// CRC-32 over the headers of the blocks, whose own checksums cover the rest.
+    Headers(u32),
 }

@@ -5,33 +5,33 @@ use crate::frame::NUMBER_MAX;
 
 /// Bytes of a segment's header; frames start here.
 pub(crate) const SEGMENT_HEADER_BYTES: u64 = 64;
-/// The version of everything in a segment. Version 1, whose frames sum every byte of their blocks
-/// themselves, is still read.
+/// Format version of a segment. Version 1, whose frames sum every byte of their blocks themselves,
+/// is still read.
 pub(crate) const FORMAT_VERSION: u16 = 2;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"MILLRLOG");
 const CRC_AT: usize = 60;
 
-/// What stands at the start of a segment.
+/// Header at the start of a segment.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SegmentHeader {
-    /// As in the file's name.
+    /// Number of the segment, as in the file's name.
     pub number: u64,
-    /// Unguessable, repeated in every frame: bytes of a payload cannot pass for a frame when a
-    /// recovery looks for the next one behind damage, whoever sent them.
+    /// Random number, repeated in every frame: no client can send bytes that pass for a frame when
+    /// a recovery looks for the next one behind damage.
     pub salt: u64,
-    /// Sequence of the last frame before this segment, 0 if there was none; shows whether the
+    /// Sequence of the last frame before this segment, 0 if there was none; tells whether the
     /// segment before has lost its end.
     pub sequence_before: u64,
-    /// Frames here have a higher sequence than this; differs from `sequence_before` behind a
-    /// cut, whose sequences are not used again.
-    pub sequence_floor: u64,
+    /// Highest sequence used up before this segment: its frames have higher ones; differs from
+    /// `sequence_before` behind a cut, whose sequences are not used again.
+    pub sequence_high_water: u64,
 }
 
-/// Why 64 bytes are not a header.
+/// Error of 64 bytes that are not a header.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum HeaderError {
-    /// Not there or damaged.
+    /// Missing or damaged.
     Damaged,
     /// Sound, and of a later version.
     Version(u16),
@@ -45,7 +45,7 @@ impl SegmentHeader {
         put(&mut out, 16, &self.number.to_le_bytes());
         put(&mut out, 24, &self.salt.to_le_bytes());
         put(&mut out, 32, &self.sequence_before.to_le_bytes());
-        put(&mut out, 40, &self.sequence_floor.to_le_bytes());
+        put(&mut out, 40, &self.sequence_high_water.to_le_bytes());
         let crc = crc32fast::hash(out.get(..CRC_AT).unwrap_or_default());
         put(&mut out, CRC_AT, &crc.to_le_bytes());
         out
@@ -69,7 +69,7 @@ impl SegmentHeader {
                 number,
                 salt: field(24)?,
                 sequence_before: sequence(32)?,
-                sequence_floor: sequence(40)?,
+                sequence_high_water: sequence(40)?,
             }),
             Some(version) => Err(HeaderError::Version(version)),
             None => Err(HeaderError::Damaged),
@@ -77,12 +77,12 @@ impl SegmentHeader {
     }
 }
 
-/// The file of a segment: 20 digits, so that names sort as numbers do.
+/// File name of a segment: 20 digits, so that names sort like numbers.
 pub(crate) fn file_name(number: u64) -> String {
     format!("{number:020}.log")
 }
 
-/// The number in a segment's file name; `None` for any other file.
+/// Parses the number in a segment's file name; `None` for any other file.
 pub(crate) fn number_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".log")?;
     let number = digits.parse().ok().filter(|&number| number <= NUMBER_MAX)?;
@@ -97,11 +97,11 @@ mod tests {
         number: 7,
         salt: 0x1234_5678_9abc_def0,
         sequence_before: 41,
-        sequence_floor: 99,
+        sequence_high_water: 99,
     };
 
     #[test]
-    fn header_reads_back_and_every_flipped_bit_shows() {
+    fn a_header_reads_back_and_every_flipped_bit_is_detected() {
         let bytes = HEADER.encode();
         assert_eq!(SegmentHeader::decode(&bytes, 7), Ok(HEADER));
         assert_eq!(

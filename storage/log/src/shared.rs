@@ -1,4 +1,4 @@
-//! What the writer, the handles and the readers of one log have in common.
+//! State shared by the writer, the handles and the readers of a log.
 
 use crate::fail_point::{FailPoint, pass};
 use crate::fs::{File, Fs, LockGuard};
@@ -14,55 +14,55 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
-/// A segment's room is given back in steps of so many bytes, with pauses. At once, 64 MiB take 4 ms of a
-/// core that has requests to serve, and 16 ms of ext4, 14 of which it waits.
+/// Bytes by which an unlinked segment is truncated at a time, with pauses. Freed at once, 64 MiB
+/// take 4 ms of a core that has requests to serve, and 16 ms of ext4, 14 of which it waits.
 const FREE_STEP_BYTES: u64 = 1 << 20;
 const FREE_PAUSE: Duration = Duration::from_micros(500);
-/// Files that are held for it at a time, as descriptors are few.
+/// Most files that are held open for truncation at a time, since descriptors are few.
 const FREE_FILES_MAX: usize = 16;
 
-/// Held by the log and by every handle and reader; the directory stays locked until the last of
-/// them is gone.
+/// Shared state, held by the log and by every handle and reader; the directory stays locked until
+/// the last of them is dropped.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub fs: Arc<dyn Fs>,
     pub dir: PathBuf,
     pub bytes_max: u64,
-    /// Where the log ended when it was opened.
+    /// End of the log when it was opened.
     pub opened_at: Position,
-    /// Bytes of headers and frames in all segments. Beside the lock, so that an append does not
+    /// Bytes of headers and frames in all segments. Outside the lock, so that an append does not
     /// take it.
     pub bytes_used: AtomicU64,
     state: Mutex<State>,
     poison: OnceLock<Poisoned>,
-    /// One checkpoint at a time: all go through the same temporary file.
+    /// Held while a checkpoint is stored: all use the same temporary file.
     pub checkpoint: Mutex<()>,
     pub reserve: Reserve,
     _lock: Box<dyn LockGuard>,
 }
 
-/// The segments there are. `synced` is never beyond what is durable.
+/// Segments and positions. `synced` is never beyond the durable part.
 #[derive(Debug)]
 pub(crate) struct State {
     pub segments: BTreeMap<u64, Segment>,
     pub synced: Position,
     pub sequence_synced: u64,
-    /// Everything below may go.
+    /// Position below which everything is released.
     pub released: Position,
-    /// The highest number used, whether or not the segment is still there.
+    /// Highest segment number used, also if the segment is gone.
     pub segment_newest: u64,
 }
 
-/// What readers need to know of a segment.
+/// A segment as readers need it.
 #[derive(Clone, Debug)]
 pub(crate) struct Segment {
-    /// Differs from segment to segment; `None` if nothing in it can be read.
+    /// Salt of the segment; `None` if nothing in it can be read.
     pub salt: Option<u64>,
-    /// Where reading ends: all of it is durable.
+    /// End of the readable part: all of it is durable.
     pub end: u64,
-    /// What it counts towards the log's usage; what was appended and not yet synced is not in it.
+    /// Bytes that count towards the log's usage, without frames that are not synced yet.
     pub bytes: u64,
-    /// Found when the log was opened; readers pass over it.
+    /// Damaged ranges found when the log was opened; readers skip them.
     pub damaged: Vec<Range<u64>>,
 }
 
@@ -102,7 +102,7 @@ impl Shared {
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {
-        // No code panics while holding it; were there any, the state would still be whole.
+        // No code panics while holding the lock; if one did, the state would still be consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -117,8 +117,8 @@ impl Shared {
         }
     }
 
-    /// Sets the reserve aside if it is missing, unless a checkpoint is being stored: that may be what has just
-    /// given it up. Never waits.
+    /// Allocates the reserve if it is missing, unless a checkpoint is being stored, which may have
+    /// just given it up. Never waits.
     pub fn keep_reserve_if_idle(&self) -> io::Result<()> {
         let one = match self.checkpoint.try_lock() {
             Ok(one) => one,
@@ -130,7 +130,7 @@ impl Shared {
         kept
     }
 
-    /// Fails if anything has failed before.
+    /// Fails if the log is poisoned.
     pub fn check(&self) -> Result<(), Poisoned> {
         match self.poison.get() {
             Some(poisoned) => Err(poisoned.clone()),
@@ -142,7 +142,7 @@ impl Shared {
         self.poison.get().cloned()
     }
 
-    /// Remembers the first failure and returns it.
+    /// Poisons the log with its first failure and returns that.
     #[cold]
     pub fn poison(&self, action: &str, path: &Path, error: &dyn Display) -> Poisoned {
         let new = || Poisoned {
@@ -151,15 +151,15 @@ impl Shared {
         self.poison.get_or_init(new).clone()
     }
 
-    /// Unlinks the segments that are released as a whole, but never the newest: its number
-    /// must stay known, as positions are not used twice. Their room is free when this returns.
+    /// Unlinks the segments that are released as a whole, but never the newest: its number must
+    /// stay known, as positions are not used twice. Their space is free when this returns.
     pub fn unlink_released(&self) -> Result<u64, Poisoned> {
         let gone = self.take_released();
         let mut nameless = Vec::new();
-        // Oldest first: should the power go in between, no hole is left.
+        // Oldest first: a power cut in between leaves no hole.
         for &(number, bytes) in &gone {
             let path = self.path_of(number);
-            // Whose file is not held, its room is given back at once, by the unlink.
+            // The space of a file that is not held open is freed at once, by the unlink.
             let file = (nameless.len() < FREE_FILES_MAX).then(|| self.fs.open_writable(&path).ok());
             pass(FailPoint::SegmentDue);
             self.fs
@@ -173,7 +173,7 @@ impl Shared {
                 .sync_dir(&self.dir)
                 .map_err(|error| self.poison("sync", &self.dir, &error))?;
         }
-        // Only now: a file that came back with a power cut would be one that lacks frames.
+        // Only now: a file that came back after a power cut would lack frames.
         for (file, bytes) in nameless {
             if let Some(file) = file {
                 free_by_steps(&*file);
@@ -183,7 +183,8 @@ impl Shared {
         Ok(gone.len() as u64)
     }
 
-    /// Numbers and bytes of the segments that are released as a whole, which nobody finds any more.
+    /// Takes the segments that are released as a whole out of the state; returns their numbers and
+    /// bytes.
     fn take_released(&self) -> Vec<(u64, u64)> {
         let mut gone = Vec::new();
         let mut state = self.state();
@@ -204,11 +205,11 @@ impl Shared {
     }
 }
 
-/// Gives back the room of a file that has no name any more, from its end. What goes wrong is the file
-/// system's to mend: it has the rest when the file is closed. A file that still has one is a backup's by hard
-/// links (`cp -al`, `rsync --link-dest`), and stays whole.
+/// Frees the space of an unlinked file in steps, from its end. After an error the file system frees
+/// the rest when the file is closed. A file with another hard link belongs to a backup (`cp -al`,
+/// `rsync --link-dest`), and stays whole.
 fn free_by_steps(file: &dyn File) {
-    if !matches!(file.names(), Ok(0)) {
+    if !matches!(file.link_count(), Ok(0)) {
         return;
     }
     let Ok(mut bytes) = file.len() else { return };

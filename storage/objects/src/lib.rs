@@ -1,7 +1,7 @@
-//! What the errors of object stores mean: S3 and what speaks it, Azure, Google.
+//! Classifies the errors of object stores: S3 and compatible ones, Azure, Google.
 //!
-//! The library tells most of it in texts only, so words of the stores are looked for in them. What is
-//! told to whom, and whether it is tried again, is for those who asked.
+//! The client library reports most details as text only, so the stores' own words are searched for
+//! in it. The caller decides who is told what, and whether a request is tried again.
 
 #![forbid(unsafe_code)]
 
@@ -9,8 +9,8 @@ use object_store::Error;
 use object_store::client::HttpError;
 use std::error::Error as StdError;
 
-/// The credentials are wrong, in the words of S3, Azure and Google.
-const NOT_KNOWN: [&str; 15] = [
+/// Texts of S3, Azure and Google for wrong credentials.
+const INVALID_CREDENTIALS: [&str; 15] = [
     "InvalidAccessKeyId",
     "SignatureDoesNotMatch",
     "InvalidSecurity",
@@ -27,7 +27,7 @@ const NOT_KNOWN: [&str; 15] = [
     "<Code>Unauthorized",
     "status code: 401",
 ];
-/// There is no such bucket.
+/// Texts for a bucket that does not exist.
 const NO_BUCKET: [&str; 6] = [
     "NoSuchBucket",
     "InvalidBucketName",
@@ -36,17 +36,17 @@ const NO_BUCKET: [&str; 6] = [
     "InvalidResourceName",
     "The specified bucket does not exist",
 ];
-/// The bucket is elsewhere.
-const ELSEWHERE: [&str; 5] = [
+/// Texts for a bucket in another region or at another address.
+const WRONG_REGION: [&str; 5] = [
     "PermanentRedirect",
     "AuthorizationHeaderMalformed",
     "IllegalLocationConstraint",
     "incorrectly configured region",
     "status code: 301",
 ];
-/// Google's and Amazon's key services.
-const NO_KEY: [&str; 3] = ["KMS.", "KmsKey", "kms:"];
-/// It will be better in a while, though the status does not say so.
+/// Texts of Google's and Amazon's key management services.
+const KMS_KEY: [&str; 3] = ["KMS.", "KmsKey", "kms:"];
+/// Texts for temporary failures that the status does not show.
 const BUSY: [&str; 5] = [
     "SlowDown",
     "InternalError",
@@ -55,31 +55,31 @@ const BUSY: [&str; 5] = [
     "OperationTimedOut",
 ];
 
-/// What an error means.
+/// Kind of an object store's error.
 #[derive(Clone, Copy, Debug)]
-pub enum Meaning<'a> {
-    /// No answer came.
+pub enum StoreErrorKind<'a> {
+    /// The store did not answer.
     Unanswered(&'a HttpError),
     /// The bucket is in another region, or at another address.
-    Elsewhere,
-    /// There is no such bucket.
+    WrongRegion,
+    /// The bucket does not exist.
     NoBucket,
-    /// The store does not know who asks.
-    NotKnown,
+    /// The store does not accept the credentials.
+    InvalidCredentials,
     /// The key that the object is encrypted with cannot be used.
-    NoKey,
-    /// It is known who asks, and not let.
+    KmsKey,
+    /// The credentials are known, and access is denied.
     Denied,
-    /// There is no such object, though there is a bucket.
-    Absent,
-    /// It will be better in a while.
+    /// The bucket exists, and the object does not.
+    NotFound,
+    /// The store is busy, or failed for now: a retry may help.
     Busy,
     /// Anything else; the status says more, if there is one.
     Other,
 }
 
-impl<'a> Meaning<'a> {
-    /// That of an error.
+impl<'a> StoreErrorKind<'a> {
+    /// Classifies an error.
     #[must_use]
     pub fn of(error: &'a Error) -> Self {
         if let Some(error) = in_chain(error) {
@@ -90,15 +90,15 @@ impl<'a> Meaning<'a> {
         let status = status_in(&said);
         // First, as its text has the object's name, which may be any of the words.
         if matches!(error, Error::NotFound { .. }) && !says(&NO_BUCKET) {
-            Self::Absent
-        } else if says(&ELSEWHERE) {
-            Self::Elsewhere
+            Self::NotFound
+        } else if says(&WRONG_REGION) {
+            Self::WrongRegion
         } else if says(&NO_BUCKET) {
             Self::NoBucket
-        } else if says(&NOT_KNOWN) {
-            Self::NotKnown
-        } else if says(&NO_KEY) {
-            Self::NoKey
+        } else if says(&INVALID_CREDENTIALS) {
+            Self::InvalidCredentials
+        } else if says(&KMS_KEY) {
+            Self::KmsKey
         } else if matches!(error, Error::PermissionDenied { .. }) || status == Some(403) {
             Self::Denied
         } else if says(&BUSY) || matches!(status, Some(408 | 429 | 500..)) {
@@ -109,13 +109,13 @@ impl<'a> Meaning<'a> {
     }
 }
 
-/// The status that the store answered with.
+/// Status of the store's answer, if there was one.
 #[must_use]
 pub fn status(error: &Error) -> Option<u16> {
     status_in(&error.to_string())
 }
 
-/// The store's own word for what is wrong, where it has one.
+/// The store's own error code, where its answer has one.
 #[must_use]
 pub fn code(error: &Error) -> Option<String> {
     let said = error.to_string();
@@ -124,7 +124,7 @@ pub fn code(error: &Error) -> Option<String> {
     Some(code.to_owned())
 }
 
-/// The first of a kind among an error and its causes.
+/// First error of a type among an error and its causes.
 pub fn in_chain<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
     let chain = std::iter::successors(Some(error), |error| (*error).source());
     chain.filter_map(|error| error.downcast_ref()).next()
@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    fn absent(said: &str) -> Error {
+    fn not_found(said: &str) -> Error {
         Error::NotFound {
             path: "a".to_owned(),
             source: said.into(),
@@ -162,25 +162,25 @@ mod tests {
     }
 
     #[test]
-    fn an_error_means_what_the_store_says() {
+    fn each_error_is_classified_by_its_text_and_status() {
         let table = [
-            (generic("status code: 301"), "Elsewhere", Some(301)),
-            (absent("<Code>NoSuchBucket</Code>"), "NoBucket", None),
-            (generic("status code: 401"), "NotKnown", Some(401)),
+            (generic("status code: 301"), "WrongRegion", Some(301)),
+            (not_found("<Code>NoSuchBucket</Code>"), "NoBucket", None),
+            (generic("status code: 401"), "InvalidCredentials", Some(401)),
             (
                 denied("status code: 403 <Code>SignatureDoesNotMatch</Code>"),
-                "NotKnown",
+                "InvalidCredentials",
                 Some(403),
             ),
             (
                 generic("status code: 400 <Code>KMS.DisabledException</Code>"),
-                "NoKey",
+                "KmsKey",
                 Some(400),
             ),
             (denied("no"), "Denied", None),
             (generic("status code: 403"), "Denied", Some(403)),
-            (absent("status code: 404"), "Absent", Some(404)),
-            (absent("KMS. is no such object"), "Absent", None),
+            (not_found("status code: 404"), "NotFound", Some(404)),
+            (not_found("KMS. is no such object"), "NotFound", None),
             (generic("status code: 503"), "Busy", Some(503)),
             (generic("status code: 429"), "Busy", Some(429)),
             (
@@ -191,28 +191,31 @@ mod tests {
             (generic("status code: 418"), "Other", Some(418)),
             (generic("what is this"), "Other", None),
         ];
-        for (error, meaning, expected) in table {
-            let found = format!("{:?}", Meaning::of(&error));
+        for (error, kind, expected) in table {
+            let found = format!("{:?}", StoreErrorKind::of(&error));
             assert_eq!(
                 (found.as_str(), status(&error)),
-                (meaning, expected),
+                (kind, expected),
                 "{error}"
             );
         }
     }
 
     #[test]
-    fn what_has_no_answer_has_no_other_meaning() {
+    fn an_unanswered_request_has_no_other_kind() {
         let source = HttpError::new(HttpErrorKind::Timeout, generic("status code: 503"));
         let error = Error::Generic {
             store: "S3",
             source: Box::new(source),
         };
-        assert!(matches!(Meaning::of(&error), Meaning::Unanswered(_)));
+        assert!(matches!(
+            StoreErrorKind::of(&error),
+            StoreErrorKind::Unanswered(_)
+        ));
     }
 
     #[test]
-    fn a_stores_own_word_is_found() {
+    fn the_stores_own_code_is_found() {
         let said = "<Error><Code>AccessDenied</Code><Message>m</Message></Error>";
         assert_eq!(code(&generic(said)).as_deref(), Some("AccessDenied"));
         assert_eq!(code(&generic("none")), None);

@@ -1,9 +1,9 @@
-//! What a JavaScript or TypeScript module exports, as ES module or CommonJS.
+//! Exports of a JavaScript or TypeScript module, as ES module or CommonJS.
 //!
-//! tree-sitter reads on after mistakes. Nesting does not overflow its stack, ambiguity does: its
-//! `stack_node_release` calls itself for each link of a parse that went several ways at once.
+//! tree-sitter goes on after syntax errors. Nesting does not overflow its stack, ambiguity does:
+//! its `stack_node_release` calls itself for each link of a parse that went several ways at once.
 
-use super::mistake::Mistake;
+use super::syntax_error::SyntaxError;
 use tree_sitter::{Language, Node, Parser, Tree};
 
 /// The exports of one module.
@@ -14,7 +14,7 @@ pub(super) struct Exports {
     variables: Vec<(String, Value)>,
 }
 
-/// As much of a value as is wanted.
+/// A value, as far as exports need it.
 #[derive(Clone, Debug)]
 enum Value {
     /// An object, with its members.
@@ -26,12 +26,12 @@ enum Value {
 }
 
 impl Exports {
-    /// Whether something is exported under this name.
+    /// Returns true if the module exports this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.exported.iter().any(|(exported, _)| exported == name)
     }
 
-    /// The names in an exported object; none if it is no object.
+    /// Names of the members of an exported object; none if it is no object.
     pub(super) fn members_of(&self, name: &str) -> Vec<String> {
         let mut value = find(&self.exported, name);
         if let Some(Value::Named(variable)) = value {
@@ -45,13 +45,13 @@ impl Exports {
 }
 
 fn find<'a>(among: &'a [(String, Value)], name: &str) -> Option<&'a Value> {
-    // The last one holds: compiled modules first export `void 0`.
+    // The last one counts: compiled modules first export `void 0`.
     let found = among.iter().rev().find(|(known, _)| known == name);
     found.map(|(_, value)| value)
 }
 
-/// Reads a module; also says where its first mistake is.
-pub(super) fn exports_of(source: &str) -> (Exports, Option<Mistake>) {
+/// Parses a module; returns its exports and its first syntax error.
+pub(super) fn exports_of(source: &str) -> (Exports, Option<SyntaxError>) {
     let mut reader = Reader {
         source,
         found: Exports::default(),
@@ -61,10 +61,10 @@ pub(super) fn exports_of(source: &str) -> (Exports, Option<Mistake>) {
         return (reader.found, None);
     };
     reader.module(tree.root_node());
-    (reader.found, Mistake::first_in(&tree, source))
+    (reader.found, SyntaxError::first_in(&tree, source))
 }
 
-/// Tells whether a text is free of mistakes where tags are part of the language.
+/// Returns true if a text has no syntax error in a language with tags.
 pub(super) fn is_with_tags(source: &str) -> bool {
     let tree = parse(source, &tree_sitter_typescript::LANGUAGE_TSX.into());
     tree.is_some_and(|tree| !tree.root_node().has_error())
@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Every member of an object is exported.
+    /// Exports every member of an object.
     fn add_members(&mut self, node: Node<'_>) {
         if let Value::Object(members) = self.value(node) {
             self.found.exported.extend(members);
@@ -204,7 +204,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A member of an object; its own members one level deep, as no more is wanted.
+    /// Returns a member of an object, with its own members one level deep.
     fn member(&self, member: Node<'_>) -> Option<(String, Value)> {
         match member.kind() {
             "pair" => {
@@ -250,7 +250,7 @@ impl<'a> Reader<'a> {
 }
 
 fn children(node: Node<'_>) -> impl Iterator<Item = Node<'_>> {
-    // By a cursor: to ask for the child of a number takes as long as the number is large.
+    // By a cursor: looking up a child by its number takes time in proportion to the number.
     let mut cursor = node.walk();
     let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
     children.into_iter()
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_of_exporting_is_seen() {
+    fn every_way_of_exporting_is_recognized() {
         let table = [
             ("export function a() {}", &["a"][..]),
             ("export async function* a(x: number): Promise<T> {}", &["a"]),

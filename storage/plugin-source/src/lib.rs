@@ -1,22 +1,22 @@
-//! What a plugin can do, read from its source; the code never runs.
+//! Reads a plugin's capabilities from its source; the code never runs.
 //!
 //! The parser is C code and the source a customer's: ambiguous text overflows its stack, which ends
 //! the process, and nothing can catch that. So this is a crate of its own that no part of a server
 //! may use (`deny.toml`): `millrace plugin-source`, a process with limits, has it to itself.
 //!
-//! The names that the main file exports decide.
+//! The capabilities follow from the names that the main file exports.
 
 #![forbid(unsafe_code)]
 
 mod exports;
-mod mistake;
+mod syntax_error;
 
-pub use mistake::Mistake;
+pub use syntax_error::SyntaxError;
 
 use exports::{exports_of, is_with_tags};
 use serde::Serialize;
 
-/// The functions that the platform calls; other exports are the plugin's own affair.
+/// Functions that the platform calls; other exports are ignored.
 const METHODS: [&str; 7] = [
     "setupPlugin",
     "teardownPlugin",
@@ -26,30 +26,31 @@ const METHODS: [&str; 7] = [
     "exportEvents",
     "composeWebhook",
 ];
-/// The functions that run by the clock.
+/// Functions that run on a schedule.
 const SCHEDULED_TASKS: [&str; 3] = ["runEveryMinute", "runEveryHour", "runEveryDay"];
-/// The object whose members are jobs.
+/// Name of the object whose members are jobs.
 const JOBS: &str = "jobs";
 
-/// Functions, jobs and tasks that a module exports, as the catalog keeps them.
+/// Functions, jobs and scheduled tasks that a module exports, as the catalog keeps them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Capabilities {
     /// The functions that the platform calls.
     pub methods: Vec<String>,
-    /// Jobs that can be asked for in the background.
+    /// Jobs that can be started in the background.
     pub jobs: Vec<String>,
-    /// Functions that run by the clock.
+    /// Functions that run on a schedule.
     pub scheduled_tasks: Vec<String>,
 }
 
-/// Reads the text of a main file. May overflow the stack, abort, or take long.
+/// Reads the capabilities from the text of a main file. May overflow the stack, abort, or take
+/// long.
 ///
 /// # Errors
 ///
-/// It has mistakes, and nothing that the platform could call is seen beside them. Where something is, a mistake may be
-/// the parser's: it does not know all that engines do.
-pub fn capabilities_of(source: &str) -> Result<Capabilities, Mistake> {
-    let (exports, mistake) = exports_of(source);
+/// The text has syntax errors, and no function that the platform could call. With such a function
+/// an error may be the parser's: it does not know all that engines do.
+pub fn capabilities_of(source: &str) -> Result<Capabilities, SyntaxError> {
+    let (exports, syntax_error) = exports_of(source);
     let among = |known: &[&str]| -> Vec<String> {
         let exported = known.iter().filter(|name| exports.has(name));
         exported.map(|name| (*name).to_owned()).collect()
@@ -59,8 +60,10 @@ pub fn capabilities_of(source: &str) -> Result<Capabilities, Mistake> {
         jobs: exports.members_of(JOBS),
         scheduled_tasks: among(&SCHEDULED_TASKS),
     };
-    match mistake {
-        Some(mistake) if found == Capabilities::default() && !is_with_tags(source) => Err(mistake),
+    match syntax_error {
+        Some(syntax_error) if found == Capabilities::default() && !is_with_tags(source) => {
+            Err(syntax_error)
+        }
         _ => Ok(found),
     }
 }
@@ -81,8 +84,8 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_code_is_told_where_it_stops_being_one() {
-        // The place is that of the statement, or of what is missing: which of them is the grammar's affair.
+    fn a_text_that_is_no_code_is_refused_with_the_line_of_its_first_error() {
+        // The line of the statement, or of the missing token: the grammar decides which.
         let table = [
             ("function processEvent(event) {", 1),
             ("const a = 1\nexport functoin onEvent() {}", 2),
@@ -91,13 +94,13 @@ mod tests {
             ("This is not code at all.", 1),
         ];
         for (source, line) in table {
-            let mistake = capabilities_of(source).expect_err(source);
-            assert_eq!(mistake.line, line, "{source}: {mistake}");
+            let syntax_error = capabilities_of(source).expect_err(source);
+            assert_eq!(syntax_error.line, line, "{source}: {syntax_error}");
         }
     }
 
     #[test]
-    fn a_text_is_taken_that_does_nothing_or_that_is_read_in_part() {
+    fn a_text_without_capabilities_or_readable_in_part_is_accepted() {
         for source in [
             "",
             "export const nothing = 1",
@@ -106,7 +109,8 @@ mod tests {
             "export function onEvent() {}\nlet x = = 2",
             "exports.onEvent = () => {}; @@@",
         ] {
-            capabilities_of(source).unwrap_or_else(|mistake| panic!("{source}: {mistake}"));
+            capabilities_of(source)
+                .unwrap_or_else(|syntax_error| panic!("{source}: {syntax_error}"));
         }
     }
 }

@@ -1,8 +1,8 @@
-//! One request's rows, between the parser and the log.
+//! Rows of one request, between the parser and the log.
 
 use crate::{Month, RowKey, Table};
 
-/// Which log a request goes to.
+/// Lane of a request: the log that its rows go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Lane {
     /// Events as they happen.
@@ -29,11 +29,11 @@ impl Lane {
 /// Rows of one table and one month, encoded as RowBinary.
 #[derive(Debug)]
 pub struct RowGroup {
-    /// Where they go.
+    /// Table of the rows.
     pub table: Table,
     /// The month of every row.
     pub month: Month,
-    /// How many rows `bytes` holds.
+    /// Number of rows in `bytes`.
     pub rows: u32,
     /// The rows.
     pub bytes: Vec<u8>,
@@ -41,12 +41,12 @@ pub struct RowGroup {
     pub keys: Vec<RowKey>,
 }
 
-/// One request's rows: stored as a whole or not at all.
+/// Rows of one request: stored as a whole or not at all.
 #[derive(Debug)]
 pub struct Batch {
-    /// Which log it goes to.
+    /// Lane of the request.
     pub lane: Lane,
-    /// Its rows, at most one group per table and month.
+    /// Rows of the request, at most one group per table and month.
     pub groups: Vec<RowGroup>,
 }
 

@@ -1,11 +1,11 @@
-//! The time, settable in tests.
+//! Clocks: the time of day, settable in tests.
 
 use crate::Micros;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Tells the time of day.
+/// Source of the time of day.
 pub trait Clock: Send + Sync + 'static {
     /// The time now.
     fn now(&self) -> Micros;

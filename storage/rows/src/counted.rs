@@ -1,6 +1,6 @@
-//! Numbers with what they count, as people read them.
+//! Numbers with their noun, as people read them.
 
-/// A number with what it counts, whose plural ends with an s: `1 file`, `2,000 files`.
+/// Formats a number with its noun, whose plural ends with an s: `1 file`, `2,000 files`.
 #[must_use]
 pub fn counted(number: u64, what: &str) -> String {
     let digits = number.to_string();
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_is_one_and_all_others_are_several() {
+    fn only_the_number_one_takes_the_singular() {
         let table = [
             (0, "0 files"),
             (1, "1 file"),

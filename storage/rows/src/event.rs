@@ -7,21 +7,21 @@ use uuid::Uuid;
 /// One row of `events`, borrowed from the request it came in.
 #[derive(Clone, Copy, Debug)]
 pub struct EventRow<'a> {
-    /// The client's id, or ours.
+    /// Id that the client gave the event, or else a generated one.
     pub uuid: Uuid,
     /// The event's name, as text.
     pub event: &'a [u8],
     /// The JSON text of the properties, in pieces that are stored one after the other.
     pub properties: &'a [&'a [u8]],
-    /// When it happened.
+    /// Time of the event.
     pub timestamp: Micros,
-    /// Whose it is.
+    /// Project of the event.
     pub team_id: TeamId,
-    /// Who did it, as text.
+    /// Distinct id of the event's person, as text.
     pub distinct_id: &'a [u8],
-    /// When we received it; the version column of the table.
+    /// Time of receipt; the version column of the table.
     pub created_at: Micros,
-    /// Whether the client sent it as part of a historical migration.
+    /// True if the client sent the event as part of a historical migration.
     pub historical_migration: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The small values that every row carries.
+//! Small values that every row has: project, time, month.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ const MICROS_PER_SECOND: i64 = 1_000_000;
 /// Seconds in a day.
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// The number of a project, as ClickHouse stores it.
+/// Number of a project, as ClickHouse stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TeamId(pub i64);
 
@@ -52,7 +52,7 @@ impl Micros {
 pub struct Month(pub u32);
 
 impl Month {
-    /// The month an instant falls in. Instants before 1970 count as January 1970.
+    /// Returns the month of an instant. Instants before 1970 count as January 1970.
     ///
     /// The day count is turned into a date by Howard Hinnant's `civil_from_days`
     /// (<https://howardhinnant.github.io/date_algorithms.html>).

@@ -1,15 +1,15 @@
-//! How one stored row is found again.
+//! Keys by which stored rows are found again.
 
 use crate::Micros;
 use uuid::Uuid;
 
-/// Enough of a row to ask ClickHouse whether it is there: its id, the time we received it, and its index if the id is not
-/// its own.
+/// Key of a row, by which ClickHouse can be asked whether it is stored: its id, the time of
+/// receipt, and its index if the id is not its own.
 ///
-/// The id alone would not do: a client may send an id again, and a merge may then fold the two
+/// The id alone is not enough: a client may send an id again, and a merge may then fold the two
 /// rows into the later one. For `rejected_events` the id is the request's, which every row of a
-/// request shares. That is enough for a block, which is stored as a whole or not at all; of a part of one,
-/// the place in the request tells a row from those of the other parts.
+/// request shares. That is enough for a block, which is stored as a whole or not at all; in a part
+/// of one, the index in the request tells a row from those of the other parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowKey {
     /// `uuid` of an event, `request_id` of a rejected one.
@@ -34,7 +34,7 @@ impl RowKey {
         bytes
     }
 
-    /// The inverse of [`RowKey::to_bytes`].
+    /// Decodes the bytes of [`RowKey::to_bytes`].
     #[must_use]
     pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
         let (id, at) = bytes.split_at(16);

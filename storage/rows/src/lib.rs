@@ -1,4 +1,4 @@
-//! What Millrace stores: tables, rows and their keys, and how a row is written in
+//! Tables, rows and their keys, and the encoding of rows in
 //! [RowBinary](https://clickhouse.com/docs/interfaces/formats/RowBinary).
 //!
 //! Everything here is pure: no I/O, no clock reads except through [`Clock`], no allocation
@@ -8,14 +8,14 @@
 //! |---|---|
 //! | `ids` | [`TeamId`], [`Micros`], [`Month`] |
 //! | `table` | [`Table`]: names, column lists |
-//! | `key` | [`RowKey`]: how one stored row is found again |
+//! | `key` | [`RowKey`]: the key by which a stored row is found again |
 //! | `batch` | [`Batch`]: one request's rows, on their way from the parser to the log |
 //! | `event`, `rejected`, `person` | the rows, and their encoding |
-//! | `person_id` | who nobody has merged |
+//! | `person_id` | the ids of persons that were never merged |
 //! | `rowbinary` | the primitive writers |
 //! | `clock` | [`Clock`]: the time, settable in tests |
-//! | `counted` | numbers with what they count |
-//! | `shown` | texts of others as people may be shown them |
+//! | `counted` | numbers with their noun |
+//! | `shown` | foreign texts with escaped control characters |
 //! | `testing` | rows read back, with the feature `testing` only |
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! What one event says of a person or a group.
+//! Person updates: changes of a person or a group by one event.
 
 use crate::rowbinary::{put_bytes, put_i64, put_u32, put_uuid, put_varint};
 use crate::{Micros, RowKey, TeamId};
@@ -7,26 +7,28 @@ use uuid::Uuid;
 /// One row of `person_updates`, borrowed from the request it came in.
 ///
 /// Rows are applied in the order of `created_at`, `request_id`, `index`. That is the order in which
-/// they arrived; properties have the event's own time, so that it decides nothing of them.
+/// they arrived; properties have the event's own time, so the order of arrival does not matter for
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PersonUpdateRow<'a> {
-    /// Whose it is.
+    /// Project of the update.
     pub team_id: TeamId,
-    /// When we received it.
+    /// Time of receipt.
     pub created_at: Micros,
-    /// The request it came in, the same for all of its events.
+    /// Id of the request, the same for all of its events.
     pub request_id: Uuid,
-    /// Its event's place in the batch, from 0.
+    /// Index of the event in the batch, from 0.
     pub index: u32,
-    /// The event's.
+    /// Id of the event.
     pub uuid: Uuid,
-    /// When the event happened.
+    /// Time of the event.
     pub timestamp: Micros,
-    /// What is to be done beside writing properties.
+    /// Action of the update beside writing properties.
     pub kind: UpdateKind,
-    /// Who the event is of; empty if it says nothing of a person.
+    /// Distinct id of the event's person; empty if the update is not about a person.
     pub distinct_id: &'a str,
-    /// The other id of a merge; empty if it is none, or an `$identify` that only names its user.
+    /// The other id of a merge; empty without a merge, or for an `$identify` that only names its
+    /// user.
     pub other_id: &'a str,
     /// `$set`: a JSON object, or empty.
     pub person_set: &'a [u8],
@@ -36,30 +38,31 @@ pub struct PersonUpdateRow<'a> {
     pub person_unset: &'a [u8],
     /// The type of the group that the event describes; empty if it describes none.
     pub group_type: &'a str,
-    /// The group's key; empty likewise.
+    /// The group's key; empty if the event describes no group.
     pub group_key: &'a str,
     /// `$group_set`: a JSON object, or empty.
     pub group_set: &'a [u8],
 }
 
-/// What an update does beside writing properties.
+/// Kind of an update: its action beside writing properties.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum UpdateKind {
     /// Nothing.
     #[default]
     Properties,
-    /// `$identify`: the person is a user, and the anonymous one, if there is any, becomes part of it.
+    /// `$identify`: the person is a user, and the anonymous person, if there is one, is merged into
+    /// it.
     Identify,
-    /// `$create_alias`: the person of the alias becomes part of the named one.
+    /// `$create_alias`: the person of the alias is merged into the named one.
     Alias,
-    /// `$merge_dangerously`: likewise, also if that person was named before.
+    /// `$merge_dangerously`: like an alias, also if that person was identified before.
     Merge,
 }
 
 impl UpdateKind {
     const ALL: [Self; 4] = [Self::Properties, Self::Identify, Self::Alias, Self::Merge];
 
-    /// What the column `kind` says.
+    /// Value of the column `kind`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -70,7 +73,7 @@ impl UpdateKind {
         }
     }
 
-    /// The kind with this name.
+    /// Returns the kind with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)

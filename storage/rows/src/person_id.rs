@@ -1,13 +1,13 @@
-//! The id of a person whom nobody has merged: it follows from the project and the distinct id, so
-//! that most events need no row to say whose they are. ClickHouse computes the same in SQL.
+//! Ids of persons that were never merged: they follow from the project and the distinct id, so that
+//! most events need no row that assigns them to a person. ClickHouse computes the same in SQL.
 
 use crate::TeamId;
 use uuid::Uuid;
 
-/// The namespace of persons' version 5 uuids: part of what is stored, never to be changed.
+/// Namespace of persons' version 5 uuids: stored ids depend on it, so it must never change.
 pub const PERSON_NAMESPACE: Uuid = Uuid::from_u128(0x6d69_6c6c_7261_6365_8570_6572_736f_6e73);
 
-/// A version 5 uuid over `<team>:<distinct id>`.
+/// Returns a person's id: a version 5 uuid over `<team>:<distinct id>`.
 #[must_use]
 pub fn person_id(team_id: TeamId, distinct_id: &str) -> Uuid {
     Uuid::new_v5(

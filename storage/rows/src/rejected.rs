@@ -1,4 +1,4 @@
-//! One refused event.
+//! One rejected event.
 
 use crate::rowbinary::{put_bool, put_bytes, put_i64, put_u32, put_varint};
 use crate::{Micros, RowKey, TeamId};
@@ -7,23 +7,23 @@ use uuid::Uuid;
 /// One row of `rejected_events`, borrowed from the request it came in.
 #[derive(Clone, Copy, Debug)]
 pub struct RejectedRow<'a> {
-    /// Whose it is.
+    /// Project of the event.
     pub team_id: TeamId,
-    /// When we received it.
+    /// Time of receipt.
     pub received_at: Micros,
-    /// The request it came in, the same for all of its events.
+    /// Id of the request, the same for all of its events.
     pub request_id: Uuid,
-    /// Its place in the batch, from 0.
+    /// Index of the event in the batch, from 0.
     pub index: u32,
-    /// Why it was refused, as the answer's `code`.
+    /// Reason of the rejection, as the answer's `code`.
     pub code: &'a str,
-    /// Where, as the answer's `attr`.
+    /// Part of the event that is at fault, as the answer's `attr`.
     pub attr: &'a str,
-    /// Why, in a sentence.
+    /// Reason of the rejection, in a sentence.
     pub detail: &'a str,
     /// The event's JSON as it was sent.
     pub raw: &'a [u8],
-    /// Whether the client sent it as part of a historical migration.
+    /// True if the client sent the event as part of a historical migration.
     pub historical_migration: bool,
 }
 

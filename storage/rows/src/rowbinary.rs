@@ -1,6 +1,5 @@
-//! The primitives of RowBinary: fixed-width little-endian numbers, and byte strings behind their
-//! length as a LEB128 number
-//! (<https://clickhouse.com/docs/interfaces/formats/RowBinary>).
+//! Primitives of RowBinary: fixed-width little-endian numbers, and byte strings after their length
+//! as a LEB128 number (<https://clickhouse.com/docs/interfaces/formats/RowBinary>).
 
 use uuid::Uuid;
 

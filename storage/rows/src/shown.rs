@@ -1,18 +1,21 @@
-//! Texts of others as terminals, logs and mails may show them: whoever wrote them must not move the cursor,
-//! forge a line, clear the screen, turn the direction of what stands beside, or hide what makes two names differ.
+//! Escapes control characters in foreign texts, so that terminals, logs and mails may show them:
+//! their authors must not move the cursor, forge a line, clear the screen, change the direction of
+//! the text beside, or hide the difference between two names.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// [`is_control`] as a class of a regular expression, in the spelling that both Rust's and JSON Schema's have; but
-/// for [`TAG_CLASS`], as not all that read JSON Schema know characters beyond the first 65 536.
+/// [`is_control`] as a class of a regular expression, in the spelling that Rust and JSON Schema
+/// share; without [`TAG_CLASS`], since not all readers of JSON Schema know characters beyond the
+/// first 65 536.
 pub const CONTROL_CLASS: &str = r"\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb";
 /// The rest of [`is_control`], for Rust's regular expressions.
 pub const TAG_CLASS: &str = r"\u{e0000}-\u{e007f}";
 
-/// Tells characters that are instructions, or nothing that is seen: C0, DEL and C1, the separators of lines and
-/// paragraphs, the marks, embeddings, overrides and isolates that change the direction of text, spaces without
-/// width, soft hyphens, tags. The joiners U+200C and U+200D are none: Persian and Indic names need them, and emoji.
+/// Returns true for control and invisible characters: C0, DEL and C1, the separators of lines and
+/// paragraphs, the marks, embeddings, overrides and isolates that change the direction of text,
+/// spaces without width, soft hyphens, tags. The joiners U+200C and U+200D are allowed: Persian and
+/// Indic names need them, and emoji.
 #[must_use]
 pub const fn is_control(c: char) -> bool {
     matches!(
@@ -33,28 +36,28 @@ pub const fn is_control(c: char) -> bool {
     )
 }
 
-/// A text in one line, with `\u{…}` in place of each control.
+/// Escapes each control character as `\u{…}`; the result is one line.
 #[must_use]
 pub fn shown(text: &str) -> Cow<'_, str> {
     replaced(text, is_control, |c, out| out.extend(c.escape_unicode()))
 }
 
-/// A text of ours with those of others in it: as [`shown`], but line feeds stay.
+/// Escapes like [`shown`], but keeps line feeds: for texts of ours with foreign ones in them.
 #[must_use]
 pub fn shown_lines(text: &str) -> Cow<'_, str> {
     let is_other = |c| c != '\n' && is_control(c);
     replaced(text, is_other, |c, out| out.extend(c.escape_unicode()))
 }
 
-/// JSON that means the same, with JSON's own escapes in place of controls; line feeds, which are between its
-/// values only, stay.
+/// Escapes control characters in JSON by JSON's own escapes, which does not change its meaning;
+/// line feeds, which are between values only, stay.
 #[must_use]
 pub fn shown_json(json: &str) -> Cow<'_, str> {
     let is_other = |c| c != '\n' && is_control(c);
     replaced(json, is_other, |c, out| match c {
         // White space between values: within texts these are escaped.
         '\t' | '\r' => out.push(' '),
-        // A String takes all that is written.
+        // Writing to a String cannot fail.
         c => {
             for unit in c.encode_utf16(&mut [0; 2]) {
                 let _ = write!(out, "\\u{unit:04x}");
@@ -86,7 +89,7 @@ fn replaced(
 mod tests {
     use super::*;
 
-    /// One of each kind.
+    /// A text with one control character of each kind.
     const HOSTILE: &str = "a\u{1b}[2J\r\n\t\u{7f}\u{9b}1m\u{202e}\u{2066}\u{200f}\u{61c}\u{2028}\u{ad}\u{200b}\u{feff}\u{e0041}z";
 
     #[test]
@@ -105,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn json_means_the_same() {
+    fn escaped_json_keeps_its_meaning() {
         let text = "a\u{7f}\u{9b}\u{202e}\u{2028}\u{e0041}";
         let json = format!("{{\r\n\t\"{text}\": 1}}");
         let escaped = r#"{ 
@@ -114,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_escaped_is_no_control_any_more() {
+    fn escaped_text_has_no_control_characters() {
         let all = (0..=0x10_ffff).filter_map(char::from_u32);
         for c in all.filter(|c| is_control(*c)) {
             let text = c.to_string();

@@ -1,13 +1,13 @@
-//! The tables that rows go to.
+//! Tables that rows are stored in.
 
-/// A table that the log ships rows to.
+/// A table that rows are shipped to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Table {
     /// Accepted events.
     Events,
-    /// Events that were refused, with the reason, so that they can be sent again.
+    /// Rejected events, with the reason, so that they can be sent again.
     RejectedEvents,
-    /// What events say of persons and groups, on its way to the catalog.
+    /// Changes of persons and groups by events, for the catalog to apply.
     PersonUpdates,
 }
 
@@ -25,7 +25,7 @@ impl Table {
         }
     }
 
-    /// What an insert names after `INSERT INTO`: the table and the columns in the order in which
+    /// Insert target, the text after `INSERT INTO`: the table and the columns in the order in which
     /// rows are encoded. The log stores this text with every section, so that rows written before
     /// an upgrade still ship after it. Changing it means a new schema migration.
     #[must_use]

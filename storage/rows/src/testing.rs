@@ -1,4 +1,4 @@
-//! Rows read back, for tests: as ClickHouse reads them, and by nothing of what wrote them.
+//! Decodes rows for tests like ClickHouse, by code of its own.
 
 #![allow(
     clippy::expect_used,
@@ -60,7 +60,7 @@ pub struct PersonUpdate {
     pub group_set: String,
 }
 
-/// The rows of `events` that `bytes` are; panics if they are none.
+/// The rows of `events` in `bytes`; panics if they cannot be decoded.
 #[must_use]
 pub fn events(bytes: &[u8]) -> Vec<Event> {
     rows(bytes, |input| Event {
@@ -75,7 +75,7 @@ pub fn events(bytes: &[u8]) -> Vec<Event> {
     })
 }
 
-/// The rows of `rejected_events` that `bytes` are; panics if they are none.
+/// The rows of `rejected_events` in `bytes`; panics if they cannot be decoded.
 #[must_use]
 pub fn rejected(bytes: &[u8]) -> Vec<Rejected> {
     rows(bytes, |input| Rejected {
@@ -91,7 +91,7 @@ pub fn rejected(bytes: &[u8]) -> Vec<Rejected> {
     })
 }
 
-/// The rows of `person_updates` that `bytes` are; panics if they are none.
+/// The rows of `person_updates` in `bytes`; panics if they cannot be decoded.
 #[must_use]
 pub fn person_updates(bytes: &[u8]) -> Vec<PersonUpdate> {
     rows(bytes, |input| PersonUpdate {
@@ -143,7 +143,7 @@ impl<'a> Input<'a> {
         self.bytes(1)[0] == 1
     }
 
-    /// Two little-endian halves, the upper one first.
+    /// Reads two little-endian halves, the upper one first.
     fn uuid(&mut self) -> Uuid {
         let (high, low) = (self.i64() as u64, self.i64() as u64);
         Uuid::from_u64_pair(high, low)

@@ -1,4 +1,4 @@
-//! A listener that nobody may connect to.
+//! Listener that must see no connection.
 
 use std::io::ErrorKind;
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ pub struct Canary {
 }
 
 impl Canary {
-    /// On all addresses of this machine, of both versions where it has both.
+    /// Listens on all addresses of this machine, of both versions where it has both.
     pub fn new() -> Self {
         let listener = TcpListener::bind("[::]:0").or_else(|error| {
             eprintln!("NOT TESTED: connections by version 6, as there is none here: {error}");
@@ -23,7 +23,7 @@ impl Canary {
         self.listener.local_addr().unwrap().port()
     }
 
-    /// How many connections there were since it was last asked.
+    /// Number of connections since the last call.
     pub fn connections(&self) -> usize {
         let accepted = std::iter::from_fn(|| match self.listener.accept() {
             Ok(_) => Some(()),

@@ -1,8 +1,8 @@
-//! Ways to write where nobody may go.
+//! Notations of addresses that may not be dialled.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Addresses of version 4 that are not the world's: one or more of each network.
+/// Private and special addresses of version 4: one or more of each network.
 const INSIDE_V4: [&str; 22] = [
     "0.0.0.0",
     "0.1.2.3",
@@ -28,7 +28,7 @@ const INSIDE_V4: [&str; 22] = [
     "255.255.255.255",
 ];
 
-/// And of version 6.
+/// Private and special addresses of version 6.
 const INSIDE_V6: [&str; 16] = [
     "::",
     "::1",
@@ -48,7 +48,7 @@ const INSIDE_V6: [&str; 16] = [
     "ff0e::1",
 ];
 
-/// Names, all of which lead inside in these tests.
+/// Names that all resolve to private addresses in these tests.
 const NAMES: [&str; 22] = [
     "localhost",
     "LOCALHOST",
@@ -74,7 +74,7 @@ const NAMES: [&str; 22] = [
     "a",
 ];
 
-/// What is no host at all, or not in every reader's eyes.
+/// Texts that are no host, or that not every parser takes for one.
 const ODDITIES: [&str; 21] = [
     "",
     ".",
@@ -99,7 +99,7 @@ const ODDITIES: [&str; 21] = [
     "0x100000000",
 ];
 
-/// Everything above in every notation.
+/// All of the above in every notation.
 pub fn inside() -> Vec<String> {
     let v4 = INSIDE_V4.iter().flat_map(|text| {
         let address: Ipv4Addr = text.parse().unwrap();
@@ -110,7 +110,7 @@ pub fn inside() -> Vec<String> {
     v4.chain(v6).chain(others).collect()
 }
 
-/// Notations of an address of version 4 that some reader takes for it.
+/// Notations of an address of version 4 that some parser takes for it.
 pub fn plain(address: Ipv4Addr) -> Vec<String> {
     let [a, b, c, d] = address.octets();
     let number = u32::from(address);
@@ -136,7 +136,7 @@ pub fn plain(address: Ipv4Addr) -> Vec<String> {
     ]
 }
 
-/// Addresses of version 6 that lead to one of version 4, or say so.
+/// Addresses of version 6 that embed one of version 4.
 fn within_v6(address: Ipv4Addr) -> Vec<String> {
     let [a, b, c, d] = address.octets();
     let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));

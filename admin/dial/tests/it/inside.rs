@@ -1,4 +1,4 @@
-//! Nothing inside is dialled, however it is written.
+//! No private address is dialled in any notation.
 
 use crate::canary::Canary;
 use crate::forms;
@@ -6,10 +6,10 @@ use crate::resolver::Scripted;
 use millrace_dial::{DialError, Guard};
 use std::error::Error;
 
-/// Names lead to this machine.
+/// The resolver's answer: names lead to this machine and its network.
 const INSIDE: &[&[&str]] = &[&["127.0.0.1", "::1", "10.0.0.1"]];
 
-/// URLs that readers disagree about; each has the canary's port in place of `0`.
+/// URLs that parsers disagree about; each has the canary's port in place of `0`.
 const URLS: [&str; 24] = [
     "http://8.8.8.8@127.0.0.1:0/",
     "http://8.8.8.8:80@127.0.0.1:0/",
@@ -41,7 +41,7 @@ fn guard(allow_private: bool) -> Guard {
     Guard::with_resolver(allow_private, Scripted::new(INSIDE)).unwrap()
 }
 
-/// All that an error says, but the URL that it was given.
+/// Text of an error and its causes, without the URL.
 fn words(error: reqwest::Error) -> String {
     let error = error.without_url();
     let chain = std::iter::successors(Some(&error as &(dyn Error + 'static)), |e| (*e).source());
@@ -49,7 +49,7 @@ fn words(error: reqwest::Error) -> String {
 }
 
 #[tokio::test]
-async fn no_form_of_an_inner_address_is_dialled() {
+async fn no_notation_of_a_private_address_is_dialled() {
     let canary = Canary::new();
     let guard = guard(false);
     let forms = forms::inside();
@@ -65,7 +65,7 @@ async fn no_form_of_an_inner_address_is_dialled() {
 }
 
 #[tokio::test]
-async fn no_url_of_an_inner_address_is_asked() {
+async fn no_url_with_a_private_address_is_requested() {
     let canary = Canary::new();
     let client = guard(false).http_client();
     let port = canary.port();
@@ -93,7 +93,7 @@ async fn no_url_of_an_inner_address_is_asked() {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_told_as_a_name_that_does_not_resolve() {
+async fn a_refused_address_has_the_error_of_a_name_that_does_not_resolve() {
     let port = Canary::new().port();
     let unknown = Guard::with_resolver(false, Scripted::new(&[])).unwrap();
     let inside = guard(false);
@@ -118,7 +118,7 @@ async fn what_is_refused_is_told_as_a_name_that_does_not_resolve() {
 }
 
 #[tokio::test]
-async fn where_private_networks_are_allowed_the_same_forms_arrive() {
+async fn private_addresses_are_dialled_when_they_are_allowed() {
     let canary = Canary::new();
     let guard = guard(true);
     let mut forms = forms::plain([127, 0, 0, 1].into());

@@ -1,4 +1,4 @@
-//! The guard, by its public face.
+//! Tests of the guard's public interface.
 //!
 //! Rules: nothing leaves this machine; what must not be dialled is a canary, a listener on every
 //! address that this machine has, which must not see a connection; every test has a control in

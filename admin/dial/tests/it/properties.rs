@@ -1,5 +1,5 @@
-//! Whatever a resolver says and however a host is written: only addresses that are global unicast
-//! are left to be dialled, and of those none is missing.
+//! Properties: for any answer of a resolver and any notation of a host, exactly the global unicast
+//! addresses are dialled.
 
 use crate::forms;
 use crate::resolver::Scripted;
@@ -10,15 +10,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use tokio::runtime::Builder;
 
-/// What IANA's registries say is not globally reachable, multicast and what is not handed out
-/// included; the most of an answer that is tried.
+/// Networks that are not globally reachable by IANA's registries, multicast and unassigned ones
+/// included.
 const NOT_GLOBAL: &str = "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16
     172.16.0.0/12 192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 192.168.0.0/16 198.18.0.0/15
     198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4
     ::/3 2001::/23 2001:db8::/32 2002::/16 3fff::/20 4000::/2 8000::/1";
+/// Addresses of an answer that are tried at most.
 const TRIED_MAX: usize = 8;
 
-/// Translators' addresses are what they translate to.
+/// Returns true if an address is global; a translator's address counts as the one that it
+/// translates to.
 fn is_global(address: IpAddr) -> bool {
     let address = match address {
         IpAddr::V6(address) => match address.segments() {
@@ -37,7 +39,7 @@ fn is_global(address: IpAddr) -> bool {
         .any(|network: IpNet| network.contains(&address))
 }
 
-/// Mostly near the edges of what is special.
+/// Any address, mostly near the edges of special networks.
 fn any_address() -> impl Strategy<Value = IpAddr> {
     let networks: Vec<IpNet> = NOT_GLOBAL
         .split_whitespace()
@@ -66,7 +68,8 @@ fn any_address() -> impl Strategy<Value = IpAddr> {
 }
 
 thread_local! {
-    /// Making one reads the system's certificates; each test has its own thread.
+    /// Guard of the thread, as creating one reads the system's certificates; each test has its own
+    /// thread.
     static GUARD: (Arc<Scripted>, Guard) = {
         let resolver = Scripted::new(&[]);
         let guard = Guard::with_resolver(false, resolver.clone()).unwrap();
@@ -74,7 +77,7 @@ thread_local! {
     };
 }
 
-/// What may be dialled of a host, if this is what the resolver says of every name.
+/// Addresses of a host that may be dialled if the resolver gives this answer for every name.
 fn dialled(host: &str, answer: Vec<IpAddr>) -> Vec<IpAddr> {
     let runtime = Builder::new_current_thread().enable_time().build().unwrap();
     GUARD.with(|(resolver, guard)| {
@@ -87,7 +90,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn of_any_answer_exactly_the_global_addresses_are_dialled(
+    fn exactly_the_global_addresses_of_an_answer_are_dialled(
         answer in prop::collection::vec(any_address(), 0..12),
     ) {
         let global = answer.iter().copied().filter(|address| is_global(*address));
@@ -96,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn of_any_notation_of_an_address_only_global_ones_are_dialled(
+    fn an_address_is_dialled_in_any_notation_only_if_it_is_global(
         address in any::<Ipv4Addr>(),
         nearby in any_address(),
     ) {
@@ -114,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_at_all_leads_inside(host in r"[0-9a-fxX.:%\[\]@/\\# -]{0,40}|\PC{0,20}") {
+    fn no_text_leads_to_a_private_address(host in r"[0-9a-fxX.:%\[\]@/\\# -]{0,40}|\PC{0,20}") {
         let inside = ["127.0.0.1", "169.254.169.254", "fd00:ec2::254"];
         let inside = inside.map(|text| text.parse().unwrap());
         for address in dialled(&host, inside.to_vec()) {

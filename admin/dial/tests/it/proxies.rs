@@ -1,13 +1,13 @@
-//! Proxies of the environment are not known: they would dial for us, unguarded.
+//! Proxies of the environment are not used: they would dial for us, unguarded.
 
 use crate::canary::Canary;
 use crate::resolver::Scripted;
 use millrace_dial::Guard;
 use std::process::Command;
 
-/// Runs by itself, too; with proxies in the environment, below.
+/// Runs by itself, and with proxies in its environment as the child of the test below.
 #[tokio::test]
-async fn a_client_connects_by_itself() {
+async fn a_client_connects_directly() {
     let server = Canary::new();
     let guard = Guard::with_resolver(true, Scripted::new(&[&["127.0.0.1"]])).unwrap();
     let url = format!("http://some.example:{}/", server.port());
@@ -32,7 +32,7 @@ fn proxies_of_the_environment_are_not_used() {
         "ALL_PROXY",
     ];
     let run = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "proxies::a_client_connects_by_itself"])
+        .args(["--exact", "proxies::a_client_connects_directly"])
         .envs(names.map(|name| (name, &url)))
         .output()
         .unwrap();

@@ -1,4 +1,4 @@
-//! A name that leads elsewhere when it is asked again.
+//! DNS rebinding: a name that resolves to another address when it is looked up again.
 
 use crate::canary::Canary;
 use crate::resolver::Scripted;
@@ -8,7 +8,7 @@ use std::net::IpAddr;
 const PUBLIC: &str = "8.8.8.8";
 
 #[tokio::test]
-async fn a_name_that_was_public_when_it_was_looked_at_is_refused_once_it_is_not() {
+async fn a_name_that_was_public_is_refused_once_it_resolves_to_a_private_address() {
     let canary = Canary::new();
     let resolver = Scripted::new(&[&[PUBLIC], &["127.0.0.1"]]);
     let guard = Guard::with_resolver(false, resolver.clone()).unwrap();
@@ -23,7 +23,7 @@ async fn a_name_that_was_public_when_it_was_looked_at_is_refused_once_it_is_not(
 }
 
 #[tokio::test]
-async fn one_dial_asks_once_so_what_it_looked_at_is_what_it_dials() {
+async fn a_dial_resolves_a_name_once_and_dials_the_checked_address() {
     let canary = Canary::new();
     let resolver = Scripted::new(&[&["127.0.0.1"], &[]]);
     let guard = Guard::with_resolver(true, resolver.clone()).unwrap();
@@ -33,7 +33,7 @@ async fn one_dial_asks_once_so_what_it_looked_at_is_what_it_dials() {
 }
 
 #[tokio::test]
-async fn of_mixed_addresses_only_the_public_ones_are_left() {
+async fn private_addresses_are_left_out_of_a_mixed_answer() {
     let mixed: &[&[&str]] = &[&[
         "127.0.0.1",
         PUBLIC,

@@ -1,4 +1,4 @@
-//! Redirects lead nowhere.
+//! Redirects are not followed.
 
 use crate::canary::Canary;
 use crate::resolver::Scripted;
@@ -7,7 +7,7 @@ use reqwest::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// Answers one request on loopback with a redirect.
+/// Starts a server on loopback that answers one request with a redirect.
 async fn redirecting(status: u16, location: String) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -25,7 +25,7 @@ async fn redirecting(status: u16, location: String) -> u16 {
 }
 
 #[tokio::test]
-async fn a_redirect_is_an_answer_and_not_followed() {
+async fn a_redirect_is_returned_and_not_followed() {
     let canary = Canary::new();
     // Even where its target could be dialled.
     let guard = Guard::with_resolver(true, Scripted::new(&[&["127.0.0.1"]])).unwrap();

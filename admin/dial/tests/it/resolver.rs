@@ -1,4 +1,4 @@
-//! A resolver that says what a test wants.
+//! Resolver with scripted answers.
 
 use async_trait::async_trait;
 use millrace_dial::Resolver;
@@ -7,7 +7,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
-/// Answers in this order, whatever it is asked; the last answer for ever.
+/// Gives answers in this order for any name, and the last one for ever.
 pub struct Scripted {
     answers: Mutex<VecDeque<Vec<IpAddr>>>,
     asked: Mutex<Vec<String>>,
@@ -25,12 +25,12 @@ impl Scripted {
         })
     }
 
-    /// From now on this.
+    /// Gives this answer from now on.
     pub fn say(&self, answer: Vec<IpAddr>) {
         *self.answers.lock().unwrap() = [answer].into();
     }
 
-    /// The names that were asked for.
+    /// Names that were looked up.
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }

@@ -1,28 +1,28 @@
-//! HTTP calls that are tried until it is known whether they succeeded.
+//! HTTP calls that are retried until their outcome is known.
 
 use super::dialler::Dialler;
-use crate::error::{ExportError, Outlook};
+use crate::error::{ExportError, ExportErrorKind};
 use backon::{ExponentialBuilder, Retryable as _};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{StatusCode, Url};
 use std::time::Duration;
 
-/// How long a server may take and how often it is asked.
+/// Time limits and retries of calls to a server.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
-    /// For the whole of one request.
+pub struct RetryPolicy {
+    /// Time limit of one request.
     pub timeout: Duration,
-    /// Before the second try; doubled before each further one.
+    /// Pause before the first retry; doubled before each further one.
     pub delay_min: Duration,
-    /// The longest wait, also if the server asks for more.
+    /// Longest pause, even if the server asks for a longer one.
     pub delay_max: Duration,
-    /// How often a request is sent at most.
+    /// Times that a request is sent at most.
     pub tries_max: usize,
-    /// For a statement or a load that the server works at by itself.
+    /// Time limit of a statement or a load that the server carries out by itself.
     pub work_max: Duration,
 }
 
-impl Default for Pace {
+impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
             timeout: Duration::from_secs(60),
@@ -34,14 +34,14 @@ impl Default for Pace {
     }
 }
 
-/// Why a try failed.
-pub(crate) struct Failed {
+/// Error of a try, and the pause that the server asked for.
+pub(crate) struct FailedTry {
     pub(crate) error: ExportError,
-    /// When the server wants to be asked again.
+    /// Pause after which the server wants the request again.
     pub(crate) retry_after: Option<Duration>,
 }
 
-impl From<ExportError> for Failed {
+impl From<ExportError> for FailedTry {
     fn from(error: ExportError) -> Self {
         Self {
             error,
@@ -50,53 +50,53 @@ impl From<ExportError> for Failed {
     }
 }
 
-/// Tries something until it succeeds, cannot, or was tried often enough.
-pub(crate) async fn retried<T, F: Future<Output = Result<T, Failed>>>(
-    pace: &Pace,
+/// Retries an attempt until it succeeds, fails for good, or was tried often enough.
+pub(crate) async fn retried<T, F: Future<Output = Result<T, FailedTry>>>(
+    retry_policy: &RetryPolicy,
     attempt: impl FnMut() -> F,
 ) -> Result<T, ExportError> {
-    let max = pace.delay_max;
+    let max = retry_policy.delay_max;
     let delays = ExponentialBuilder::default()
-        .with_min_delay(pace.delay_min)
+        .with_min_delay(retry_policy.delay_min)
         .with_max_delay(max)
-        .with_max_times(pace.tries_max.saturating_sub(1))
+        .with_max_times(retry_policy.tries_max.saturating_sub(1))
         .with_jitter();
     let done = attempt
         .retry(delays)
-        .when(|failed| failed.error.outlook == Outlook::Retry)
-        // After the last try the server is not asked again, whatever it wishes.
+        .when(|failed| failed.error.kind == ExportErrorKind::Retryable)
+        // No try follows the last one, even if the server asks for it.
         .adjust(|failed, delay| Some(failed.retry_after.unwrap_or(delay?).min(max)))
         .await;
     done.map_err(|failed| failed.error)
 }
 
-/// Connects to the server of a URL, and says nothing.
+/// Connects to the server of a URL, and sends nothing.
 pub(crate) async fn reach(
     dialler: &dyn Dialler,
     url: &Url,
-    pace: &Pace,
+    retry_policy: &RetryPolicy,
 ) -> Result<(), ExportError> {
     let host = url.host_str().unwrap_or_default();
-    // Addresses of version 6 have brackets in URLs only.
+    // Only URLs have brackets around addresses of version 6.
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let port = url.port_or_known_default().unwrap_or(443);
-    let reached = tokio::time::timeout(pace.timeout, dialler.connect(host, port)).await;
+    let reached = tokio::time::timeout(retry_policy.timeout, dialler.connect(host, port)).await;
     reached.unwrap_or_else(|_| Err(late())).map(drop)
 }
 
-/// What became of a request that was not answered; no address is named.
+/// Error for a request that was not answered; it names no address.
 pub(crate) fn unanswered(error: &reqwest::Error) -> ExportError {
     if error.is_timeout() {
         return late();
     }
-    ExportError::retry("The server could not be reached, or cut the connection.")
+    ExportError::retryable("The server could not be reached, or cut the connection.")
 }
 
 fn late() -> ExportError {
-    ExportError::retry("The server did not answer in time.")
+    ExportError::retryable("The server did not answer in time.")
 }
 
-/// Whether the same request may succeed later.
+/// Returns true if the same request may succeed later.
 pub(crate) fn is_passing(status: StatusCode) -> bool {
     let passing = [
         StatusCode::REQUEST_TIMEOUT,
@@ -106,7 +106,7 @@ pub(crate) fn is_passing(status: StatusCode) -> bool {
     status.is_server_error() || passing.contains(&status)
 }
 
-/// Seconds; of dates we would have to know the server's clock.
+/// Parses `Retry-After` in seconds; for dates the server's clock would have to be known.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?;
     seconds.trim().parse().ok().map(Duration::from_secs)

@@ -1,25 +1,25 @@
-//! How destinations get connections. They open none themselves, so that none of them forgets to
-//! look where it leads.
+//! Connections of destinations. Destinations open none themselves, so that none can forget to check
+//! the address.
 
 use crate::error::ExportError;
 use async_trait::async_trait;
 use millrace_dial::{DialError, Guard};
 use tokio::net::TcpStream;
 
-/// What opens connections, and only to where customers may lead us.
+/// Opens connections, and only to addresses that customers may name.
 #[async_trait]
 pub trait Dialler: Send + Sync {
-    /// A connection to a server of this name or address.
+    /// Connects to a server of this name or address.
     ///
     /// # Errors
-    /// Nobody answers, or it leads to where it may not; one sentence for both, so that nobody
-    /// learns from us what is in our network.
+    /// The server does not answer, or its address may not be dialled. Both have the same sentence,
+    /// so that customers cannot find out what is in our network.
     async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, ExportError>;
 
-    /// A client that dials by the same rules and follows no redirects.
+    /// Creates an HTTP client that dials by the same rules and follows no redirects.
     ///
     /// # Errors
-    /// It cannot be made, as no certificates can be read.
+    /// No certificates can be read.
     fn http_client(&self) -> Result<reqwest::Client, ExportError>;
 }
 
@@ -27,7 +27,7 @@ pub trait Dialler: Send + Sync {
 impl Dialler for Guard {
     async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, ExportError> {
         let connected = Self::connect(self, host, port).await;
-        connected.map_err(|error| ExportError::retry(sentence(error)))
+        connected.map_err(|error| ExportError::retryable(sentence(error)))
     }
 
     fn http_client(&self) -> Result<reqwest::Client, ExportError> {
@@ -35,7 +35,7 @@ impl Dialler for Guard {
     }
 }
 
-/// What happened, as a sentence.
+/// Formats an error as a sentence.
 fn sentence(error: DialError) -> String {
     let text = error.to_string();
     let mut letters = text.chars();

@@ -1,21 +1,21 @@
-//! What is JSON, and yet cannot be stored as such everywhere: the character NUL, halves of
-//! surrogate pairs, numbers beyond all measure.
+//! Replaces parts of valid JSON that not every store can hold: the character NUL, halves of
+//! surrogate pairs, huge numbers.
 //!
-//! Texts are walked token by token: the six characters `\u0000` are NUL only where the backslash
+//! Texts are scanned token by token: the six characters `\u0000` are NUL only where the backslash
 //! is not itself escaped.
 
 use std::borrow::Cow;
 
-/// What stands for a character that cannot be stored: U+FFFD, as in texts that are not UTF-8.
+/// Replacement for a character that cannot be stored: U+FFFD, as in texts that are not UTF-8.
 const REPLACEMENT: &str = "\\ufffd";
 
-/// A JSON text that can be stored where numbers may have `digits_max` digits, written without an
-/// exponent. A character that cannot be stored is replaced, a number that cannot becomes a text.
-/// What nothing had to be changed of is borrowed. `json` is valid but for those.
+/// Makes a JSON text storable where numbers may have `digits_max` digits, written without an
+/// exponent. Characters that cannot be stored are replaced, and numbers that cannot become texts.
+/// An unchanged text is borrowed. `json` is otherwise valid.
 pub(crate) fn storable(json: &[u8], digits_max: usize) -> Cow<'_, str> {
     match String::from_utf8_lossy(json) {
         Cow::Borrowed(text) => walked(text, digits_max),
-        // It was changed already.
+        // Invalid UTF-8 was replaced, so the text has changed already.
         Cow::Owned(text) => Cow::Owned(walked(&text, digits_max).into_owned()),
     }
 }
@@ -41,13 +41,13 @@ fn walked(text: &str, digits_max: usize) -> Cow<'_, str> {
 struct Walk<'a> {
     text: &'a str,
     digits_max: usize,
-    /// The text so far, up to `copied`; empty while nothing was changed.
+    /// Output up to `copied`; empty while nothing was changed.
     changed: String,
     copied: usize,
 }
 
 impl<'a> Walk<'a> {
-    /// From behind the quote that begins a string to behind the one that ends it.
+    /// Scans a string from behind its first quote to behind its last.
     fn string(&mut self, mut at: usize) -> usize {
         while let Some(found) = memchr::memchr2(b'"', b'\\', self.bytes_from(at)) {
             at += found;
@@ -59,7 +59,7 @@ impl<'a> Walk<'a> {
         self.text.len()
     }
 
-    /// From a backslash to behind the character that it escapes.
+    /// Scans from a backslash to behind the character that it escapes.
     fn escape(&mut self, at: usize) -> usize {
         let alone = match self.unit(at) {
             None => return at + 2,
@@ -76,7 +76,7 @@ impl<'a> Walk<'a> {
         at + 6
     }
 
-    /// The unit of UTF-16 that is escaped here, if one is.
+    /// UTF-16 code unit that is escaped here, if one is.
     fn unit(&self, at: usize) -> Option<u16> {
         let digits = self.text.get(at..at + 6)?.strip_prefix("\\u")?;
         u16::from_str_radix(digits, 16).ok()
@@ -112,7 +112,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// How many digits a number has at most, written without an exponent.
+/// Upper bound of a number's digits, written without an exponent.
 fn digits(number: &str) -> usize {
     let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
     let shift = exponent.trim_start_matches(['+', '-']);
@@ -127,7 +127,7 @@ mod tests {
     use std::borrow::Cow;
 
     #[test]
-    fn only_what_cannot_be_stored_is_changed() {
+    fn only_values_that_cannot_be_stored_are_changed() {
         let kept = [
             r#"{"a": "\\u0000"}"#,
             r#"{"a": "\\\\u0000", "b\"": "\\ud800"}"#,
@@ -167,7 +167,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_changed_is_json_and_says_the_same_elsewhere(
+        fn changed_texts_stay_json_and_keep_all_other_characters(
             parts in proptest::collection::vec(
                 prop_oneof![
                     Just(r"\\".to_owned()), Just(r"\u0000".to_owned()), Just(r"\ud800".to_owned()),
@@ -179,7 +179,7 @@ mod tests {
             let storable = storable(json.as_bytes(), 400);
             let parsed: Vec<String> = serde_json::from_str(&storable).unwrap();
             prop_assert!(!parsed.concat().contains('\0'));
-            // Read as the half pairs of UTF-16 that they are, all other units stay.
+            // Halves of pairs are replaced; all other UTF-16 code units stay.
             if let Ok(before) = serde_json::from_str::<Vec<String>>(&json) {
                 prop_assert_eq!(before.concat().replace('\0', "\u{fffd}"), parsed.concat());
             }

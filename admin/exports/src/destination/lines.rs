@@ -1,16 +1,16 @@
-//! Pieces of bytes, cut into lines.
+//! Splits pieces of bytes into lines.
 
 use crate::error::ExportError;
 use bytes::{Bytes, BytesMut};
 
-/// The longest line in bytes; a request that events come in is smaller.
+/// Longest line in bytes; requests with events are smaller.
 const LINE_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes that were not taken as lines yet: one piece and the beginning of a line at most.
+/// Splitter of bytes into lines. It holds one piece and the beginning of a line at most.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     rest: BytesMut,
-    /// So many bytes of `rest` have no end of a line.
+    /// Number of bytes at the start of `rest` that are known to have no line end.
     scanned: usize,
 }
 
@@ -19,16 +19,16 @@ impl Lines {
         self.rest.extend_from_slice(bytes);
     }
 
-    /// The next line that is whole, without its end.
+    /// Takes the next complete line, without its end.
     ///
     /// # Errors
-    /// It is longer than anything that we export.
+    /// The line is longer than any exported row.
     pub(crate) fn next_line(&mut self) -> Result<Option<Bytes>, ExportError> {
         let unseen = self.rest.get(self.scanned..).unwrap_or_default();
         let Some(end) = memchr::memchr(b'\n', unseen) else {
             self.scanned = self.rest.len();
             if self.scanned > LINE_BYTES_MAX {
-                return Err(ExportError::hopeless("A row is longer than 64 MiB."));
+                return Err(ExportError::permanent("A row is longer than 64 MiB."));
             }
             return Ok(None);
         };
@@ -38,7 +38,7 @@ impl Lines {
         Ok(Some(line.freeze()))
     }
 
-    /// Whether a line has begun that has not ended.
+    /// Returns true if a line has begun and not ended.
     pub(crate) fn is_within_line(&self) -> bool {
         !self.rest.is_empty()
     }
@@ -51,7 +51,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lines_are_the_same_however_the_bytes_are_cut(
+        fn lines_do_not_depend_on_how_bytes_are_cut(
             lines in proptest::collection::vec("[a-z]{0,9}", 0..20),
             cut in 1_usize..9,
         ) {
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_its_end_is_not_taken() {
+    fn an_unfinished_line_is_not_returned() {
         let mut lines = Lines::default();
         lines.push(b"a\nb");
         assert_eq!(lines.next_line().unwrap().unwrap(), "a");

@@ -1,26 +1,27 @@
-//! Where rows go.
+//! Destinations of exports: where rows are delivered.
 //!
-//! A [`Destination`] is made of an export's configuration. A run asks it for a [`Delivery`] and
-//! hands over the rows in parts; nothing is seen by others before [`Delivery::publish`], which
-//! makes all of it seen at once, as far as the other side can do that. A delivery that is dropped
-//! without it leaves nothing that a later try could not overwrite; [`Delivery::abort`] cleans up.
+//! A [`Destination`] is opened from an export's configuration. A run begins a [`Delivery`] and
+//! hands over the rows in parts. Nothing is visible to others before [`Delivery::publish`], which
+//! makes all rows visible at once, as far as the other side can do that. A delivery that is dropped
+//! unpublished leaves nothing that a later try could not overwrite; [`Delivery::abort`] cleans up.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | [`dialler`] | how destinations get connections |
+//! | [`dialler`] | connections of destinations |
 //! | [`files`] | files in object stores, and below a folder |
 //! | [`postgres`] | tables behind PostgreSQL's protocol, Redshift's among them |
 //! | [`warehouse`] | tables in warehouses behind HTTP |
-//! | `snowflake`, `big_query`, `databricks` | what each of those does in a way of its own |
-//! | [`http`] | servers that take events |
-//! | [`no_op`] | nowhere |
-//! | [`calls`] | HTTP calls that are tried until it is known whether they succeeded |
-//! | `settings` | fields of a configuration |
+//! | `snowflake`, `big_query`, `databricks` | the parts of warehouses that differ by vendor |
+//! | [`http`] | servers that receive events |
+//! | [`no_op`] | discards rows |
+//! | [`calls`] | HTTP calls that are retried until their outcome is known |
+//! | `config`, `settings` | configuration of a destination, and its fields |
 //! | `table` | the columns of a table of events or persons, and the values of a row |
-//! | `lines`, `json_text` | bytes into lines, and JSON that can be stored |
+//! | `lines`, `json_text` | splits bytes into lines, and makes JSON storable |
 
 mod big_query;
 pub mod calls;
+mod config;
 mod databricks;
 pub mod dialler;
 pub mod files;
@@ -35,7 +36,8 @@ mod snowflake;
 mod table;
 pub mod warehouse;
 
-pub use opening::{Configured, Destinations};
+pub use config::DestinationConfig;
+pub use opening::Destinations;
 
 use crate::error::ExportError;
 use crate::rows::RowForm;
@@ -43,32 +45,32 @@ use crate::window::RunScope;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-/// A place that rows can be sent to.
+/// Destination that rows can be delivered to.
 #[async_trait]
 pub trait Destination: Send + Sync {
-    /// The form that rows are wanted in.
+    /// Form in which the destination takes rows.
     fn form(&self) -> RowForm;
 
-    /// In how many parts (files) a window of about so many bytes is wanted, 1 or more; each part
-    /// is a statement of its own.
+    /// Number of parts (files) for a window of about this size, 1 or more; each part is a statement
+    /// of its own.
     fn parts(&self, _bytes_estimated: u64) -> u32 {
         1
     }
 
-    /// Begins to deliver a run in so many parts.
+    /// Begins to deliver a run in a number of parts.
     ///
     /// # Errors
-    /// The other side is away, or does not let us.
+    /// The other side is unavailable, or refuses access.
     async fn begin(&self, run: &RunScope, parts: u32) -> Result<Box<dyn Delivery>, ExportError>;
 
-    /// The steps of a test of this destination, in order, each made by [`Destination::test`].
+    /// Steps of a test of this destination, in order, each made by [`Destination::test`].
     fn test_steps(&self) -> &'static [TestStep];
 
-    /// Makes one step of a test; the ones before it have succeeded. It may take long: whoever waits
-    /// for it says how long.
+    /// Makes one step of a test; the steps before it have succeeded. It may take long: the caller
+    /// limits the time.
     ///
     /// # Errors
-    /// It did not succeed.
+    /// The step failed.
     async fn test(&self, step: TestStep) -> Result<(), ExportError>;
 }
 
@@ -81,51 +83,51 @@ pub enum TestStep {
     Authenticate,
     /// Find the database and the schema.
     Find,
-    /// Write something where the export will write.
+    /// Write a test record where the export will write.
     Write,
-    /// Read it.
+    /// Read the test record.
     Read,
-    /// Delete it.
+    /// Delete the test record.
     Delete,
 }
 
-/// Rows of one run on their way.
+/// Delivery of one run's rows.
 #[async_trait]
 pub trait Delivery: Send {
-    /// Takes the next bytes of the current part; the first part is begun. Waits while the other
-    /// side is slower than ClickHouse.
+    /// Takes the next bytes of the current part; the first part begins by itself. Waits while the
+    /// other side is slower than ClickHouse.
     ///
     /// # Errors
-    /// The other side does not take them.
+    /// The other side does not accept the bytes.
     async fn write(&mut self, bytes: Bytes) -> Result<(), ExportError>;
 
-    /// Ends the current part, which had so many rows, and begins the next one.
+    /// Ends the current part with its number of rows, and begins the next one.
     ///
     /// # Errors
-    /// The other side does not take it.
+    /// The other side does not accept the part.
     async fn end_part(&mut self, rows: u64) -> Result<(), ExportError>;
 
-    /// Bytes that were sent so far, as they were sent: encoded and compressed.
+    /// Bytes sent so far, as they were sent: encoded and compressed.
     fn bytes(&self) -> u64;
 
-    /// Makes everything seen; all parts were ended.
+    /// Makes all rows visible; all parts were ended.
     ///
     /// # Errors
-    /// The other side does not do it. Then nothing is seen, or all of it, and another try brings
-    /// about the same.
+    /// The other side does not carry it out. Then nothing is visible, or all of it, and another try
+    /// has the same result.
     async fn publish(self: Box<Self>) -> Result<Delivered, ExportError>;
 
-    /// Takes back what is there so far, as well as that can be done.
+    /// Removes the delivered rows, as far as that can be done.
     async fn abort(self: Box<Self>);
 }
 
-/// What was delivered.
+/// Outcome of a delivery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delivered {
-    /// How many rows the other side says it has of this run, where it says so.
+    /// Rows that the other side reports for this run, if it does.
     pub rows: Option<u64>,
     /// Bytes as they were sent: encoded and compressed.
     pub bytes: u64,
-    /// Rows of which something had to be changed, as the other side cannot store it (NUL).
+    /// Rows that had to be changed, as the other side cannot store some of their characters (NUL).
     pub rows_changed: u64,
 }

@@ -7,11 +7,11 @@ use crate::window::RunScope;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-/// Nowhere.
+/// Destination that discards all rows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoOp;
 
-/// What was taken so far.
+/// Rows and bytes taken so far.
 #[derive(Debug, Default)]
 struct Taken {
     rows: u64,

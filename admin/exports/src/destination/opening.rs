@@ -1,39 +1,22 @@
-//! From an export's configuration to its destination.
+//! Opens destinations from exports' configurations.
 
 use super::Destination;
-use super::calls::Pace;
+use super::calls::RetryPolicy;
+use super::config::DestinationConfig;
 use super::dialler::Dialler;
 use super::files::{self, ExportRoot};
 use super::http::Http;
 use super::no_op::NoOp;
 use super::postgres::{Postgres, TimeLimits};
-use super::warehouse::{Means, Warehouse};
+use super::warehouse::{Warehouse, WarehouseDeps};
 use crate::error::ExportError;
-use millrace_catalog::{BatchExport, DestinationType, ExportModel, SecretKey};
+use millrace_catalog::{BatchExport, DestinationType, SecretKey};
 use millrace_dial::{Guard, HttpSetupError};
 use millrace_rows::SystemClock;
-use serde_json::Value;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use uuid::Uuid;
 
-/// What a destination is opened by; its fields were checked.
-#[derive(Clone, Copy)]
-pub struct Configured<'a> {
-    /// Where rows go.
-    pub kind: DestinationType,
-    /// What rows are of.
-    pub model: ExportModel,
-    /// The fields that are shown.
-    pub config: &'a Value,
-    /// Those that are not.
-    pub secrets: &'a BTreeMap<String, String>,
-    /// The organization in whose folder of this server files stay; `None`: in that of all exports.
-    pub files_of: Option<Uuid>,
-}
-
-/// Opens destinations: what all of them need. Clones share it.
+/// Opens destinations, with what all of them need. Clones share it.
 #[derive(Clone)]
 pub struct Destinations {
     secret_key: SecretKey,
@@ -42,8 +25,8 @@ pub struct Destinations {
 }
 
 impl Destinations {
-    /// With the key of secrets; `export_root` is the folder that files stay in, and
-    /// `allow_private` whether private networks are no worse than the internet.
+    /// Creates the opener with the key of secrets. Files stay below the folder `export_root`;
+    /// private networks may be dialled if `allow_private` is true.
     ///
     /// # Errors
     /// TLS cannot be set up.
@@ -59,19 +42,20 @@ impl Destinations {
         })
     }
 
-    /// The destination of an export; nothing is dialled yet.
+    /// Opens the destination of an export; nothing is dialled yet.
     ///
     /// # Errors
-    /// A field is missing, or its secrets were sealed with a key that this process has not got (yet).
+    /// A field is missing, or its secrets were sealed with a key that this process does not have
+    /// (yet).
     pub fn open(&self, export: &BatchExport) -> Result<Box<dyn Destination>, ExportError> {
         let secrets = export.secrets(&self.secret_key).map_err(|error| {
             tracing::warn!(%error, export_id = %export.id, "an export waits for its key");
-            ExportError::waits(
+            ExportError::waiting(
                 "The secrets of this destination were encrypted with a key that this server does \
                  not have. The operator has to give it the key; or give the secrets again.",
             )
         })?;
-        self.open_config(Configured {
+        self.open_config(DestinationConfig {
             kind: export.destination_type,
             model: export.model,
             config: &export.destination_config,
@@ -80,20 +64,23 @@ impl Destinations {
         })
     }
 
-    /// A destination that is kept nowhere, for a test of it.
+    /// Opens a destination that is not stored, to test it.
     ///
     /// # Errors
     /// A field is missing.
-    pub fn open_config(&self, of: Configured<'_>) -> Result<Box<dyn Destination>, ExportError> {
-        let Configured {
+    pub fn open_config(
+        &self,
+        destination: DestinationConfig<'_>,
+    ) -> Result<Box<dyn Destination>, ExportError> {
+        let DestinationConfig {
             kind,
             config,
             secrets,
             files_of,
             ..
-        } = of;
+        } = destination;
         let dialler: Arc<dyn Dialler> = Arc::new(self.guard.clone());
-        let pace = Pace::default();
+        let retry_policy = RetryPolicy::default();
         Ok(match kind {
             DestinationType::S3
             | DestinationType::AzureBlob
@@ -105,19 +92,19 @@ impl Destinations {
             }
             DestinationType::Postgres | DestinationType::Redshift => {
                 let limits = TimeLimits::default();
-                Box::new(Postgres::open(of, dialler, limits)?)
+                Box::new(Postgres::open(destination, dialler, limits)?)
             }
             DestinationType::Snowflake
             | DestinationType::BigQuery
             | DestinationType::Databricks => {
-                let means = Means {
+                let deps = WarehouseDeps {
                     dialler,
                     clock: Arc::new(SystemClock),
-                    pace,
+                    retry_policy,
                 };
-                Box::new(Warehouse::open(of, means)?)
+                Box::new(Warehouse::open(destination, deps)?)
             }
-            DestinationType::Http => Box::new(Http::open(config, secrets, dialler, pace)?),
+            DestinationType::Http => Box::new(Http::open(config, secrets, dialler, retry_policy)?),
             DestinationType::NoOp => Box::new(NoOp),
         })
     }

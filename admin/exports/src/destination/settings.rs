@@ -1,10 +1,10 @@
-//! The fields of a destination's configuration, as the catalog has checked and kept them.
+//! Fields of a destination's configuration, as checked and stored by the catalog.
 
 use crate::error::ExportError;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Fields by name, those that are secret among them.
+/// Fields by name, secret ones included.
 #[derive(Clone, Copy)]
 pub(crate) struct Settings<'a> {
     config: &'a Value,
@@ -16,16 +16,16 @@ impl<'a> Settings<'a> {
         Self { config, secrets }
     }
 
-    /// A text that is not blank.
+    /// Text of a field, unless it is blank.
     pub(crate) fn text(&self, name: &str) -> Option<&'a str> {
         let secret = self.secrets.get(name).map(String::as_str);
         let found = secret.or_else(|| self.config.get(name).and_then(Value::as_str));
         found.filter(|text| !text.trim().is_empty())
     }
 
-    /// A text that there must be.
+    /// Text of a required field.
     pub(crate) fn required(&self, name: &str) -> Result<&'a str, ExportError> {
-        let missing = || ExportError::hopeless(format!("The destination has no {name}."));
+        let missing = || ExportError::permanent(format!("The destination has no {name}."));
         self.text(name).ok_or_else(missing)
     }
 

@@ -1,16 +1,16 @@
-//! The next runs of one backfill.
+//! Plans the next runs of one backfill.
 
-use super::Inner;
 use super::planner::PlanError;
-use super::source::Source;
+use super::source::RunSource;
+use super::state::Inner;
 use crate::window::{RunScope, Window, WindowBy};
 use millrace_catalog::{
     BACKFILL_RUNS_AHEAD, BatchExport, ExportInterval, OpenBackfill, TeamId, UtcTime,
 };
 use uuid::Uuid;
 
-/// Makes the next runs of a backfill: of windows that have rows, in order; answers whether it could do
-/// anything.
+/// Creates the next runs of a backfill: of windows that have rows, in order. Returns true if
+/// anything could be done.
 pub(super) async fn plan(
     inner: &Inner,
     open: OpenBackfill,
@@ -22,14 +22,14 @@ pub(super) async fn plan(
         open_runs,
         windows_until,
     } = open;
-    // The text was an interval when it was kept.
+    // The text was checked to be an interval when it was stored.
     let interval: ExportInterval = export.interval.parse().unwrap_or(ExportInterval::Hour);
     let Some(live_since) = export.live_since else {
-        // The planner of windows says so first.
+        // The planner of windows sets it first.
         return Ok(false);
     };
-    // Windows are whole, so that files are the same again; one that had not ended when the
-    // backfill was asked for comes by the clock.
+    // Windows are whole, so that files are the same again. A window that had not ended when the
+    // backfill was requested is exported by the clock.
     let asked_at = interval.window_start(backfill.created_at);
     let end = backfill.end_at.map_or(asked_at, |end| {
         interval.window_end(end.plus_micros(-1)).min(asked_at)
@@ -56,22 +56,25 @@ pub(super) async fn plan(
             .plan_export_backfill(backfill.id, total)
             .await?;
     }
-    let mut room = BACKFILL_RUNS_AHEAD.saturating_sub(open_runs);
+    let mut runs_left = BACKFILL_RUNS_AHEAD.saturating_sub(open_runs);
     let mut made = 0;
     for range in &ranges {
         let scope = scope(&export, range);
-        let source = Source::of(&inner.clickhouse, &export, &scope)?;
-        let next = source.reading().first_windows(interval, room).await?;
+        let source = RunSource::of(&inner.clickhouse, &export, &scope)?;
+        let next = source
+            .window_query()
+            .first_windows(interval, runs_left)
+            .await?;
         for window in next {
             let begun = inner.catalog.begin_backfill_run(backfill.id, window);
-            // It was ended meanwhile, or somebody else plans it.
+            // The backfill was ended meanwhile, or another process plans it.
             if begun.await?.is_none() {
                 return Ok(made > 0);
             }
-            room -= 1;
+            runs_left -= 1;
             made += 1;
         }
-        if room == 0 {
+        if runs_left == 0 {
             break;
         }
     }
@@ -81,7 +84,7 @@ pub(super) async fn plan(
     Ok(made > 0)
 }
 
-/// How many windows of these ranges have rows.
+/// Counts the windows of these ranges that have rows.
 async fn count(
     inner: &Inner,
     export: &BatchExport,
@@ -91,13 +94,13 @@ async fn count(
     let mut total = 0;
     for range in ranges {
         let scope = scope(export, range);
-        let source = Source::of(&inner.clickhouse, export, &scope)?;
-        total += source.reading().count_windows(interval).await?;
+        let source = RunSource::of(&inner.clickhouse, export, &scope)?;
+        total += source.window_query().count_windows(interval).await?;
     }
     Ok(total)
 }
 
-/// Ends a backfill of which fewer windows have rows than there were: rows were deleted meanwhile.
+/// Ends a backfill with fewer windows of rows than were counted: rows were deleted meanwhile.
 async fn end_early(inner: &Inner, id: Uuid) -> Result<(), PlanError> {
     match inner.catalog.count_backfill_runs(id).await? {
         0 => {
@@ -109,7 +112,7 @@ async fn end_early(inner: &Inner, id: Uuid) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Why a backfill of these ranges has no runs, for customers.
+/// Reason that a backfill of these ranges has no runs, for customers.
 fn nothing_found(ranges: &[Window]) -> String {
     let of_range = |range: &Window| {
         let end = range.end;
@@ -144,8 +147,8 @@ fn scope(export: &BatchExport, range: &Window) -> RunScope {
     }
 }
 
-/// A range, cut where windows by the clock begin: rows from before are told apart by when they
-/// happened, those since by their arrival.
+/// Splits a range where windows by the clock begin: earlier rows belong to windows by their
+/// timestamp, later ones by their arrival.
 fn split(start: Option<UtcTime>, end: UtcTime, live_since: UtcTime) -> Vec<Window> {
     let mut ranges = Vec::new();
     if start.is_none_or(|start| start < live_since) {

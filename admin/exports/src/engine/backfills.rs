@@ -1,14 +1,17 @@
-//! Backfills, planned turn by turn.
+//! Schedules the planning of backfills, by organization in turn.
 //!
-//! A task of its own: to count the windows of ten years takes as long as ClickHouse takes, and no window by the
-//! clock waits for that. As many backfills are planned at a time as runs are made, and of one organization one:
-//! so each is planned by one at a time, and who asks for many waits for their own.
+//! This is a task of its own: counting the windows of ten years may take ClickHouse long, and no
+//! window by the clock waits for that. As many backfills are planned at a time as runs are made,
+//! and one of each organization: so no backfill is planned twice at a time, and a customer with
+//! many backfills delays only their own.
 
+use super::backfill;
 use super::leader::Leader;
+use super::options::PLAN_EVERY;
 use super::planner::PlanError;
-use super::{Inner, LOOK_EVERY, backfill};
-use crate::error::Outlook;
-use millrace_catalog::{BackfillTurns, CatalogError, OpenBackfill, UtcTime};
+use super::state::Inner;
+use crate::error::ExportErrorKind;
+use millrace_catalog::{BackfillRoundRobin, CatalogError, OpenBackfill, UtcTime};
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,102 +20,103 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::MissedTickBehavior;
 use uuid::Uuid;
 
-/// How long backfills rest that could not be planned.
-const REST: Duration = Duration::from_secs(1);
+/// Pause before backfills that could not be planned are tried again.
+const IDLE_PAUSE: Duration = Duration::from_secs(1);
 
-/// Plans again and again, as long as this process leads.
+/// Plans backfills for as long as this process leads.
 pub(super) async fn plan(inner: &Arc<Inner>, leads: &Leader) -> Infallible {
-    let mut every = tokio::time::interval(LOOK_EVERY);
+    let mut every = tokio::time::interval(PLAN_EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut turns = Turns::new(inner);
+    let mut scheduler = BackfillScheduler::new(inner);
     loop {
         tokio::select! {
             _ = every.tick() => {}
             () = inner.ended.notified() => {}
-            Some(ended) = turns.planning.join_next_with_id() => turns.ended(ended),
+            Some(ended) = scheduler.planning.join_next_with_id() => scheduler.ended(ended),
         }
         if leads.now() {
-            turns.go_on().await;
+            scheduler.schedule().await;
         } else {
-            turns.planning.abort_all();
+            scheduler.planning.abort_all();
         }
     }
 }
 
-/// A backfill that was looked at.
-struct Looked {
+/// Outcome of planning a backfill.
+struct PlanOutcome {
     id: Uuid,
-    /// Something could be done for it.
+    /// True if anything could be done for it.
     is_planned: bool,
 }
 
-struct Turns {
+/// Fair scheduler of backfills, by organization.
+struct BackfillScheduler {
     inner: Arc<Inner>,
-    turns: BackfillTurns,
-    planning: JoinSet<Looked>,
-    /// Organizations of which one is planned.
+    turns: BackfillRoundRobin,
+    planning: JoinSet<PlanOutcome>,
+    /// Organizations with a backfill that is being planned, by its task.
     busy: HashMap<Id, Uuid>,
-    /// Backfills for which nothing could be done, since `rested`.
+    /// Backfills for which nothing could be done since `idle_since`.
     idle: HashSet<Uuid>,
-    /// Organizations that have no other.
+    /// Organizations that have no other backfill than idle ones.
     resting: HashSet<Uuid>,
-    rested: Instant,
-    /// Trouble of the catalog that was told last.
-    told: Option<String>,
+    idle_since: Instant,
+    /// Error of the catalog that was logged last.
+    last_error: Option<String>,
 }
 
-impl Turns {
+impl BackfillScheduler {
     fn new(inner: &Arc<Inner>) -> Self {
         Self {
             inner: Arc::clone(inner),
-            turns: BackfillTurns::default(),
+            turns: BackfillRoundRobin::default(),
             planning: JoinSet::new(),
             busy: HashMap::new(),
             idle: HashSet::new(),
             resting: HashSet::new(),
-            rested: Instant::now(),
-            told: None,
+            idle_since: Instant::now(),
+            last_error: None,
         }
     }
 
-    fn ended(&mut self, ended: Result<(Id, Looked), JoinError>) {
+    fn ended(&mut self, ended: Result<(Id, PlanOutcome), JoinError>) {
         let task = match ended {
-            Ok((task, looked)) => {
-                if !looked.is_planned {
-                    self.idle.insert(looked.id);
+            Ok((task, planned)) => {
+                if !planned.is_planned {
+                    self.idle.insert(planned.id);
                 }
                 task
             }
-            // It panicked, or was stopped: the next turn of the backfill is another try.
+            // The task panicked, or was stopped: the backfill's next turn tries again.
             Err(error) => error.id(),
         };
         self.busy.remove(&task);
     }
 
-    /// Begins with whose turn it is, as long as there is room.
-    async fn go_on(&mut self) {
-        if self.rested.elapsed() >= REST {
+    /// Starts to plan due backfills while there are free slots, and logs a failure.
+    async fn schedule(&mut self) {
+        if self.idle_since.elapsed() >= IDLE_PAUSE {
             self.idle.clear();
             self.resting.clear();
-            self.rested = Instant::now();
+            self.idle_since = Instant::now();
         }
-        match self.begin().await {
-            Ok(()) => self.told = None,
+        match self.start_due().await {
+            Ok(()) => self.last_error = None,
             Err(error) => {
                 let error = error.to_string();
-                // Once for as long as it is the same.
-                if self.told.as_ref() != Some(&error) {
+                // The same error is logged once.
+                if self.last_error.as_ref() != Some(&error) {
                     tracing::warn!(
                         error,
                         "backfills cannot be planned; trying again until they can"
                     );
-                    self.told = Some(error);
+                    self.last_error = Some(error);
                 }
             }
         }
     }
 
-    async fn begin(&mut self) -> Result<(), CatalogError> {
+    async fn start_due(&mut self) -> Result<(), CatalogError> {
         let inner = Arc::clone(&self.inner);
         while self.planning.len() < inner.options.runs_max.max(1) {
             let but: Vec<Uuid> = self.busy.values().chain(&self.resting).copied().collect();
@@ -122,28 +126,28 @@ impl Turns {
             };
             let organization_id = open.export.organization_id;
             if self.idle.contains(&open.backfill.id) {
-                // Once round.
+                // All backfills of the organization had a turn.
                 self.resting.insert(organization_id);
                 continue;
             }
             let Some(watermark) = inner.catalog.exports_watermark().await? else {
                 return Ok(());
             };
-            self.turns.had(&open);
+            self.turns.mark_served(&open);
             let inner = Arc::clone(&inner);
-            let task = self.planning.spawn(look_at(inner, open, watermark));
+            let task = self.planning.spawn(plan_one(inner, open, watermark));
             self.busy.insert(task.id(), organization_id);
         }
         Ok(())
     }
 }
 
-/// Plans a backfill. One whose rows cannot be asked for keeps no other waiting; one of which that will never
-/// change is given up.
-async fn look_at(inner: Arc<Inner>, open: OpenBackfill, watermark: UtcTime) -> Looked {
+/// Plans a backfill. A failure to read its rows keeps no other backfill waiting; a permanent one
+/// ends the backfill as failed.
+async fn plan_one(inner: Arc<Inner>, open: OpenBackfill, watermark: UtcTime) -> PlanOutcome {
     let id = open.backfill.id;
     let planned = match backfill::plan(&inner, open, watermark).await {
-        Err(PlanError::Rows(error)) if error.outlook == Outlook::Hopeless => {
+        Err(PlanError::Rows(error)) if error.kind == ExportErrorKind::Permanent => {
             tracing::warn!(backfill = %id, %error, "a backfill is given up");
             let failed = inner.catalog.fail_export_backfill(id, &error.message).await;
             failed.map_err(PlanError::from)
@@ -156,7 +160,7 @@ async fn look_at(inner: Arc<Inner>, open: OpenBackfill, watermark: UtcTime) -> L
             is_planned
         }
         Err(error) => {
-            // Once for as long as it lasts. Why ClickHouse fails is said by whoever looks after it.
+            // Logged once for as long as it lasts. ClickHouse's own failures are logged elsewhere.
             if inner.unplanned().insert(id) {
                 tracing::warn!(backfill = %id, %error, "a backfill cannot be planned; trying again until it can");
             }
@@ -164,8 +168,8 @@ async fn look_at(inner: Arc<Inner>, open: OpenBackfill, watermark: UtcTime) -> L
         }
     };
     if is_planned {
-        // Its runs can be claimed.
+        // The backfill's runs can be claimed.
         inner.freed.notify_one();
     }
-    Looked { id, is_planned }
+    PlanOutcome { id, is_planned }
 }

@@ -1,7 +1,7 @@
-//! The rows of one run: read, counted, handed over, published.
+//! Delivers the rows of one run: reads, counts, hands over, publishes.
 
-use super::Inner;
-use super::source::Source;
+use super::source::RunSource;
+use super::state::Inner;
 use crate::destination::{Delivered, Delivery, Destination};
 use crate::error::ExportError;
 use crate::rows::Part;
@@ -12,18 +12,19 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// How often it is looked whether persons are up to date, and how long at the most.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-const LOOKS_MAX: u32 = 120;
+/// Interval at which persons are checked for being up to date.
+const CHECK_EVERY: Duration = Duration::from_millis(500);
+/// Checks for persons being up to date, before the run is retried.
+const CHECKS_MAX: u32 = 120;
 
-/// How far a run is, for those who look while it runs.
+/// Progress of a run, readable while it runs.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Rows that the destination took.
+    /// Rows that the destination has taken.
     pub(super) rows: AtomicU64,
-    /// Bytes that were sent to it, as they were sent.
+    /// Bytes sent to the destination, as they were sent.
     pub(super) bytes: AtomicU64,
-    /// Rows that the window has; below 0: not known yet.
+    /// Rows of the window; below 0: not known yet.
     total: AtomicI64,
 }
 
@@ -40,7 +41,7 @@ impl Progress {
     }
 }
 
-/// Delivers a run; `stopped` ends it and takes back what is there.
+/// Delivers a run; `stopped` ends it and aborts the delivery.
 pub(super) async fn deliver(
     inner: &Inner,
     claimed: &ClaimedRun,
@@ -48,11 +49,11 @@ pub(super) async fn deliver(
     stopped: &CancellationToken,
 ) -> Result<Delivered, ExportError> {
     let scope = RunScope::of(&claimed.export, &claimed.run);
-    let source = Source::of(&inner.clickhouse, &claimed.export, &scope)?;
+    let source = RunSource::of(&inner.clickhouse, &claimed.export, &scope)?;
     if source.is_of_persons() {
         tokio::select! {
-            known = until_known(inner, &scope) => known?,
-            () = stopped.cancelled() => return Err(ExportError::retry("The run was interrupted.")),
+            known = until_persons_applied(inner, &scope) => known?,
+            () = stopped.cancelled() => return Err(ExportError::retryable("The run was interrupted.")),
         }
     }
     let before = source.count().await?;
@@ -60,7 +61,7 @@ pub(super) async fn deliver(
         .total
         .store(i64::try_from(before).unwrap_or(i64::MAX), Ordering::Relaxed);
     if before == 0 {
-        // Nothing was made before either: what is in a window does not become less.
+        // No earlier try delivered anything either: a window never loses rows.
         return Ok(Delivered::default());
     }
     let destination = (inner.open)(&claimed.export)?;
@@ -68,7 +69,7 @@ pub(super) async fn deliver(
     let mut delivery = destination.begin(&scope, parts).await?;
     let copied = tokio::select! {
         copied = copy(&source, destination.as_ref(), delivery.as_mut(), parts, progress) => copied,
-        () = stopped.cancelled() => Err(ExportError::retry("The run was interrupted.")),
+        () = stopped.cancelled() => Err(ExportError::retryable("The run was interrupted.")),
     };
     let checked = match copied {
         Ok(copied) => check(&source, before, copied).await.map(|()| copied),
@@ -77,7 +78,7 @@ pub(super) async fn deliver(
     match checked {
         Ok(copied) => {
             let delivered = delivery.publish().await?;
-            told(&delivered, copied)?;
+            check_destination_count(&delivered, copied)?;
             Ok(delivered)
         }
         Err(error) => {
@@ -87,26 +88,26 @@ pub(super) async fn deliver(
     }
 }
 
-/// Waits until what the window's events say of persons is applied: that is a second or two later
-/// than they are stored. What takes longer is tried again.
-async fn until_known(inner: &Inner, scope: &RunScope) -> Result<(), ExportError> {
+/// Waits until the updates of persons by the window's events are applied: a second or two after the
+/// events are stored. The run is retried if it takes longer.
+async fn until_persons_applied(inner: &Inner, scope: &RunScope) -> Result<(), ExportError> {
     let known_from = scope.window.known_from();
-    for _ in 0..LOOKS_MAX {
+    for _ in 0..CHECKS_MAX {
         let watermark = inner.catalog.persons_watermark_of(scope.team_id).await;
-        let watermark = watermark.map_err(|error| ExportError::retry(error.to_string()))?;
+        let watermark = watermark.map_err(|error| ExportError::retryable(error.to_string()))?;
         if watermark >= Some(known_from) {
             return Ok(());
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(CHECK_EVERY).await;
     }
-    Err(ExportError::retry(
+    Err(ExportError::retryable(
         "What the window's events say of persons is not applied yet.",
     ))
 }
 
-/// In how many parts the rows are wanted.
+/// Number of parts in which the destination wants the rows.
 async fn parts(
-    source: &Source<'_>,
+    source: &RunSource<'_>,
     rows: u64,
     destination: &dyn Destination,
 ) -> Result<u32, ExportError> {
@@ -117,9 +118,9 @@ async fn parts(
     Ok(destination.parts(bytes_estimated).max(1))
 }
 
-/// Hands all parts over; answers how many rows they had.
+/// Hands all parts over; returns their number of rows.
 async fn copy(
-    source: &Source<'_>,
+    source: &RunSource<'_>,
     destination: &dyn Destination,
     delivery: &mut dyn Delivery,
     count: u32,
@@ -144,9 +145,9 @@ async fn copy(
     Ok(copied)
 }
 
-/// Compares what was handed over with what ClickHouse says. Between the two counts it may have
-/// folded rows that were sent twice; apart from that they are equal.
-async fn check(source: &Source<'_>, before: u64, copied: u64) -> Result<(), ExportError> {
+/// Compares the number of rows handed over with ClickHouse's count. Between the two counts
+/// ClickHouse may have merged duplicate rows; apart from that they are equal.
+async fn check(source: &RunSource<'_>, before: u64, copied: u64) -> Result<(), ExportError> {
     if copied == before {
         return Ok(());
     }
@@ -154,17 +155,17 @@ async fn check(source: &Source<'_>, before: u64, copied: u64) -> Result<(), Expo
     if (after..=before).contains(&copied) {
         return Ok(());
     }
-    Err(ExportError::retry(format!(
+    Err(ExportError::retryable(format!(
         "The window has {}, and {} came when it was read; nothing of it was published.",
         counted(before, "row"),
         counted(copied, "row")
     )))
 }
 
-/// Compares with what the other side says.
-fn told(delivered: &Delivered, copied: u64) -> Result<(), ExportError> {
+/// Compares the number of rows handed over with the destination's own count.
+fn check_destination_count(delivered: &Delivered, copied: u64) -> Result<(), ExportError> {
     match delivered.rows {
-        Some(rows) if rows != copied => Err(ExportError::retry(format!(
+        Some(rows) if rows != copied => Err(ExportError::retryable(format!(
             "Sent {}, and the destination says it has {rows}.",
             counted(copied, "row")
         ))),

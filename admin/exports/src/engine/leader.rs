@@ -1,6 +1,7 @@
-//! The lease of whoever leads, extended by a task of its own, so that a slow plan never loses it.
+//! Lease of the process that leads, renewed by a task of its own, so that slow planning never loses
+//! it.
 
-use super::Inner;
+use super::state::Inner;
 use millrace_catalog::leases::EXPORTS_LEASE;
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,23 +10,23 @@ use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
-/// Whether this process leads.
+/// Lease of this process, and the task that renews it.
 pub(super) struct Leader {
-    /// Until when the lease is ours, as far as we know.
+    /// Time until which this process holds the lease, as far as it knows.
     held_until: watch::Receiver<Instant>,
-    /// Told when it begins to be ours.
+    /// Notified when this process begins to lead.
     begun: Arc<Notify>,
-    /// Ends with this.
+    /// Task that renews the lease; it ends when this is dropped.
     task: AbortOnDropHandle<()>,
 }
 
 impl Leader {
-    /// Begins to ask for the lease.
+    /// Starts to ask for the lease.
     pub(super) fn start(inner: &Arc<Inner>, holder: Uuid) -> Self {
-        let (told, held_until) = watch::channel(Instant::now());
+        let (held_tx, held_until) = watch::channel(Instant::now());
         let begun = Arc::new(Notify::new());
         let (inner, begins) = (Arc::clone(inner), Arc::clone(&begun));
-        let task = tokio::spawn(async move { extend(&inner, holder, &told, &begins).await });
+        let task = tokio::spawn(async move { extend(&inner, holder, &held_tx, &begins).await });
         Self {
             held_until,
             begun,
@@ -33,24 +34,24 @@ impl Leader {
         }
     }
 
-    /// Whether it leads at this moment; no more once the lease may have lapsed, though a catalog that
-    /// hangs tells nobody so.
+    /// Returns true if this process leads now. It is false once the lease may have lapsed, even if
+    /// a catalog that hangs does not say so.
     pub(super) fn now(&self) -> bool {
         Instant::now() < *self.held_until.borrow()
     }
 
-    /// Waits until it leads that did not.
+    /// Waits until this process begins to lead.
     pub(super) async fn begins(&self) {
         self.begun.notified().await;
     }
 
-    /// Waits until nobody extends the lease any more, which only a panic does before [`Leader::end`].
+    /// Waits until the renewing task ends, which it does before [`Leader::end`] only by a panic.
     pub(super) async fn failed(&self) {
         let mut held_until = self.held_until.clone();
         while held_until.changed().await.is_ok() {}
     }
 
-    /// Gives the lease back.
+    /// Releases the lease.
     pub(super) async fn end(self, inner: &Inner, holder: Uuid) {
         self.task.abort();
         if !self.now() {
@@ -77,7 +78,7 @@ async fn extend(inner: &Inner, holder: Uuid, held_until: &watch::Sender<Instant>
             Ok(Ok(true)) => held_until.send_replace(asked + time),
             Ok(Ok(false)) => held_until.send_replace(asked),
             Err(_) => {
-                // It may be ours all the same: then the next answer says so.
+                // The lease may be held all the same: then the next answer says so.
                 tracing::warn!("the catalog is slow to say who exports; asking again");
                 *held_until.borrow()
             }

@@ -1,4 +1,4 @@
-//! How exports go, for Prometheus.
+//! Metrics of exports, for Prometheus.
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 use millrace_catalog::{Catalog, RunStatus};
@@ -6,10 +6,10 @@ use std::convert::Infallible;
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
-/// How often it is told how far behind exports are.
+/// Interval at which the lag of exports is recorded.
 const LAG_EVERY: Duration = Duration::from_secs(5);
 
-/// Whether this process leads (1) or not (0).
+/// True (1) while this process leads.
 const LEADER: &str = "millrace_export_leader";
 /// Runs that ended, by `status`.
 const RUNS: &str = "millrace_export_runs_total";
@@ -17,10 +17,10 @@ const RUNS: &str = "millrace_export_runs_total";
 const ROWS: &str = "millrace_export_rows_total";
 /// Bytes that were delivered, as they were sent.
 const BYTES: &str = "millrace_export_bytes_total";
-/// How long the oldest window by the clock has ended that is not delivered, in seconds.
+/// Time since the end of the oldest window by the clock that is not delivered, in seconds.
 const LAG: &str = "millrace_export_lag_seconds";
 
-/// Says what the metrics are; once, when the engine starts.
+/// Describes the metrics; called once, when the engine starts.
 pub(super) fn describe() {
     describe_gauge!(LEADER, "Whether this process plans exports (1) or not (0)");
     describe_counter!(RUNS, Unit::Count, "Export runs that ended, by status");
@@ -46,10 +46,10 @@ pub(super) fn delivered(rows: u64, bytes: u64) {
     counter!(BYTES).increment(bytes);
 }
 
-/// Tells again and again how far behind exports are. Every process does, whether it leads or not, and
-/// whatever it is at: else nobody would tell when nobody leads, or who does hangs. Without an answer
-/// the last one grows, as the lag would.
-pub(super) async fn tell_lag(catalog: &Catalog) -> Infallible {
+/// Records the lag of exports at intervals. Every process does so, whether it leads or not:
+/// otherwise the lag would be missing when no process leads, or the leader hangs. Without an answer
+/// from the catalog the last lag grows with time, as the real one would.
+pub(super) async fn record_lag(catalog: &Catalog) -> Infallible {
     let mut every = tokio::time::interval(LAG_EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut last = Duration::ZERO;

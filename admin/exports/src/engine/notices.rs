@@ -1,22 +1,23 @@
-//! What administrators are told.
+//! Notices to administrators of an organization.
 
 use async_trait::async_trait;
 use millrace_catalog::BatchExport;
 
-/// Something that somebody should look after.
+/// Kind of a notice: a problem that an administrator should look after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// A run was given up; others follow.
+    /// A run was given up; later runs follow.
     RunFailed,
-    /// After too many of them the export was paused.
+    /// The export was paused after too many failed runs.
     Paused,
-    /// Its runs have waited for the server's operator for an hour.
+    /// The export's runs have waited for the server's operator for an hour.
     Waits,
 }
 
-/// Tells administrators of an organization.
+/// Sends notices to administrators of an organization.
 #[async_trait]
 pub trait Notices: Send + Sync {
-    /// Tells them of an export, and why, in words for them. What cannot be told is logged.
+    /// Sends a notice about an export with its reason, in words for administrators. Failures are
+    /// logged.
     async fn tell(&self, notice: Notice, export: &BatchExport, why: &str);
 }

@@ -1,11 +1,11 @@
-//! Runs of windows that are due.
+//! Plans runs of windows that are due.
 
-use super::Inner;
+use super::state::Inner;
 use crate::error::ExportError;
 use millrace_catalog::{CatalogError, ChangeError};
 use thiserror::Error;
 
-/// Why nothing was planned.
+/// Reason that nothing was planned.
 #[derive(Debug, Error)]
 pub(super) enum PlanError {
     #[error(transparent)]
@@ -16,7 +16,7 @@ pub(super) enum PlanError {
     Rows(#[from] ExportError),
 }
 
-/// Makes runs of all windows that are due and whose rows are all stored.
+/// Creates runs of all windows that are due and whose rows are all stored.
 pub(super) async fn windows(inner: &Inner) -> Result<(), PlanError> {
     let Some(watermark) = inner.catalog.exports_watermark().await? else {
         return Ok(());

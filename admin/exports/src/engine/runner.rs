@@ -1,10 +1,11 @@
-//! One run: claim, progress, time-out, tries.
+//! Carries out one run: claim, progress, time-out, retries.
 
 use super::delivery::{Progress, deliver};
+use super::metrics;
 use super::notices::Notice;
-use super::{Inner, metrics};
+use super::state::Inner;
 use crate::destination::Delivered;
-use crate::error::{ExportError, Outlook};
+use crate::error::{ExportError, ExportErrorKind};
 use backon::{ConstantBuilder, Retryable};
 use millrace_catalog::{
     ClaimedRun, ExportInterval, LogLevel, NewExportLog, RunOutcome, RunProgress, RunStatus,
@@ -15,15 +16,15 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// How many times a claim is extended before it would lapse.
-const EXTENDED_TIMES: u32 = 4;
-/// How much longer each pause between tries is than the one before.
+/// Renewals of a claim before it would lapse.
+const EXTENSIONS_PER_CLAIM: u32 = 4;
+/// Factor by which each pause between retries is longer than the one before.
 const PAUSE_FACTOR: u32 = 4;
-/// How long it may take to take back what was delivered.
-const TAKE_BACK_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time limit for aborting a delivery.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(5);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Claims a run and makes it in the background; `false` if none is due, or there is no room.
+/// Claims a run and carries it out in the background; `false` if none is due, or no slot is free.
 pub(super) async fn claim_one(inner: &Arc<Inner>) -> bool {
     let Ok(slot) = Arc::clone(&inner.slots).try_acquire_owned() else {
         return false;
@@ -35,13 +36,13 @@ pub(super) async fn claim_one(inner: &Arc<Inner>) -> bool {
         .await;
     match claimed {
         Ok(Some(claimed)) => {
-            inner.turns().had(claimed.export.organization_id);
+            inner.turns().mark_served(claimed.export.organization_id);
             let inner = Arc::clone(inner);
             let tasks = inner.tasks.clone();
             tasks.spawn(async move {
-                make(&inner, claimed).await;
+                execute(&inner, claimed).await;
                 drop(slot);
-                // Short runs of a long backfill would otherwise wait for the clock, each.
+                // Otherwise each short run of a long backfill would wait for the next tick.
                 inner.freed.notify_one();
                 inner.ended.notify_one();
             });
@@ -55,18 +56,18 @@ pub(super) async fn claim_one(inner: &Arc<Inner>) -> bool {
     }
 }
 
-/// How a try ended.
-enum Ended {
+/// Outcome of a try.
+enum TryOutcome {
     Delivered(Delivered),
     Failed(ExportError),
     TimedOut(Duration),
-    /// Somebody cancelled or deleted it.
+    /// The run was cancelled or deleted.
     Lost,
-    /// The process stops.
+    /// The process is stopping.
     Stopped,
 }
 
-async fn make(inner: &Inner, claimed: ClaimedRun) {
+async fn execute(inner: &Inner, claimed: ClaimedRun) {
     let (run_id, export_id) = (claimed.run.id, claimed.export.id);
     tracing::info!(%export_id, %run_id, end = %claimed.run.data_interval_end, "an export runs");
     let progress = Progress::new();
@@ -78,56 +79,58 @@ async fn make(inner: &Inner, claimed: ClaimedRun) {
     let interrupted = tokio::select! {
         outcome = &mut delivering => {
             let ended = match outcome {
-                Ok(delivered) => Ended::Delivered(delivered),
-                Err(error) => Ended::Failed(error),
+                Ok(delivered) => TryOutcome::Delivered(delivered),
+                Err(error) => TryOutcome::Failed(error),
             };
             return record_end(inner, &claimed, &progress, began, ended).await;
         }
-        gone = extend(inner, &claimed, &progress) => match gone {
-            Gone::Cancelled => Ended::Lost,
-            // What would be taken back may be that of whoever claims it next.
-            Gone::Lapsed => {
+        claim_end = extend(inner, &claimed, &progress) => match claim_end {
+            ClaimEnd::Cancelled => TryOutcome::Lost,
+            // Aborting might remove the delivery of the process that claims the run next.
+            ClaimEnd::Lapsed => {
                 tracing::warn!(%run_id, "the claim of a run has lapsed; it is made again");
                 return;
             }
         },
-        () = inner.stopped.cancelled() => Ended::Stopped,
-        () = tokio::time::sleep(limit) => Ended::TimedOut(limit),
+        () = inner.stopped.cancelled() => TryOutcome::Stopped,
+        () = tokio::time::sleep(limit) => TryOutcome::TimedOut(limit),
     };
     stopped.cancel();
-    // It takes back what it has delivered, if the other side lets it. What is published by then was delivered
-    // all the same, and would be delivered once more if it was forgotten.
-    let ended = match tokio::time::timeout(TAKE_BACK_TIMEOUT, delivering).await {
-        Ok(Ok(delivered)) => Ended::Delivered(delivered),
+    // The delivery is aborted, if the other side allows it. Rows that are published by then were
+    // delivered all the same, and would be delivered twice if that was not recorded.
+    let ended = match tokio::time::timeout(ABORT_TIMEOUT, delivering).await {
+        Ok(Ok(delivered)) => TryOutcome::Delivered(delivered),
         Ok(Err(_)) | Err(_) => interrupted,
     };
     record_end(inner, &claimed, &progress, began, ended).await;
 }
 
-/// How a claim ended.
-enum Gone {
-    /// While nobody else could have it: somebody cancelled or deleted the run.
+/// Reason that a claim ended.
+enum ClaimEnd {
+    /// The run was cancelled or deleted, while no other process could claim it.
     Cancelled,
-    /// It was not extended in time.
+    /// The claim was not renewed in time.
     Lapsed,
 }
 
-/// Says again and again how far the run is; ends when the claim is gone.
-async fn extend(inner: &Inner, claimed: &ClaimedRun, progress: &Progress) -> Gone {
+/// Records the run's progress at intervals, which renews its claim; returns when the claim is gone.
+async fn extend(inner: &Inner, claimed: &ClaimedRun, progress: &Progress) -> ClaimEnd {
     let time = inner.options.lapse_after;
     let mut held_until = Instant::now() + time;
     loop {
-        tokio::time::sleep(time / EXTENDED_TIMES).await;
-        let asked = Instant::now();
+        tokio::time::sleep(time / EXTENSIONS_PER_CLAIM).await;
+        let sent_at = Instant::now();
         let lapses = tokio::time::Instant::from_std(held_until);
         let error = claimed.run.latest_error.clone();
-        let told = told(RunStatus::Running, progress, error, false);
+        let recorded_progress = run_progress(RunStatus::Running, progress, error, false);
         let (id, claim) = (claimed.run.id, claimed.run.claim);
-        let recorded = inner.catalog.record_export_run(id, claim, told, time);
+        let recorded = inner
+            .catalog
+            .record_export_run(id, claim, recorded_progress, time);
         match tokio::time::timeout_at(lapses, recorded).await {
-            Ok(Ok(RunOutcome::Lost)) if Instant::now() < held_until => return Gone::Cancelled,
-            Ok(Ok(RunOutcome::Lost)) | Err(_) => return Gone::Lapsed,
-            Ok(Ok(_)) => held_until = asked + time,
+            Ok(Ok(RunOutcome::Lost)) if Instant::now() < held_until => return ClaimEnd::Cancelled,
+            Ok(Ok(RunOutcome::Lost)) | Err(_) => return ClaimEnd::Lapsed,
+            Ok(Ok(_)) => held_until = sent_at + time,
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the progress of a run cannot be recorded; trying again");
             }
@@ -135,7 +138,7 @@ async fn extend(inner: &Inner, claimed: &ClaimedRun, progress: &Progress) -> Gon
     }
 }
 
-fn told(
+fn run_progress(
     status: RunStatus,
     progress: &Progress,
     latest_error: Option<String>,
@@ -158,25 +161,28 @@ async fn record_end(
     claimed: &ClaimedRun,
     progress: &Progress,
     began: Instant,
-    ended: Ended,
+    ended: TryOutcome,
 ) {
-    let (status, error, again_after) = verdict(inner, claimed, &ended);
-    let waits = matches!(&ended, Ended::Failed(error) if error.outlook == Outlook::Waits);
-    let mut record = told(status, progress, error.clone(), waits);
+    let (status, error, again_after) = status_after(inner, claimed, &ended);
+    let waits = match &ended {
+        TryOutcome::Failed(error) => error.kind == ExportErrorKind::Waiting,
+        _ => false,
+    };
+    let mut record = run_progress(status, progress, error.clone(), waits);
     let mut line = NewExportLog {
         level: LogLevel::Info,
         message: "The process stops; another try follows.".to_owned(),
     };
     match &ended {
-        Ended::Lost => return,
-        Ended::Delivered(delivered) => {
+        TryOutcome::Lost => return,
+        TryOutcome::Delivered(delivered) => {
             let rows = progress.rows.load(Ordering::Relaxed);
             metrics::delivered(rows, delivered.bytes);
             record.bytes_exported = Some(i64::try_from(delivered.bytes).unwrap_or(i64::MAX));
             line.message = summary(rows, delivered, began.elapsed());
         }
-        Ended::Stopped => {}
-        Ended::Failed(_) | Ended::TimedOut(_) => {
+        TryOutcome::Stopped => {}
+        TryOutcome::Failed(_) | TryOutcome::TimedOut(_) => {
             line.level = LogLevel::Error;
             line.message = error.clone().unwrap_or_default();
         }
@@ -207,7 +213,7 @@ async fn record_end(
     if !status.is_open() {
         metrics::ended(status);
     }
-    // One that waits says the same at every try, for days.
+    // A waiting run has the same error at every try, for days.
     if !(waits && error == claimed.run.latest_error) {
         let written = inner
             .catalog
@@ -220,34 +226,34 @@ async fn record_end(
     notify(inner, claimed, status, &outcome, error.as_deref()).await;
 }
 
-/// The status after a try, what went wrong, and when the next one may be.
-fn verdict(
+/// Status of the run after a try, its error, and the pause before the next try.
+fn status_after(
     inner: &Inner,
     claimed: &ClaimedRun,
-    ended: &Ended,
+    ended: &TryOutcome,
 ) -> (RunStatus, Option<String>, Duration) {
     let retries = u32::try_from(claimed.run.failures_count).unwrap_or(u32::MAX);
     match ended {
-        Ended::Delivered(_) => (RunStatus::Completed, None, Duration::ZERO),
-        Ended::TimedOut(limit) => {
+        TryOutcome::Delivered(_) => (RunStatus::Completed, None, Duration::ZERO),
+        TryOutcome::TimedOut(limit) => {
             let hours = limit.as_secs() / HOUR.as_secs();
             let error = format!("The run was not done after {hours} hours.");
             (RunStatus::TimedOut, Some(error), Duration::ZERO)
         }
-        Ended::Failed(error) => {
-            let again = match error.outlook {
-                Outlook::Retry => retries < inner.options.retries_max,
-                Outlook::Waits => true,
-                Outlook::Hopeless => false,
+        TryOutcome::Failed(error) => {
+            let again = match error.kind {
+                ExportErrorKind::Retryable => retries < inner.options.retries_max,
+                ExportErrorKind::Waiting => true,
+                ExportErrorKind::Permanent => false,
             };
             let status = if again {
                 RunStatus::FailedRetryable
             } else {
                 RunStatus::Failed
             };
-            let factor = match error.outlook {
-                // The catalog makes pauses longer by the time that the export has waited.
-                Outlook::Waits => 1,
+            let factor = match error.kind {
+                // The catalog lengthens pauses by the time that the export has waited.
+                ExportErrorKind::Waiting => 1,
                 _ => PAUSE_FACTOR.saturating_pow(retries),
             };
             let pause = inner.options.retry_pause * factor;
@@ -257,7 +263,7 @@ fn verdict(
                 pause.min(inner.options.retry_pause_max),
             )
         }
-        Ended::Lost | Ended::Stopped => (
+        TryOutcome::Lost | TryOutcome::Stopped => (
             RunStatus::Starting,
             claimed.run.latest_error.clone(),
             Duration::ZERO,
@@ -298,9 +304,9 @@ fn summary(rows: u64, delivered: &Delivered, took: Duration) -> String {
     text
 }
 
-/// How long one try may take: long enough for a window that is much larger than usual.
+/// Time limit of one try: long enough for a window that is much larger than usual.
 fn time_limit(interval: &str) -> Duration {
-    // The text was an interval when it was kept.
+    // The text was checked to be an interval when it was stored.
     match interval.parse().unwrap_or(ExportInterval::Hour) {
         ExportInterval::Minutes(_) => HOUR,
         ExportInterval::Hour => 6 * HOUR,
@@ -314,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_try_may_take_so_many_hours_by_its_interval() {
+    fn the_time_limit_of_a_try_depends_on_the_interval() {
         let table = [
             ("every 5 minutes", 1),
             ("hour", 6),
@@ -328,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_spelled_right() {
+    fn counts_have_the_right_plurals() {
         let table = [
             (1, 1, 0, "Delivered 1 row (1 byte) in 1.5 s."),
             (0, 2, 0, "Delivered 0 rows (2 bytes) in 1.5 s."),

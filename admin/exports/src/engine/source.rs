@@ -1,9 +1,9 @@
-//! What a run reads.
+//! Rows that a run reads.
 
 use crate::error::ExportError;
 use crate::query::ExportQuery;
 use crate::rows::{
-    EventFilter, Part, Reading, RowCounter, RowForm, Statement, options, read_failure,
+    EventFilter, Part, RowCounter, RowForm, Statement, WindowQuery, options, read_failure,
 };
 use crate::window::RunScope;
 use bytes::Bytes;
@@ -12,23 +12,23 @@ use millrace_clickhouse::{ClickHouse, RowStream};
 use serde_json::Value;
 use uuid::Uuid;
 
-/// The rows of one run.
-pub(super) struct Source<'a> {
+/// Rows of one run, and how to read them.
+pub(super) struct RunSource<'a> {
     clickhouse: &'a ClickHouse,
     scope: &'a RunScope,
     filter: EventFilter,
     query: Option<ExportQuery>,
 }
 
-/// One part of them on its way.
+/// Reader of one part of a run's rows.
 pub(super) struct Reader {
     stream: RowStream,
     counter: RowCounter,
     is_of_customer: bool,
 }
 
-impl<'a> Source<'a> {
-    /// As the export says at this moment.
+impl<'a> RunSource<'a> {
+    /// Creates the source from the export's current settings.
     pub(super) fn of(
         clickhouse: &'a ClickHouse,
         export: &BatchExport,
@@ -36,7 +36,7 @@ impl<'a> Source<'a> {
     ) -> Result<Self, ExportError> {
         let query = export.hogql_query.as_deref().map(ExportQuery::parse);
         let query = query.transpose().map_err(|error| {
-            ExportError::hopeless(format!("The export's query is not taken any more: {error}"))
+            ExportError::permanent(format!("The export's query is not taken any more: {error}"))
         })?;
         Ok(Self {
             clickhouse,
@@ -46,8 +46,8 @@ impl<'a> Source<'a> {
         })
     }
 
-    pub(super) fn reading(&self) -> Reading<'_> {
-        Reading {
+    pub(super) fn window_query(&self) -> WindowQuery<'_> {
+        WindowQuery {
             clickhouse: self.clickhouse,
             scope: self.scope,
             filter: &self.filter,
@@ -55,30 +55,30 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Whether its rows are made of what events say of persons and groups.
+    /// Returns true if the rows come from persons or groups.
     pub(super) fn is_of_persons(&self) -> bool {
-        self.reading().source() != crate::query::Source::Events
+        self.window_query().source() != crate::query::Source::Events
     }
 
-    /// How many rows there are.
+    /// Counts the rows.
     pub(super) async fn count(&self) -> Result<u64, ExportError> {
-        self.number(&self.reading().count(Part::WHOLE)?).await
+        self.number(&self.window_query().count(Part::WHOLE)?).await
     }
 
-    /// How large so many of them are, in bytes before compression: an estimate.
+    /// Estimates the size of a number of rows, in bytes before compression.
     pub(super) async fn bytes_estimate(&self, rows: u64) -> Result<u64, ExportError> {
-        let row_bytes = self.number(&self.reading().row_bytes()?).await?;
+        let row_bytes = self.number(&self.window_query().row_bytes()?).await?;
         Ok(row_bytes.saturating_mul(rows))
     }
 
-    /// Whether they can be read in several parts.
+    /// Returns true if the rows can be read in several parts.
     pub(super) fn has_parts(&self) -> bool {
-        self.reading().has_parts()
+        self.window_query().has_parts()
     }
 
     /// Reads a part.
     pub(super) fn read(&self, form: RowForm, part: Part) -> Result<Reader, ExportError> {
-        let statement = self.reading().statement(form, part)?;
+        let statement = self.window_query().statement(form, part)?;
         let options = options(&statement, self.query_id());
         let stream = self.clickhouse.read(&statement.sql, &options);
         Ok(Reader {
@@ -102,7 +102,7 @@ impl<'a> Source<'a> {
 }
 
 impl Reader {
-    /// The next bytes; `None` after the last.
+    /// Reads the next bytes; `None` after the last.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, ExportError> {
         let piece = self.stream.next().await;
         let piece = piece.map_err(|error| read_failure(&error, self.is_of_customer))?;
@@ -112,22 +112,22 @@ impl Reader {
         Ok(piece)
     }
 
-    /// How many rows came by so far, where that can be told.
+    /// Number of rows read so far; 0 where the format does not tell.
     pub(super) fn so_far(&self) -> u64 {
         self.counter.so_far().unwrap_or(0)
     }
 
-    /// How many there were.
+    /// Returns the number of rows once all were read.
     pub(super) fn finish(self) -> Result<u64, ExportError> {
         self.counter.finish().map_err(broken)
     }
 }
 
 fn broken(error: crate::rows::CountError) -> ExportError {
-    ExportError::retry(format!("The rows did not come whole: {error}."))
+    ExportError::retryable(format!("The rows did not come whole: {error}."))
 }
 
-/// Which events the configuration names.
+/// Event filter of an export's configuration.
 fn filter(config: &Value) -> EventFilter {
     let names = |field: &str| {
         let names = config.get(field).and_then(Value::as_array);

@@ -1,28 +1,28 @@
-//! How large a query is once every alias stands for what it names.
+//! Size of a query with its aliases expanded.
 //!
 //! ClickHouse may put an alias's expression wherever its name is, so that twenty short columns,
-//! each twice the one before, are a tree of a million nodes: built before any limit on time or
-//! memory is looked at.
+//! each twice the one before, are a tree of a million nodes, which is built before any limit on
+//! time or memory is checked.
 
-use super::{QueryError, refused};
+use super::error::{QueryError, refused};
 use std::collections::HashMap;
 
-/// The most nodes of a query with its aliases written out.
+/// Nodes of a query at most, with its aliases expanded.
 const NODES_MAX: u64 = 20_000;
 
-/// One expression of a query.
+/// Expression of a query, with its size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Part {
-    /// What it is called elsewhere.
+pub(super) struct SizedExpression {
+    /// Alias of the expression.
     pub(super) alias: Option<String>,
-    /// How many nodes it has itself.
+    /// Nodes of the expression itself.
     pub(super) nodes: u64,
-    /// The names in it, as often as they are there.
+    /// Names in the expression, as often as they occur.
     pub(super) names: Vec<String>,
 }
 
-/// Refuses queries that are too large, whose aliases stand for each other, or are given twice.
-pub(super) fn check(parts: &[Part]) -> Result<(), QueryError> {
+/// Refuses queries that are too large, or whose aliases are cyclic or duplicate.
+pub(super) fn check(parts: &[SizedExpression]) -> Result<(), QueryError> {
     let mut by_alias = HashMap::new();
     for part in parts {
         if let Some(alias) = &part.alias
@@ -48,16 +48,16 @@ pub(super) fn check(parts: &[Part]) -> Result<(), QueryError> {
 }
 
 struct Sizes<'a> {
-    by_alias: HashMap<&'a str, &'a Part>,
-    /// `None` while it is being found out.
+    by_alias: HashMap<&'a str, &'a SizedExpression>,
+    /// Sizes by alias; `None` while one is being computed.
     known: HashMap<&'a str, Option<u64>>,
 }
 
 impl<'a> Sizes<'a> {
-    fn of(&mut self, part: &'a Part) -> Result<u64, QueryError> {
+    fn of(&mut self, part: &'a SizedExpression) -> Result<u64, QueryError> {
         let mut size = part.nodes;
         for name in &part.names {
-            // Within itself an alias is the column that it hides.
+            // Within its own expression an alias is the column that it hides.
             if part.alias.as_ref() != Some(name) {
                 size = size.saturating_add(self.of_alias(name)?);
             }
@@ -85,8 +85,8 @@ impl<'a> Sizes<'a> {
 mod tests {
     use super::*;
 
-    fn part(alias: &str, names: &[&str]) -> Part {
-        Part {
+    fn part(alias: &str, names: &[&str]) -> SizedExpression {
+        SizedExpression {
             alias: (!alias.is_empty()).then(|| alias.to_owned()),
             nodes: names.len() as u64 + 1,
             names: names.iter().map(|name| (*name).to_owned()).collect(),
@@ -98,7 +98,7 @@ mod tests {
         let doubling = |depth: usize| {
             let names: Vec<String> = (0..=depth).map(|n| format!("a{n}")).collect();
             let pairs = names.windows(2);
-            let parts: Vec<Part> = pairs
+            let parts: Vec<SizedExpression> = pairs
                 .map(|pair| part(&pair[1], &[&pair[0], &pair[0]]))
                 .collect();
             check(&parts).is_ok()
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alias_may_hide_the_column_it_is_made_of_but_two_not_each_other() {
+    fn an_alias_may_hide_its_own_column_but_aliases_may_not_be_cyclic() {
         let table = [
             (vec![part("event", &["event"])], true),
             (vec![part("a", &["event"]), part("", &["a"])], true),

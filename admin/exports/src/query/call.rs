@@ -1,18 +1,18 @@
-//! Calls of functions, as customers write them.
+//! Function calls in customers' queries.
 
+use super::error::{QueryError, refused};
 use super::expression::Writer;
 use super::names::{FunctionKind, function};
 use super::pattern::{PATTERN_INDEX, pattern_nodes};
-use super::{QueryError, refused};
 use sqlparser::ast::{
     DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
     FunctionArguments, ObjectNamePart,
 };
 
 impl Writer<'_> {
-    /// Writes a call of a function that queries may call.
+    /// Writes a call of an allowed function.
     pub(super) fn function(&mut self, call: &Function) -> Result<(), QueryError> {
-        // Without `..`: what a newer parser adds must be decided on.
+        // Without `..`: somebody has to decide on fields that a newer parser adds.
         let Function {
             name,
             uses_odbc_syntax,
@@ -66,7 +66,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The arguments of a call, with what a pattern among them counts for.
+    /// Writes the arguments of a call, and counts the size of a pattern among them.
     pub(super) fn arguments<'e>(
         &mut self,
         function: &str,
@@ -84,7 +84,7 @@ impl Writer<'_> {
     }
 }
 
-/// Whether equal ones count once, and the arguments of a call.
+/// Returns whether a call has DISTINCT, and its arguments.
 fn arguments(
     list: &FunctionArgumentList,
     is_count: bool,

@@ -1,37 +1,37 @@
-//! What stands in a SELECT: looked at and written anew in one walk, so that what was not looked
-//! at is not written.
+//! Expressions in a SELECT: checked and rewritten in one walk, so that only checked parts are
+//! written.
 //!
-//! Calls are written as calls, operators between parentheses: how strongly they bind to their
-//! neighbours is decided by the parse, and cannot be read otherwise by ClickHouse.
+//! Calls are written as calls, operators between parentheses: the parse decides their precedence,
+//! and ClickHouse cannot read it otherwise.
 
+use super::error::{QueryError, refused};
 use super::literal::{type_name, unit, value};
-use super::{QueryError, refused};
 use millrace_clickhouse::quoted_name;
 use sqlparser::ast::{
     AccessExpr, Array, CaseWhen, CastKind, CeilFloorKind, DateTimeField, Expr, Ident, Interval,
     Subscript, TrimWhereField, UnaryOperator, Value,
 };
 
-/// How deep the tree of an expression may be: it is walked, written and dropped by functions that
-/// call themselves, and `1 + 1 + 1` is as deep as it is long.
+/// Depth of an expression's tree at most: it is walked, written and dropped by recursive functions,
+/// and `1 + 1 + 1` is as deep as it is long.
 const TREE_DEPTH_MAX: usize = 200;
-/// The longest name, in bytes.
+/// Longest name, in bytes.
 const NAME_BYTES_MAX: usize = 100;
 
-/// Writes expressions of one query.
+/// Writer of one query's expressions.
 #[derive(Debug, Default)]
 pub(super) struct Writer<'a> {
-    /// What the one table is called.
+    /// Name of the query's table.
     pub(super) source: &'a str,
-    /// What has been written.
+    /// Text that has been written.
     pub(super) out: String,
-    /// Names that are no table's, as often as they were written: columns or aliases.
+    /// Names of columns and aliases, as often as they were written.
     pub(super) names: Vec<String>,
-    /// Expressions written, those within others included.
+    /// Number of expressions written, nested ones included.
     pub(super) nodes: u64,
-    /// Whether anything makes one value of many rows.
+    /// True if any function aggregates rows.
     pub(super) has_aggregates: bool,
-    /// How deep in the tree the walk is.
+    /// Current depth of the walk in the tree.
     pub(super) depth: usize,
 }
 
@@ -45,7 +45,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// So many levels deeper; whoever goes there comes back by himself.
+    /// Descends a number of levels; callers that descend come back up themselves.
     pub(super) fn deeper(&mut self, levels: usize) -> Result<(), QueryError> {
         self.depth += levels;
         if self.depth > TREE_DEPTH_MAX {
@@ -96,17 +96,17 @@ impl Writer<'_> {
             } if !list.is_empty() => {
                 self.operand(expr)?;
                 self.out.push_str(not(*negated, " NOT IN (", " IN ("));
-                // A name in the list would be the name of a table.
+                // ClickHouse would read a name in the list as the name of a table.
                 self.separated(list, Self::constant)?;
                 self.out.push(')');
                 Ok(())
             }
-            other => self.special(other),
+            other => self.special_syntax(other),
         }
     }
 
-    /// What has a syntax of its own.
-    fn special(&mut self, expr: &Expr) -> Result<(), QueryError> {
+    /// Writes an expression with a syntax of its own.
+    fn special_syntax(&mut self, expr: &Expr) -> Result<(), QueryError> {
         match expr {
             Expr::Like {
                 negated,
@@ -155,12 +155,12 @@ impl Writer<'_> {
                 self.out.push_str(unit(field)?);
                 Ok(())
             }
-            other => self.like_a_call(other),
+            other => self.call_syntax(other),
         }
     }
 
-    /// What could have been written as a call.
-    fn like_a_call(&mut self, expr: &Expr) -> Result<(), QueryError> {
+    /// Writes an expression that could have been written as a call.
+    fn call_syntax(&mut self, expr: &Expr) -> Result<(), QueryError> {
         const PLAIN: CeilFloorKind = CeilFloorKind::DateTimeField(DateTimeField::NoDateTime);
         match expr {
             Expr::Ceil { expr, field } if *field == PLAIN => self.call("ceil", [expr.as_ref()]),
@@ -225,7 +225,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// `root[index]`, and `[index]` of that, and so on.
+    /// Writes `root[index]`, and `[index]` of that, and so on.
     fn element(&mut self, root: &Expr, chain: &[AccessExpr]) -> Result<(), QueryError> {
         let Some((last, before)) = chain.split_last() else {
             return self.expression(root);
@@ -244,7 +244,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// An expression between parentheses, unless nothing can come between its parts.
+    /// Writes an expression, between parentheses unless it cannot be split by its neighbours.
     pub(super) fn operand(&mut self, expr: &Expr) -> Result<(), QueryError> {
         let is_open = matches!(
             expr,
@@ -267,7 +267,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A call of a function of ClickHouse's.
+    /// Writes a call of a function of ClickHouse.
     pub(super) fn call<'e>(
         &mut self,
         name: &str,
@@ -280,7 +280,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Several expressions with commas between them.
+    /// Writes expressions with commas between them.
     pub(super) fn separated<'e>(
         &mut self,
         parts: impl IntoIterator<Item = &'e Expr>,
@@ -300,7 +300,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A value that is written out.
+    /// Writes a constant value.
     pub(super) fn constant(&mut self, expr: &Expr) -> Result<(), QueryError> {
         self.nodes += 1;
         match expr {
@@ -325,7 +325,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A column of the one table.
+    /// Writes a column of the query's table.
     fn qualified(&mut self, names: &[Ident]) -> Result<(), QueryError> {
         match names {
             [source, column] if source.value == self.source => {
@@ -342,11 +342,11 @@ const fn not(negated: bool, with: &'static str, without: &'static str) -> &'stat
     if negated { with } else { without }
 }
 
-/// The name of a column or an alias, between backticks.
+/// Checks the name of a column or an alias, and quotes it with backticks.
 pub(super) fn checked_name(name: &Ident) -> Result<String, QueryError> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_$ .-".contains(&byte);
     let text = &name.value;
-    // Virtual columns, which tell of the server's files, begin with an underscore.
+    // Virtual columns, which reveal the server's files, begin with an underscore.
     let refuse = text.is_empty()
         || text.len() > NAME_BYTES_MAX
         || text.starts_with('_')

@@ -1,10 +1,10 @@
-//! What a query selects from.
+//! FROM clause of a query.
 
+use super::error::{QueryError, refused};
 use super::names::Source;
-use super::{QueryError, refused};
 use sqlparser::ast::{ObjectName, ObjectNamePart, TableAlias, TableFactor, TableWithJoins};
 
-/// What is selected from, and the name that it is known by in the rest of the query.
+/// Table of a FROM clause, and its name in the rest of the query.
 pub(super) fn source(from: &[TableWithJoins]) -> Result<(Source, &str), QueryError> {
     let one = || {
         let names = Source::ALL.map(Source::name);
@@ -58,7 +58,7 @@ fn alias_name(alias: &TableAlias) -> Result<&str, QueryError> {
     else {
         return Err(refused("AT"));
     };
-    // FINAL and SAMPLE would be read as names, too.
+    // The parser would read FINAL and SAMPLE as names, too.
     let is_plain = columns.is_empty()
         && name.quote_style.is_none()
         && name.value.len() <= 20
@@ -71,5 +71,5 @@ fn alias_name(alias: &TableAlias) -> Result<&str, QueryError> {
     Err(refused("such a name for a table"))
 }
 
-/// Words that change the meaning of a query if they are written after a table.
+/// Words that change the meaning of a query when they follow a table.
 const KEYWORDS: [&str; 6] = ["final", "sample", "array", "global", "system", "prewhere"];

@@ -1,14 +1,14 @@
-//! What is written out in a query: names, texts, numbers, types, units.
+//! Literals in a query: texts, numbers, types, units.
 //!
-//! Nothing is passed on as it was sent. Names go between backticks, texts are read by ClickHouse's
-//! rules of escapes and written with as few as there can be, so that it does not matter where two
-//! lexers might disagree about what a customer wrote.
+//! Nothing is passed on as it was sent. Names go between backticks; texts are read by ClickHouse's
+//! escape rules and written with as few escapes as possible, so that it does not matter where two
+//! lexers might disagree about a customer's text.
 
-use super::{QueryError, refused};
+use super::error::{QueryError, refused};
 use millrace_clickhouse::quoted_text;
 use sqlparser::ast::{DataType, DateTimeField, Value};
 
-/// A value.
+/// Writes a constant value.
 pub(super) fn value(value: &Value) -> Result<String, QueryError> {
     match value {
         Value::Number(digits, false) => number(digits),
@@ -20,7 +20,7 @@ pub(super) fn value(value: &Value) -> Result<String, QueryError> {
     }
 }
 
-/// The text that a value is.
+/// Text of a value, if it is one.
 pub(super) fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::SingleQuotedString(raw) => unescaped(raw),
@@ -28,7 +28,7 @@ pub(super) fn text_of(value: &Value) -> Option<String> {
     }
 }
 
-/// Digits, a point, an exponent: no other base, no separators.
+/// Checks a number: digits, a point, an exponent; no other base, no separators.
 fn number(digits: &str) -> Result<String, QueryError> {
     let no_number = || refused(&format!("the number {digits}"));
     let (mantissa, exponent) = match digits.split_once(['e', 'E']) {
@@ -46,7 +46,7 @@ fn number(digits: &str) -> Result<String, QueryError> {
     if !is_number {
         return Err(no_number());
     }
-    // `.5` and `5.` are numbers, too, but not to everybody.
+    // Not every parser takes `.5` and `5.` for numbers.
     let whole = if whole.is_empty() { "0" } else { whole };
     let rest = digits.get(mantissa.len()..).unwrap_or_default();
     if mantissa.contains('.') && !fraction.is_empty() {
@@ -55,20 +55,20 @@ fn number(digits: &str) -> Result<String, QueryError> {
     Ok(format!("{whole}{rest}"))
 }
 
-/// A text, of what stands between its quotes.
+/// Writes a text, given its content between the quotes.
 fn text(raw: &str) -> Result<String, QueryError> {
     let text = unescaped(raw).ok_or_else(|| refused("such escapes in texts"))?;
     Ok(quoted_text(&text))
 }
 
-/// Reads ClickHouse's escapes: a doubled quote, known letters, `\xHH`; before anything else a
+/// Reads ClickHouse's escapes: a doubled quote, known letters, `\xHH`; before any other character a
 /// backslash stands for itself. `None` for bytes that are no text.
 fn unescaped(raw: &str) -> Option<String> {
     let mut text = String::with_capacity(raw.len());
     let mut rest = raw.chars();
     while let Some(char) = rest.next() {
         match char {
-            // The parser ends a text at a single one.
+            // The parser ends a text at a single quote, so quotes are doubled here.
             '\'' => text.push(rest.next()?),
             '\\' => match rest.next()? {
                 'a' => text.push('\u{7}'),
@@ -86,7 +86,7 @@ fn unescaped(raw: &str) -> Option<String> {
                     let is_text = digits.len() == 2 && byte.is_ascii();
                     text.push(is_text.then_some(char::from(byte))?);
                 }
-                // `\N` is nothing at all in ClickHouse.
+                // `\N` is an empty value in ClickHouse.
                 'N' => return None,
                 escaped @ ('\\' | '\'' | '"' | '`' | '/' | '=') => text.push(escaped),
                 other => text.extend(['\\', other]),
@@ -97,7 +97,7 @@ fn unescaped(raw: &str) -> Option<String> {
     Some(text)
 }
 
-/// The name of a type.
+/// Writes the name of a type.
 pub(super) fn type_name(data_type: &DataType) -> Result<String, QueryError> {
     let name = match data_type {
         DataType::Nullable(inner) => return Ok(format!("Nullable({})", type_name(inner)?)),
@@ -128,7 +128,7 @@ pub(super) fn type_name(data_type: &DataType) -> Result<String, QueryError> {
     Ok(name.to_owned())
 }
 
-/// The unit of an interval.
+/// Writes the unit of an interval.
 pub(super) fn unit(field: &DateTimeField) -> Result<&'static str, QueryError> {
     match field {
         DateTimeField::Year => Ok("YEAR"),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_one_spelling_or_are_refused() {
+    fn numbers_are_normalized_or_refused() {
         let table = [
             ("0", Some("0")),
             ("12.50", Some("12.50")),

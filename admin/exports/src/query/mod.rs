@@ -1,23 +1,25 @@
 //! Queries of batch exports: one SELECT in ClickHouse's SQL over one of our tables.
 //!
-//! What is not known to be harmless is refused: every part of the parsed query is looked at, and
-//! a part that a newer parser adds does not compile until somebody has decided on it. What was
-//! looked at is written anew, around the rows that it may see: a SELECT of its own, in which the
-//! project and the window are conditions that no clause around it reaches. The text of the
-//! customer never gets to ClickHouse.
+//! Anything that is not known to be harmless is refused: every part of the parsed query is checked,
+//! and a part that a newer parser adds does not compile until somebody has decided on it. The
+//! checked query is rewritten around the rows that it may see: a SELECT of its own, in which the
+//! project and the window are conditions that no clause around it reaches. The text of the customer
+//! never gets to ClickHouse.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `select`, `from` | the parts of a SELECT |
-//! | `expression`, `operator`, `call` | what stands in them |
-//! | `literal` | texts, numbers, types |
-//! | `pattern` | which arguments are patterns, and how large they are |
-//! | `regex_size` | how large a regular expression is with its repetitions written out |
-//! | `aliases` | how large a query is with its aliases written out |
+//! | `select`, `from` | clauses of a SELECT |
+//! | `expression`, `operator`, `call` | expressions in them |
+//! | `literal` | texts, numbers, types, units |
+//! | `pattern` | arguments that are patterns, and their size |
+//! | `regex_size` | size of a regular expression with its repetitions expanded |
+//! | `error` | reasons that a query is refused |
+//! | `aliases` | size of a query with its aliases expanded |
 //! | `names` | tables and functions that may be used |
 
 mod aliases;
 mod call;
+mod error;
 mod expression;
 mod from;
 mod literal;
@@ -27,34 +29,30 @@ mod pattern;
 mod regex_size;
 mod select;
 
+pub use error::QueryError;
 pub use names::{Source, functions};
 
+use error::{refused, unreadable};
 use select::Written;
 use serde_json::{Value, json};
 use sqlparser::ast::{SelectItem, Statement};
 use sqlparser::dialect::ClickHouseDialect;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, Tokenizer};
-use std::fmt;
 use std::thread;
-use thiserror::Error;
 
-/// The longest query, in bytes.
+/// Longest query, in bytes.
 const QUERY_BYTES_MAX: usize = 20_000;
-/// The most words and signs of a query: what is refused for its depth has been parsed before.
+/// Words and signs of a query at most. The limit is checked before parsing, the limit on depth
+/// during it.
 const TOKENS_MAX: usize = 2_000;
-/// How deep parentheses may nest.
+/// Levels to which parentheses may nest.
 const DEPTH_MAX: usize = 40;
-/// The stack that a query is read on, in bytes, of which as much is used as it is deep. The parser
-/// takes up to a hundred kilobytes for each level, and what runs out of its stack ends the process.
+/// Stack of the thread that parses a query, in bytes; its use grows with the query's depth. The
+/// parser takes up to a hundred kilobytes for each level, and a stack overflow ends the process.
 const STACK_BYTES: usize = 64 << 20;
 
-/// Why a query is refused; for who wrote it.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct QueryError(String);
-
-/// A query that may be run for a project.
+/// Checked query that may be run for a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportQuery {
     written: Written,
@@ -62,11 +60,11 @@ pub struct ExportQuery {
 }
 
 impl ExportQuery {
-    /// Reads a query.
+    /// Parses and checks a query.
     ///
     /// # Errors
     ///
-    /// It is no SQL, or says anything that is not known to be harmless.
+    /// The text is no SQL, or contains anything that is not known to be harmless.
     pub fn parse(text: &str) -> Result<Self, QueryError> {
         if text.len() > QUERY_BYTES_MAX {
             let detail = format!("A query may have {QUERY_BYTES_MAX} bytes at most.");
@@ -75,7 +73,7 @@ impl ExportQuery {
         if text.contains('\0') {
             return Err(refused("the character of code 0"));
         }
-        // The tree is made, walked, shown and dropped there: outside there are only texts.
+        // The tree is built, walked, printed and dropped on that thread; only texts leave it.
         let read = thread::scope(|scope| {
             let thread = thread::Builder::new().stack_size(STACK_BYTES);
             let thread = thread.spawn_scoped(scope, || Self::read(text));
@@ -86,7 +84,7 @@ impl ExportQuery {
 
     fn read(text: &str) -> Result<Self, QueryError> {
         let dialect = ClickHouseDialect {};
-        // Escapes stay as they are, as ClickHouse's are others than the parser's.
+        // Escapes stay as they are, as ClickHouse's differ from the parser's.
         let tokens = Tokenizer::new(&dialect, text)
             .with_unescape(false)
             .tokenize();
@@ -111,26 +109,26 @@ impl ExportQuery {
         Ok(Self { written, schema })
     }
 
-    /// What it selects from.
+    /// Table that the query selects from.
     #[must_use]
     pub const fn source(&self) -> Source {
         self.written.source
     }
 
-    /// Whether it makes rows of several (GROUP BY, DISTINCT, sums): then it says something else of
-    /// parts of a window than of the whole.
+    /// Returns true if the query aggregates rows (GROUP BY, DISTINCT, sums): then its result over
+    /// parts of a window differs from that over the whole.
     #[must_use]
     pub const fn is_aggregating(&self) -> bool {
         self.written.is_aggregating
     }
 
-    /// The query over the rows that another one answers.
+    /// Text of the query over the rows of another SELECT.
     #[must_use]
     pub fn over(&self, rows: &str) -> String {
         format!("{}{rows}{}", self.written.head, self.written.tail)
     }
 
-    /// What the query says, taken apart: its columns, in the shape that existing clients know.
+    /// Columns of the query, in the format that existing clients know.
     #[must_use]
     pub fn schema(&self) -> Value {
         self.schema.clone()
@@ -145,20 +143,12 @@ fn field(item: &SelectItem) -> Value {
     json!({ "expression": expression, "alias": select::column_name(item) })
 }
 
-fn unreadable(error: &dyn fmt::Display) -> QueryError {
-    QueryError(format!("The query cannot be read: {error}."))
-}
-
-fn refused(what: &str) -> QueryError {
-    QueryError(format!("A query may not have {what}."))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_plain_select_over_one_of_our_tables_is_taken() {
+    fn a_plain_select_over_a_known_table_is_accepted() {
         let table = [
             "SELECT * FROM events",
             "select uuid, event from events",
@@ -247,7 +237,7 @@ mod tests {
     ];
 
     #[test]
-    fn whatever_could_reach_further_is_refused() {
+    fn queries_that_could_read_anything_else_are_refused() {
         for text in REFUSED {
             assert!(ExportQuery::parse(text).is_err(), "{text}");
         }
@@ -287,7 +277,7 @@ mod tests {
             "hex(".repeat(30),
             ")".repeat(30)
         );
-        // On the smallest of stacks that a thread of ours has.
+        // On the smallest stack of any thread of this process.
         let small = thread::Builder::new().stack_size(256 << 10);
         let read = small.spawn(move || ExportQuery::parse(&calls).map(|query| query.schema()));
         read.unwrap().join().unwrap().unwrap();
@@ -300,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_written_anew_around_its_rows() {
+    fn a_query_is_rewritten_around_its_rows() {
         let table = [
             ("SELECT * FROM events", "SELECT * FROM (ROWS) AS `events`"),
             (

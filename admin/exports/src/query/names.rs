@@ -1,21 +1,21 @@
 //! Tables and functions that queries may use.
 
-/// What a query may select from, by the names that queries know it by.
+/// Table that a query may select from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Everything that was sent.
+    /// Events.
     Events,
-    /// Who sent it.
+    /// Persons, by distinct id.
     Persons,
-    /// What they belong to.
+    /// Groups.
     Groups,
 }
 
 impl Source {
-    /// All of them.
+    /// All tables.
     pub const ALL: [Self; 3] = [Self::Events, Self::Persons, Self::Groups];
 
-    /// What queries call it.
+    /// Name of the table in queries.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -25,13 +25,13 @@ impl Source {
         }
     }
 
-    /// Names are told apart by their case, as in ClickHouse.
+    /// Table of this name; names are case-sensitive, as in ClickHouse.
     pub(super) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|source| source.name() == name)
     }
 }
 
-/// Functions that make one value of many rows.
+/// Functions that aggregate rows.
 #[rustfmt::skip]
 const AGGREGATES: &[&str] = &[
     "any", "anyLast", "argMax", "argMin", "avg", "avgIf", "count", "countIf", "groupArray",
@@ -40,8 +40,8 @@ const AGGREGATES: &[&str] = &[
     "varSamp",
 ];
 
-/// Functions whose result depends on their arguments alone, and on the time. Nothing that reads
-/// tables, dictionaries, files, settings or the server's state; nothing that waits.
+/// Functions whose result depends only on their arguments and the time. None reads tables,
+/// dictionaries, files, settings or the server's state; none waits.
 #[rustfmt::skip]
 const FUNCTIONS: &[&str] = &[
     // Conditions and nulls.
@@ -88,8 +88,8 @@ const FUNCTIONS: &[&str] = &[
     "MD5", "SHA256", "cityHash64", "sipHash64", "xxHash64",
 ];
 
-/// What a function makes of rows; `None` if queries may not call it. Names are compared without
-/// case, as some functions of ClickHouse are known in any.
+/// Kind of a function; `None` if queries may not call it. Names are compared without case, as some
+/// functions of ClickHouse are case-insensitive.
 pub(super) fn function(name: &str) -> Option<FunctionKind> {
     let is_in = |list: &[&str]| list.iter().any(|known| known.eq_ignore_ascii_case(name));
     if is_in(FUNCTIONS) {
@@ -98,16 +98,16 @@ pub(super) fn function(name: &str) -> Option<FunctionKind> {
     is_in(AGGREGATES).then_some(FunctionKind::Aggregate)
 }
 
-/// What a function makes of rows.
+/// Kind of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FunctionKind {
-    /// A value of each.
+    /// One value per row.
     OfRow,
-    /// One value of many.
+    /// One value of many rows.
     Aggregate,
 }
 
-/// Every function that queries may call, and whether it makes one value of many rows.
+/// Lists every function that queries may call, and whether it aggregates rows.
 pub fn functions() -> impl Iterator<Item = (&'static str, bool)> {
     let of_rows = FUNCTIONS.iter().map(|name| (*name, false));
     of_rows.chain(AGGREGATES.iter().map(|name| (*name, true)))

@@ -1,7 +1,7 @@
-//! Operators: written between parentheses, but for chains of equals.
+//! Operators: written between parentheses, except chains of equal precedence.
 
+use super::error::{QueryError, refused};
 use super::expression::Writer;
-use super::{QueryError, refused};
 use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
 
 impl Writer<'_> {
@@ -18,8 +18,8 @@ impl Writer<'_> {
         }
     }
 
-    /// A chain of operators of one level: long sums are read from the left by everybody, and would
-    /// nest too deep in parentheses.
+    /// Writes a chain of operators of one precedence without parentheses: long sums are read from
+    /// the left by every parser, and parentheses would nest too deep.
     pub(super) fn binary(&mut self, expr: &Expr) -> Result<(), QueryError> {
         let mut first = expr;
         let mut level_of_chain = None;
@@ -50,7 +50,7 @@ impl Writer<'_> {
 
 const COMPARISON: u8 = 2;
 
-/// How an operator is written, and how strongly it binds.
+/// Spelling and precedence of an operator.
 fn operator(op: &BinaryOperator) -> Result<(&'static str, u8), QueryError> {
     Ok(match op {
         BinaryOperator::Or => ("OR", 0),

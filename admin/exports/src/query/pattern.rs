@@ -1,15 +1,15 @@
-//! Patterns of `match`, `LIKE` and their kin: written out in the query, so that how large they are
-//! is known before they run.
+//! Patterns of `match`, `LIKE` and similar functions. They must be literals, so that their size is
+//! known before they run.
 //!
-//! One that a query puts together (`concat('a[ab]{', '300}c')`), takes from another column or from
-//! an event would have to be run to be known; so there are none.
+//! A pattern that a query computes (`concat('a[ab]{', '300}c')`), or takes from a column or an
+//! event, is known only once the query runs; so such patterns are refused.
 
-use super::QueryError;
+use super::error::QueryError;
 use super::literal::text_of;
 use super::regex_size::{CLASS_NODES, LITERAL_NODES, regex_nodes};
 use sqlparser::ast::Expr;
 
-/// Place of the pattern among the arguments of all functions that take one.
+/// Index of the pattern among the arguments of all functions that take one.
 pub(super) const PATTERN_INDEX: usize = 1;
 
 /// Functions that take a regular expression.
@@ -20,10 +20,10 @@ const OF_REGEX: [&str; 5] = [
     "replaceRegexpOne",
     "replaceRegexpAll",
 ];
-/// Functions that take a pattern of `LIKE`, which is made a regular expression.
+/// Functions that take a pattern of `LIKE`, which ClickHouse converts into a regular expression.
 const OF_LIKE: [&str; 4] = ["like", "notLike", "ilike", "notILike"];
 
-/// Counts an argument of a function as a pattern; nothing if it is none.
+/// Size of an argument as a pattern; 0 if it is none.
 pub(super) fn pattern_nodes(function: &str, argument: &Expr) -> Result<u64, QueryError> {
     let is_in = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(function));
     let size = match (is_in(&OF_REGEX), is_in(&OF_LIKE)) {
@@ -41,7 +41,7 @@ pub(super) fn pattern_nodes(function: &str, argument: &Expr) -> Result<u64, Quer
     Ok(size(&text))
 }
 
-/// The text that stands there, if it is one as it stands.
+/// Text of an expression, if it is a literal.
 fn written_text(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Value(literal) => text_of(&literal.value),
@@ -64,7 +64,7 @@ mod tests {
     use crate::query::{ExportQuery, functions};
 
     #[test]
-    fn a_query_may_look_for_what_people_look_for_and_not_for_what_explodes() {
+    fn usual_patterns_are_accepted_and_explosive_ones_refused() {
         let of = |condition: &str, times: usize| {
             let columns: Vec<_> = (0..times).map(|n| format!("{condition} AS m{n}")).collect();
             let text = format!("SELECT {} FROM events", columns.join(", "));
@@ -80,7 +80,7 @@ mod tests {
             ("(a[ab]{100}){100}".to_owned(), 1, false),
             (r"a[ab]\x7b300}c".to_owned(), 5, false),
             (r"\\C((a{10}){10}){10}".to_owned(), 1, false),
-            // Written out, the same.
+            // The same patterns with their repetitions expanded.
             (format!("a{}c", "[ab]".repeat(300)), 5, false),
             (format!("a{}c", ".".repeat(1_500)), 1, false),
             ("a".repeat(3_000), 1, false),
@@ -98,7 +98,7 @@ mod tests {
         }
     }
 
-    /// Ways to have a pattern that nobody has seen.
+    /// Expressions that hide a pattern.
     const UNSEEN: &[&str] = &[
         "concat('a[ab]{', '300}c')",
         "'a[ab]{' || '300}c'",
@@ -128,7 +128,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_pattern_is_written_out_wherever_a_function_takes_one() {
+    fn a_pattern_must_be_a_literal_wherever_a_function_takes_one() {
         let calls = [
             "match(properties, PATTERN)",
             "MATCH(properties, PATTERN)",
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn every_function_with_a_pattern_is_known_as_one() {
+    fn every_function_with_a_pattern_is_listed() {
         let by_name = functions().map(|(name, _)| name).filter(|name| {
             let name = name.to_lowercase();
             ["match", "extract", "regexp", "like"]

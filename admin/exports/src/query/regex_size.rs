@@ -1,29 +1,30 @@
-//! How large a regular expression is with its repetitions written out.
+//! Size of a regular expression with its repetitions expanded.
 //!
 //! `a[ab]{300}c` is a program of 300 steps, and an engine that cannot keep all its states at once
-//! makes each of them for every character: a second a text of half a megabyte. The functions of
-//! patterns have no limit of their own on that, so steps count into the size of a query.
+//! runs each of them for every character: a second for a text of half a megabyte. ClickHouse's
+//! pattern functions have no limit of their own on that, so steps count towards the size of a
+//! query.
 
 use regex_syntax::ast::parse::ParserBuilder;
 use regex_syntax::ast::{Ast, RepetitionKind, RepetitionRange};
 
-/// Expressions that a step counts for which takes one of several characters.
+/// Nodes that a step counts for if it matches one of several characters.
 pub(super) const CLASS_NODES: u64 = 16;
-/// Likewise, one that takes one character: few texts have many of them in a row.
+/// Nodes that a step counts for if it matches one character: few texts match many of them in a row.
 pub(super) const LITERAL_NODES: u64 = 8;
-/// Likewise, one that takes none.
+/// Nodes that a step counts for if it matches no character.
 const EMPTY_NODES: u64 = 1;
-/// How deep groups are followed.
+/// Levels to which groups are followed.
 const GROUPS_MAX: u32 = 50;
-/// How often a part may be repeated, repetitions of repetitions included: the engine refuses more.
+/// Repetitions of a part at most, nested ones multiplied: the engine refuses more.
 const TIMES_MAX: u64 = 1_000;
 
-/// Counts a regular expression, in expressions of a query.
+/// Size of a regular expression, in nodes of a query.
 pub(super) fn regex_nodes(text: &str) -> u64 {
     let mut parser = ParserBuilder::new().nest_limit(GROUPS_MAX).build();
     match parser.parse(text) {
         Ok(pattern) => nodes(&pattern),
-        // ClickHouse may read it another way: each part may be in all of the repetitions.
+        // ClickHouse may parse it another way: each part may be in all of the repetitions.
         Err(_) => {
             let chars = u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
             let steps = chars.saturating_mul(largest_repetition(text));
@@ -61,7 +62,7 @@ fn times(range: &RepetitionRange) -> u64 {
     u64::from(*times).max(1)
 }
 
-/// Product of all that could be read as the bounds of a repetition.
+/// Product of all numbers that could be read as bounds of a repetition.
 fn largest_repetition(text: &str) -> u64 {
     let bounds = text
         .split('{')
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_counted_with_repetitions_written_out() {
+    fn steps_are_counted_with_repetitions_expanded() {
         let table = [
             ("", EMPTY_NODES),
             ("a+b*c?", 3 * LITERAL_NODES),
@@ -96,7 +97,7 @@ mod tests {
             ("((.{10}){10}){10}", 1_000 * CLASS_NODES),
             (r"(aaa\(b){10}", 50 * LITERAL_NODES),
             ("^a|b$", 2 * LITERAL_NODES + 2 * EMPTY_NODES),
-            // Read otherwise by others, or by nobody.
+            // Patterns that other parsers read otherwise, or none reads.
             ("ab{,5}", 6 * 5 * CLASS_NODES),
             (r"(\Q(\Eaaaaa){10}", 16 * 10 * CLASS_NODES),
             (r"\C((a{10}){10}){10}", 19 * 1_000 * CLASS_NODES),

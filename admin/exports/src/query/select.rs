@@ -1,32 +1,32 @@
-//! The parts of a SELECT: looked at, and written anew around what it selects from.
+//! Clauses of a SELECT: checked, and rewritten around the table that it selects from.
 
-use super::aliases::{self, Part};
+use super::aliases::{self, SizedExpression};
+use super::error::{QueryError, refused};
 use super::expression::{Writer, checked_name};
 use super::from::source;
 use super::names::Source;
-use super::{QueryError, refused};
 use millrace_clickhouse::quoted_name;
 use sqlparser::ast::{
     Distinct, Expr, GroupByExpr, Query, Select, SelectFlavor, SelectItem, SetExpr,
     WildcardAdditionalOptions,
 };
 
-/// A query in ClickHouse's SQL, but for the rows it is about.
+/// Rewritten query in ClickHouse's SQL, without the rows that it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Written {
-    /// What it selects from.
+    /// Table that the query selects from.
     pub(super) source: Source,
-    /// Up to the rows.
+    /// Text up to the rows.
     pub(super) head: String,
-    /// From the rows on.
+    /// Text from the rows on.
     pub(super) tail: String,
-    /// Whether it makes rows of several, so that it says something else of half the rows.
+    /// True if the query aggregates rows, so that its result over half the rows differs.
     pub(super) is_aggregating: bool,
 }
 
-/// The SELECT of a query; what may stand around one is refused.
+/// Takes the SELECT of a query; refuses all clauses around it.
 pub(super) fn only_select(query: Query) -> Result<Box<Select>, QueryError> {
-    // Without `..`: what a newer parser adds must be decided on.
+    // Without `..`: somebody has to decide on fields that a newer parser adds.
     let Query {
         with,
         body,
@@ -60,11 +60,11 @@ pub(super) fn only_select(query: Query) -> Result<Box<Select>, QueryError> {
     Ok(select)
 }
 
-/// Writes a SELECT anew.
+/// Rewrites a SELECT.
 pub(super) fn written(select: &Select) -> Result<Written, QueryError> {
     check_nothing_else(select)?;
     let (source, name) = source(&select.from)?;
-    let mut parts = Parts {
+    let mut parts = ExpressionWriter {
         source: name,
         all: Vec::new(),
         has_aggregates: false,
@@ -101,14 +101,14 @@ pub(super) fn written(select: &Select) -> Result<Written, QueryError> {
     })
 }
 
-/// The expressions of a query, as they are written.
-struct Parts<'a> {
+/// Writer of a query's expressions, which keeps their sizes.
+struct ExpressionWriter<'a> {
     source: &'a str,
-    all: Vec<Part>,
+    all: Vec<SizedExpression>,
     has_aggregates: bool,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> ExpressionWriter<'a> {
     fn write(
         &mut self,
         alias: Option<&str>,
@@ -120,7 +120,7 @@ impl<'a> Parts<'a> {
         };
         fill(&mut writer)?;
         self.has_aggregates |= writer.has_aggregates;
-        self.all.push(Part {
+        self.all.push(SizedExpression {
             alias: alias.map(str::to_owned),
             nodes: writer.nodes,
             names: writer.names,
@@ -129,9 +129,9 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Refuses whatever a SELECT may have beside columns, WHERE, GROUP BY and HAVING.
+/// Refuses everything in a SELECT except columns, WHERE, GROUP BY and HAVING.
 fn check_nothing_else(select: &Select) -> Result<(), QueryError> {
-    // Without `..`: what a newer parser adds must be decided on.
+    // Without `..`: somebody has to decide on fields that a newer parser adds.
     let Select {
         select_token: _,
         optimizer_hints,
@@ -183,7 +183,7 @@ fn check_nothing_else(select: &Select) -> Result<(), QueryError> {
 }
 
 impl Writer<'_> {
-    /// A column of the answer, under the name that [`column_name`] tells.
+    /// Writes a column of the result, with the name of [`column_name`].
     fn item(&mut self, item: &SelectItem) -> Result<(), QueryError> {
         let name = match item {
             SelectItem::UnnamedExpr(expr) => {
@@ -209,7 +209,7 @@ impl Writer<'_> {
     }
 }
 
-/// What the customer calls a column.
+/// Alias that the customer gave a column.
 fn explicit_alias(item: &SelectItem) -> Option<&str> {
     match item {
         SelectItem::ExprWithAlias { alias, .. } => Some(&alias.value),
@@ -217,7 +217,7 @@ fn explicit_alias(item: &SelectItem) -> Option<&str> {
     }
 }
 
-/// What a column is called in the answer.
+/// Name of a column in the result.
 pub(super) fn column_name(item: &SelectItem) -> String {
     match item {
         SelectItem::ExprWithAlias { alias, .. } => alias.value.clone(),
@@ -234,7 +234,7 @@ fn none_of(forbidden: &[(bool, &str)]) -> Result<(), QueryError> {
     found.map_or(Ok(()), |(_, what)| Err(refused(what)))
 }
 
-/// The same wildcard without anything after it.
+/// Copy of a wildcard without its options.
 fn plain(options: &WildcardAdditionalOptions) -> WildcardAdditionalOptions {
     WildcardAdditionalOptions {
         wildcard_token: options.wildcard_token.clone(),
@@ -242,7 +242,7 @@ fn plain(options: &WildcardAdditionalOptions) -> WildcardAdditionalOptions {
     }
 }
 
-/// What rows are gathered by.
+/// Keys of a GROUP BY.
 fn group_keys(group_by: &GroupByExpr) -> Result<&[Expr], QueryError> {
     match group_by {
         GroupByExpr::Expressions(keys, modifiers) if modifiers.is_empty() => Ok(keys),

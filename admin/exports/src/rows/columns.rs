@@ -1,13 +1,13 @@
-//! What stands in a row, by form.
+//! Columns of a row, by form.
 
 use super::RowForm;
 use crate::error::ExportError;
 
-/// The columns that customers' queries see, and that all forms are made of.
+/// Columns that customers' queries see, and that all forms are built from.
 pub(super) const STORED: &str =
     "uuid, event, distinct_id, properties, timestamp, created_at, team_id, historical_migration";
 
-/// The columns of events in a form, and the format they are written in.
+/// Columns of events in a form, and ClickHouse's name of the format.
 pub(super) fn of_events(form: RowForm) -> (String, &'static str) {
     match form {
         RowForm::JsonLines => (object(&event_fields()), "TSVRaw"),
@@ -18,7 +18,7 @@ pub(super) fn of_events(form: RowForm) -> (String, &'static str) {
     }
 }
 
-/// The columns of persons in a form, and the format they are written in.
+/// Columns of persons in a form, and ClickHouse's name of the format.
 pub(super) fn of_persons(form: RowForm) -> Result<(String, &'static str), ExportError> {
     let stored = "team_id, distinct_id, toString(person_id) AS person_id, properties, \
                   is_identified, created_at, person_distinct_id_version, person_version";
@@ -42,7 +42,7 @@ pub(super) fn of_persons(form: RowForm) -> Result<(String, &'static str), Export
     of_others(form, stored, &fields)
 }
 
-/// Likewise of groups.
+/// Columns of groups in a form, and ClickHouse's name of the format.
 pub(super) fn of_groups(form: RowForm) -> Result<(String, &'static str), ExportError> {
     let stored = "team_id, group_type, group_key, properties, created_at, version";
     let fields = [
@@ -64,7 +64,7 @@ fn of_others(
     Ok(match form {
         RowForm::JsonLines => (object(fields), "TSVRaw"),
         RowForm::TableJsonLines => {
-            return Err(ExportError::hopeless(
+            return Err(ExportError::permanent(
                 "Tables take events and persons: export groups to files.",
             ));
         }
@@ -74,7 +74,7 @@ fn of_others(
     })
 }
 
-/// The format that the columns of a query are written in.
+/// ClickHouse's name of the format for a query's columns.
 pub(super) const fn format_of_query(form: RowForm) -> &'static str {
     match form {
         RowForm::JsonLines | RowForm::TableJsonLines => "JSONEachRow",
@@ -84,7 +84,7 @@ pub(super) const fn format_of_query(form: RowForm) -> &'static str {
     }
 }
 
-/// With ids and names as texts: readers of files know few types.
+/// Columns with ids and names as texts: readers of files know few types.
 fn plain_types() -> String {
     STORED.replace(
         "uuid, event,",
@@ -124,10 +124,10 @@ fn table_fields() -> [(&'static str, String); 11] {
     ]
 }
 
-/// A JSON object of fields whose values are JSON text already.
+/// JSON object of fields whose values are JSON texts.
 ///
-/// ClickHouse would write the JSON of properties anew, with other numbers and escapes; put together
-/// like this, and written raw, it is passed on as it was sent.
+/// ClickHouse would rewrite the JSON of properties, with other numbers and escapes; concatenated
+/// and written raw, it is passed on as it was sent.
 fn object(fields: &[(&str, String)]) -> String {
     let mut arguments = Vec::with_capacity(fields.len() * 2 + 1);
     for (index, (key, value)) in fields.iter().enumerate() {
@@ -147,7 +147,8 @@ fn time(column: &str) -> String {
     format!("formatDateTime({column}, '\"%Y-%m-%dT%H:%i:%S.%fZ\"', 'UTC')")
 }
 
-/// Within JSON texts line ends are escaped, so those that are not stand between tokens.
+/// Replaces line ends in JSON by spaces. Within JSON strings line ends are escaped, so the others
+/// stand between tokens.
 fn on_one_line(json: &str) -> String {
     format!("replaceAll(replaceAll({json}, '\\n', ' '), '\\r', ' ')")
 }
@@ -161,7 +162,7 @@ fn properties() -> String {
 
 /// One value of the properties, as it was sent, or `null`.
 ///
-/// ClickHouse reads no JSON with half of a surrogate pair in it; then the first text that looks
+/// ClickHouse does not parse JSON with half of a surrogate pair; then the first text that looks
 /// like the key is taken. Nothing is parsed where there is no such text at all.
 fn part(key: &str) -> String {
     let strict = format!("JSONExtractRaw(properties, '{key}')");

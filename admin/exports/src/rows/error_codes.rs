@@ -1,8 +1,10 @@
-//! Errors of ClickHouse that come from what a query says, not from how the server is: another try would end the same.
+//! ClickHouse's error codes that a query causes, not the server's state: a retry would fail in the
+//! same way.
 //!
-//! Limits of queries of exports, which have words of their own, are in `failure`. What is not here is tried again.
+//! Limits of exports' queries, which have messages of their own, are in `failure`. Errors with
+//! other codes are retried.
 
-/// Codes and their names.
+/// Error codes and their names.
 pub const OF_QUERY: &[(u32, &str)] = &[
     (1, "UNSUPPORTED_METHOD"),
     (6, "CANNOT_PARSE_TEXT"),

@@ -1,22 +1,21 @@
-//! What an error of ClickHouse means for the customer.
+//! Errors of ClickHouse, in words for the customer.
 
 use super::error_codes::OF_QUERY;
 use crate::error::ExportError;
 use millrace_clickhouse::QueryError;
 
-/// `ACCESS_DENIED`: of a table, a function or a right that the query names.
+/// Code of `ACCESS_DENIED`: to a table, a function or a right that the query needs.
 const ACCESS_DENIED: u32 = 497;
 
-/// Says what went wrong when rows were read. ClickHouse's own words name tables, hosts and other
-/// people's conditions, so of those only the error's name is passed on, and only of a query that
-/// the customer wrote.
+/// Converts an error of reading rows. ClickHouse's messages contain tables, hosts and our own
+/// conditions, so only the error's name is passed on, and only for a query that the customer wrote.
 #[must_use]
 pub fn read_failure(error: &QueryError, is_of_customer: bool) -> ExportError {
     let told = error.code.filter(|_| is_of_customer).and_then(of_query);
-    told.unwrap_or_else(|| ExportError::retry("The rows could not be read from ClickHouse."))
+    told.unwrap_or_else(|| ExportError::retryable("The rows could not be read from ClickHouse."))
 }
 
-/// Failure of a query that cannot be run as it is; `None` for trouble of the server's, which may
+/// Error for a query that cannot be run as it is; `None` for the server's own errors, which may
 /// pass.
 fn of_query(code: u32) -> Option<ExportError> {
     let message = match code {
@@ -31,13 +30,13 @@ fn of_query(code: u32) -> Option<ExportError> {
             format!("ClickHouse refuses the query: {name}.")
         }
     };
-    Some(ExportError::hopeless(message))
+    Some(ExportError::permanent(message))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Outlook;
+    use crate::error::ExportErrorKind;
     use millrace_clickhouse::QueryErrorKind;
 
     fn failure(code: Option<u32>, is_of_customer: bool) -> ExportError {
@@ -54,31 +53,71 @@ mod tests {
     }
 
     #[test]
-    fn a_customer_is_told_what_is_theirs_to_mend_and_nothing_of_us() {
+    fn customers_see_errors_of_their_query_and_nothing_of_the_server() {
         let table = [
-            (Some(47), true, Outlook::Hopeless, "UNKNOWN_IDENTIFIER"),
-            (Some(159), true, Outlook::Hopeless, "longer"),
-            (Some(160), true, Outlook::Hopeless, "longer"),
-            (Some(241), true, Outlook::Hopeless, "memory"),
-            (Some(158), true, Outlook::Hopeless, "more rows"),
-            (Some(396), true, Outlook::Hopeless, "more rows"),
-            (Some(497), true, Outlook::Hopeless, "ask the operator"),
-            (Some(446), true, Outlook::Hopeless, "FUNCTION_NOT_ALLOWED"),
-            (Some(675), true, Outlook::Hopeless, "CANNOT_PARSE_IPV4"),
-            // The same of a statement that is all ours.
-            (Some(47), false, Outlook::Retry, "could not be read"),
-            (Some(159), false, Outlook::Retry, "could not be read"),
-            (Some(241), false, Outlook::Retry, "could not be read"),
-            (Some(497), false, Outlook::Retry, "could not be read"),
+            (
+                Some(47),
+                true,
+                ExportErrorKind::Permanent,
+                "UNKNOWN_IDENTIFIER",
+            ),
+            (Some(159), true, ExportErrorKind::Permanent, "longer"),
+            (Some(160), true, ExportErrorKind::Permanent, "longer"),
+            (Some(241), true, ExportErrorKind::Permanent, "memory"),
+            (Some(158), true, ExportErrorKind::Permanent, "more rows"),
+            (Some(396), true, ExportErrorKind::Permanent, "more rows"),
+            (
+                Some(497),
+                true,
+                ExportErrorKind::Permanent,
+                "ask the operator",
+            ),
+            (
+                Some(446),
+                true,
+                ExportErrorKind::Permanent,
+                "FUNCTION_NOT_ALLOWED",
+            ),
+            (
+                Some(675),
+                true,
+                ExportErrorKind::Permanent,
+                "CANNOT_PARSE_IPV4",
+            ),
+            // The same codes for a statement without a customer's query.
+            (
+                Some(47),
+                false,
+                ExportErrorKind::Retryable,
+                "could not be read",
+            ),
+            (
+                Some(159),
+                false,
+                ExportErrorKind::Retryable,
+                "could not be read",
+            ),
+            (
+                Some(241),
+                false,
+                ExportErrorKind::Retryable,
+                "could not be read",
+            ),
+            (
+                Some(497),
+                false,
+                ExportErrorKind::Retryable,
+                "could not be read",
+            ),
         ];
-        for (code, is_of_customer, outlook, words) in table {
+        for (code, is_of_customer, kind, words) in table {
             let failure = failure(code, is_of_customer);
-            assert_eq!(failure.outlook, outlook, "{code:?}");
+            assert_eq!(failure.kind, kind, "{code:?}");
             assert!(failure.message.contains(words), "{failure}");
         }
     }
 
-    /// Trouble of the server's, its network, its disks and its settings.
+    /// Errors of the server, its network, its disks and its settings.
     const OURS: &[(u32, &str)] = &[
         (3, "UNEXPECTED_END_OF_FILE"),
         (24, "CANNOT_WRITE_TO_OSTREAM"),
@@ -115,23 +154,27 @@ mod tests {
     ];
 
     #[test]
-    fn trouble_that_may_pass_is_tried_again() {
+    fn passing_server_errors_are_retried() {
         for (code, name) in OURS {
             assert!(OF_QUERY.iter().all(|(known, _)| known != code), "{name}");
-            assert_eq!(failure(Some(*code), true).outlook, Outlook::Retry, "{name}");
+            assert_eq!(
+                failure(Some(*code), true).kind,
+                ExportErrorKind::Retryable,
+                "{name}"
+            );
         }
-        assert_eq!(failure(None, true).outlook, Outlook::Retry);
+        assert_eq!(failure(None, true).kind, ExportErrorKind::Retryable);
     }
 
     #[test]
-    fn whatever_a_query_says_wrong_fails_its_run_at_once_with_the_name() {
+    fn an_invalid_query_fails_its_run_at_once_with_the_errors_name() {
         assert!(OF_QUERY.is_sorted_by(|a, b| a.0 < b.0), "each once");
         for (code, name) in OF_QUERY {
             let told = failure(Some(*code), true);
-            assert_eq!(told.outlook, Outlook::Hopeless, "{name}");
+            assert_eq!(told.kind, ExportErrorKind::Permanent, "{name}");
             assert!(told.message.contains(name), "{told}");
             let own = failure(Some(*code), false);
-            assert_eq!(own.outlook, Outlook::Retry, "{name}");
+            assert_eq!(own.kind, ExportErrorKind::Retryable, "{name}");
         }
     }
 }

@@ -1,20 +1,20 @@
 //! Rows of persons and groups.
 //!
-//! A person is a row for each of its distinct ids, as it is at this moment. It is in the window of
-//! its last change, by the arrival of the event that made it: so the rows of all windows together
-//! are to be taken as upserts by distinct id, the higher version counting.
+//! A person has a row for each of its distinct ids, with its current state. The row is in the
+//! window of the last change, by the arrival of the event that caused it: so the rows of all
+//! windows together are upserts by distinct id, of which the higher version wins.
 
-use super::Reading;
+use super::WindowQuery;
 use crate::window::{Window, WindowBy};
 use millrace_clickhouse::PersonTable;
 
-impl Reading<'_> {
-    /// Ids of the project with their persons that changed in the window.
+impl WindowQuery<'_> {
+    /// Distinct ids of the project, with their persons, that changed in the window.
     pub(super) fn persons(&self, of_part: Option<String>) -> String {
         let team = self.scope.team_id.0;
         let ids = self.clickhouse.person_source(PersonTable::DistinctIds);
         let persons = self.clickhouse.person_source(PersonTable::Persons);
-        // The versions are in microseconds since 1970, as both were made of the arrival.
+        // Both versions are arrival times, in microseconds since 1970.
         let mut conditions = changed(&self.scope.window, "greatest(d.version, p.version)", "p.");
         conditions.extend(of_part);
         let conditions = conditions.join(" AND ");
@@ -44,7 +44,7 @@ impl Reading<'_> {
     }
 }
 
-/// Which rows are in a window, by the columns that stand for arrival and time.
+/// Conditions for rows of a window, by the columns that stand for arrival and time.
 fn changed(window: &Window, version: &str, of: &str) -> Vec<String> {
     let made = format!("toUnixTimestamp64Micro({of}created_at)");
     let (column, arrived_before) = match window.by {

@@ -1,36 +1,35 @@
-//! How ClickHouse is to write rows, and what a statement may cost.
+//! Settings of formats, and limits of statements.
 
-use super::{ColumnCompression, RowForm, Statement};
+use super::statement::{Settings, Statement};
+use super::{ColumnCompression, RowForm};
 use crate::error::ExportError;
 use millrace_clickhouse::ReadOptions;
 use std::time::Duration;
 
-/// Rows that are compressed together in a columnar file at most. ClickHouse keeps as many in
-/// memory; a million, its default, is a gigabyte of events.
+/// Rows of a row group in a columnar file at most. ClickHouse keeps a group in memory; a million
+/// rows, its default, are a gigabyte of events.
 const GROUP_ROWS: &str = "100000";
-/// The same in bytes before compression.
+/// Bytes of a row group at most, before compression.
 const GROUP_BYTES: &str = "67108864";
-/// Rows that a customer's query may answer.
+/// Rows of a customer's query at most.
 const QUERY_ROWS_MAX: u64 = 1_000_000_000;
-/// How long ClickHouse may work for a customer's query. The time that a destination takes is not the query's: a run may
-/// take as long as any other.
+/// Time that ClickHouse may work on a customer's query. It does not include the destination's time:
+/// a run may take as long as any other.
 const QUERY_WORK_MAX: Duration = Duration::from_secs(300);
 
-/// Rows that a customer's query is worked on at once. ClickHouse looks whether a statement is to end between blocks
-/// only, and a pattern may take a second for a row.
+/// Rows of a block in a customer's query. ClickHouse checks only between blocks whether a statement
+/// is to end, and a pattern may take a second for a row.
 const QUERY_BLOCK_ROWS: u32 = 1_024;
-/// What makes those blocks small where rows are large, and has conditions wait until a block was read: by itself
-/// ClickHouse evaluates them while it reads, on all rows of a granule and more at once.
+/// Settings for a customer's query: blocks are small where rows are large, and conditions apply
+/// after a block was read. By default ClickHouse evaluates them while it reads, on a granule of
+/// rows and more at once.
 const QUERY_SETTINGS: [(&str, &str); 2] = [
     ("preferred_block_size_bytes", "262144"),
     ("optimize_move_to_prewhere", "0"),
 ];
 
-/// Settings of a statement, by name.
-pub(super) type Settings = Vec<(&'static str, &'static str)>;
-
-/// What makes a format what we say it is, whatever a server's defaults.
-pub(super) fn of_form(form: RowForm) -> Result<Settings, ExportError> {
+/// Settings that define a format, whatever the server's defaults are.
+pub(super) fn format_settings(form: RowForm) -> Result<Settings, ExportError> {
     let text = [
         ("date_time_output_format", "iso"),
         ("bool_true_representation", "true"),
@@ -88,14 +87,16 @@ fn arrow(method: ColumnCompression) -> Result<&'static str, ExportError> {
         ColumnCompression::None => Ok("none"),
         ColumnCompression::Zstd => Ok("zstd"),
         ColumnCompression::Lz4 => Ok("lz4_frame"),
-        ColumnCompression::Snappy | ColumnCompression::Gzip | ColumnCompression::Brotli => Err(
-            ExportError::hopeless("Arrow files can be compressed with zstd or lz4, or not at all."),
-        ),
+        ColumnCompression::Snappy | ColumnCompression::Gzip | ColumnCompression::Brotli => {
+            Err(ExportError::permanent(
+                "Arrow files can be compressed with zstd or lz4, or not at all.",
+            ))
+        }
     }
 }
 
-/// How a statement is to be run: with little of the machine, and that only while nobody else
-/// wants it. `query_id` is what it can be stopped by, and must be new for every try.
+/// Options of a statement: it uses little of the machine, at low priority. `query_id` identifies it
+/// when it is to be stopped, and must be new for every try.
 #[must_use]
 pub fn options(statement: &Statement, query_id: impl Into<String>) -> ReadOptions {
     let mut options = ReadOptions::new(query_id);
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_customers_query_is_worked_on_in_small_blocks_and_by_conditions_after_them() {
+    fn a_customers_query_runs_in_small_blocks_with_conditions_after_reading() {
         for is_of_customer in [false, true] {
             let statement = Statement {
                 sql: String::new(),

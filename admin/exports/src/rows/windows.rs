@@ -1,22 +1,22 @@
-//! Which windows of a range have rows.
+//! Windows of a range that have rows.
 
-use super::{Part, Reading, Statement, options, read_failure};
+use super::{Part, Statement, WindowQuery, options, read_failure};
 use crate::error::ExportError;
 use crate::query::Source;
 use crate::window::WindowBy;
 use millrace_catalog::{ExportInterval, UtcTime};
 use uuid::Uuid;
 
-/// How long before 1970 windows are counted from, at least, so that no number is below 0, where division
-/// rounds the other way: four centuries, while ClickHouse's oldest time is of 1900.
+/// Time before 1970 from which windows are counted, so that no number is negative, where division
+/// rounds the other way: four centuries, while ClickHouse's oldest time is in 1900.
 const BEFORE_1970_MICROS: i64 = 400 * 366 * 24 * 3_600 * 1_000_000;
 
-// The latest time that ClickHouse has, of 2299, is less than that behind 1970, so that no sum wraps: this
-// one would not compile.
+// ClickHouse's latest time, in 2299, is less than that after 1970, so no sum overflows: this one
+// would not compile.
 const _: i64 = 2 * BEFORE_1970_MICROS + ExportInterval::Week.micros();
 
-impl Reading<'_> {
-    /// How many windows of the range have rows.
+impl WindowQuery<'_> {
+    /// Counts the windows of the range that have rows.
     ///
     /// # Errors
     /// ClickHouse is away.
@@ -30,8 +30,8 @@ impl Reading<'_> {
         asked.await.map_err(|error| read_failure(&error, false))
     }
 
-    /// The first windows of the range that have rows, in order, so many at the most: each its
-    /// start and its end.
+    /// Finds the first windows of the range that have rows, in order, `count_max` at most: the
+    /// start and the end of each.
     ///
     /// # Errors
     /// ClickHouse is away.
@@ -63,7 +63,7 @@ impl Reading<'_> {
         Ok(numbers.map(window).collect())
     }
 
-    /// The number of each row's window, as a SELECT.
+    /// SELECT of the number of each row's window.
     fn numbers(&self, interval: ExportInterval) -> Result<String, ExportError> {
         let column = match (self.source(), self.scope.window.by) {
             (Source::Events, WindowBy::Arrival) => "toUnixTimestamp64Micro(created_at)",
@@ -89,7 +89,7 @@ impl Reading<'_> {
     }
 }
 
-/// The start of window 0, before 1970.
+/// Start of window 0, before 1970.
 const fn first_start(interval: ExportInterval) -> i64 {
     interval.window_start(UtcTime(-BEFORE_1970_MICROS)).0
 }

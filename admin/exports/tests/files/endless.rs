@@ -1,7 +1,7 @@
-//! A server that has no end of keys.
+//! Tests with a server whose answers do not end.
 
-use crate::place::CANARY;
 use crate::support::{deliver, run};
+use crate::test_store::CANARY;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::server::conn::http1;
@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use millrace_catalog::DestinationType;
 use millrace_dial::Guard;
 use millrace_exports::destination::files::open;
-use millrace_exports::{ExportError, Outlook};
+use millrace_exports::{ExportError, ExportErrorKind};
 use serde_json::json;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
-/// One page, and another one behind it.
+/// Page of keys, with another one behind it.
 const PAGE: &str = "<ListBucketResult><IsTruncated>true</IsTruncated>\
     <NextContinuationToken>next</NextContinuationToken></ListBucketResult>";
 
@@ -33,7 +33,7 @@ fn answer<T>(request: &Request<T>) -> Response<Full<Bytes>> {
     answer.body(body.into()).unwrap()
 }
 
-/// An attempt to export to a server there.
+/// Exports to this server, and returns the error.
 async fn exported_to(listener: &TcpListener) -> ExportError {
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let config = json!({
@@ -46,8 +46,8 @@ async fn exported_to(listener: &TcpListener) -> ExportError {
     deliver(s3.as_ref(), &run(0), &["row\n"]).await.unwrap_err()
 }
 
-/// A body that goes on for as long as somebody reads it; answers how much was taken.
-async fn say_more_and_more(mut stream: TcpStream) -> usize {
+/// Sends a body for as long as somebody reads it; returns the number of bytes read.
+async fn send_endless_body(mut stream: TcpStream) -> usize {
     let head = b"HTTP/1.1 200 OK\r\netag: \"e\"\r\ncontent-type: application/xml\r\n\r\n";
     let piece = vec![b'x'; 1 << 20];
     let mut sent = stream.write_all(head).await;
@@ -60,7 +60,7 @@ async fn say_more_and_more(mut stream: TcpStream) -> usize {
 }
 
 #[tokio::test]
-async fn a_body_without_an_end_is_not_kept() {
+async fn an_endless_body_is_not_buffered() {
     let listener = Arc::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
     let accepting = Arc::clone(&listener);
     let taken = Arc::new(AtomicUsize::new(0));
@@ -70,19 +70,19 @@ async fn a_body_without_an_end_is_not_kept() {
             let (stream, _) = accepting.accept().await.unwrap();
             let most = Arc::clone(&most);
             tokio::spawn(async move {
-                let bytes = say_more_and_more(stream).await;
+                let bytes = send_endless_body(stream).await;
                 most.fetch_max(bytes, Ordering::Relaxed);
             });
         }
     });
     let error = exported_to(&listener).await;
-    // Some of it is the kernel's.
+    // Some of the bytes are in the kernel's buffers.
     let taken = taken.load(Ordering::Relaxed);
     assert!((1..=32 << 20).contains(&taken), "{taken}: {error}");
 }
 
 #[tokio::test]
-async fn a_list_without_an_end_is_not_read_for_ever() {
+async fn an_endless_list_is_given_up() {
     let listener = Arc::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
     let accepting = Arc::clone(&listener);
     tokio::spawn(async move {
@@ -93,6 +93,6 @@ async fn a_list_without_an_end_is_not_read_for_ever() {
         }
     });
     let error = exported_to(&listener).await;
-    assert_eq!(error.outlook, Outlook::Hopeless);
+    assert_eq!(error.kind, ExportErrorKind::Permanent);
     assert!(error.message.contains("no end of files"), "{error}");
 }

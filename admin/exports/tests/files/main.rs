@@ -1,9 +1,9 @@
 //! Destinations of files, on real servers.
 //!
-//! Rules: a case runs on every place there is, through `on_each!`: a server that speaks S3 in Rust,
-//! another one in Python, Microsoft's own emulator of Azure, a fake of Google's XML API, and a
-//! folder. What is there is read past the destination: from the server's disk or memory, or by
-//! plain requests. Secrets are canaries that no message may have.
+//! Rules: a case runs on every store, through `on_each!`: an S3 server in Rust, another one in
+//! Python, Microsoft's own emulator of Azure, a fake of Google's XML API, and a folder. Stored
+//! files are read without the destination: from the server's disk or memory, or by plain requests.
+//! Secrets are canaries that no message may have.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,7 @@
     reason = "tests"
 )]
 
-/// Runs `async fn name(&dyn Place)` on each place.
+/// Runs `async fn name(&dyn TestStore)` on each store.
 macro_rules! on_each {
     ($($name:ident),+ $(,)?) => { $(
         mod $name {
@@ -40,22 +40,22 @@ macro_rules! on_each {
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn folder() {
-                super::$name(&crate::place::LocalFolder::new()).await;
+                super::$name(&crate::test_store::LocalFolder::new()).await;
             }
         }
     )+ };
 }
 
-mod blame;
+mod delivery;
+mod destination_test;
 mod endless;
+mod error_messages;
 mod large;
 mod links;
 mod memory;
 mod organizations;
-mod place;
-mod retried;
+mod retries;
 mod s3_settings;
 mod servers;
 mod support;
-mod trial;
-mod whole;
+mod test_store;

@@ -1,30 +1,30 @@
-//! Memory does not grow with the window.
+//! Tests that memory does not grow with the window.
 
-use crate::place::{LocalFolder, Place};
 use crate::servers::s3s::S3s;
 use crate::support::run;
+use crate::test_store::{LocalFolder, TestStore};
 use bytes::Bytes;
 use serde_json::json;
 use std::process::Command;
 
 const PIECES: usize = 256;
 const PIECE_BYTES: usize = 1 << 20;
-/// Of the process, with the test's own needs.
+/// Resident memory of the process at most, including the test's own.
 const RESIDENT_KIB_MAX: u64 = 100 << 10;
-/// Before the figure in what a test says.
+/// Text before the figure in a test's output.
 const SAID: &str = "most memory resident:";
 
-/// Runs by itself, too; in a process of its own, below.
+/// Runs by itself, and in a process of its own as the child of the test below.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_quarter_of_a_gigabyte_arrives() {
+async fn a_quarter_of_a_gigabyte_is_delivered() {
     let (server, folder) = (S3s::start().await, LocalFolder::new());
-    let places: [&dyn Place; 2] = [&server, &folder];
-    for place in places {
-        let destination = place.open("long", json!({}));
+    let stores: [&dyn TestStore; 2] = [&server, &folder];
+    for store in stores {
+        let destination = store.open("long", json!({}));
         let mut delivery = destination.begin(&run(0), 1).await.unwrap();
         let noise: Vec<u8> = (0..PIECE_BYTES).map(|n| (n * n % 251) as u8).collect();
         for _ in 0..PIECES {
-            // A piece of its own each time, as from ClickHouse.
+            // A new piece each time, as from ClickHouse.
             delivery
                 .write(Bytes::copy_from_slice(&noise))
                 .await
@@ -40,11 +40,11 @@ async fn a_quarter_of_a_gigabyte_arrives() {
 }
 
 #[test]
-fn a_long_file_takes_no_more_memory_than_a_few_parts() {
+fn a_long_file_takes_the_memory_of_a_few_parts() {
     let run = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "memory::a_quarter_of_a_gigabyte_arrives",
+            "memory::a_quarter_of_a_gigabyte_is_delivered",
             "--nocapture",
         ])
         .output()

@@ -1,12 +1,12 @@
-//! Organizations that export to files of one server.
+//! Tests of organizations that export to files of one server.
 
-use crate::place::{fields, tree};
 use crate::support::{STEM, deliver, run};
+use crate::test_store::{fields, tree};
 use millrace_catalog::DestinationType;
 use millrace_dial::Guard;
 use millrace_exports::destination::Destination;
 use millrace_exports::destination::files::{ExportRoot, open};
-use millrace_exports::{ExportError, Outlook};
+use millrace_exports::{ExportError, ExportErrorKind};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -49,7 +49,7 @@ async fn delivered(
 #[tokio::test]
 async fn the_same_path_of_two_organizations_is_two_folders() {
     let root = tempfile::tempdir().unwrap();
-    // Whoever comes first.
+    // In any order.
     for (files_of, export) in [(EVE, 20), (ACME, 10), (EVE, 20)] {
         delivered(root.path(), files_of, "lake/acme", export)
             .await
@@ -64,7 +64,7 @@ async fn the_same_path_of_two_organizations_is_two_folders() {
 }
 
 #[tokio::test]
-async fn nobody_gets_out_of_the_folder_of_the_organization_or_learns_what_is_there() {
+async fn no_path_leads_out_of_the_organizations_folder_or_reveals_other_files() {
     let root = tempfile::tempdir().unwrap();
     delivered(root.path(), ACME, "lake", 10).await.unwrap();
     let acme = root.path().join(ACME.to_string());
@@ -86,16 +86,16 @@ async fn nobody_gets_out_of_the_folder_of_the_organization_or_learns_what_is_the
         "link/pond",
     ] {
         let error = delivered(root.path(), EVE, path, 20).await.unwrap_err();
-        assert_eq!(error.outlook, Outlook::Hopeless, "{path}: {error}");
+        assert_eq!(error.kind, ExportErrorKind::Permanent, "{path}: {error}");
         let says = error.message.contains("acme") || error.message.contains(&ACME.to_string());
         assert!(!says, "{error}");
         told.push(error.message);
     }
-    // What is there and what is not are told alike.
+    // Existing and missing paths have the same error.
     for pair in [(0, 1), (2, 3), (6, 7)] {
         assert_eq!(told[pair.0], told[pair.1]);
     }
-    // What looks like the way there is a folder of one's own.
+    // A path that looks like the other organization's is a folder of one's own.
     delivered(root.path(), EVE, &format!("{ACME}/lake"), 20)
         .await
         .unwrap();

@@ -1,9 +1,9 @@
-//! What only S3 has.
+//! Tests of settings that only S3 has.
 
-use crate::place::Place;
 use crate::servers::moto::Moto;
 use crate::servers::s3s::S3s;
 use crate::support::{STEM, deliver, lines, run};
+use crate::test_store::TestStore;
 use async_trait::async_trait;
 use millrace_dial::{Guard, Resolver};
 use millrace_exports::destination::files::open;
@@ -13,7 +13,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Buckets before names of this domain lead to this machine.
+/// Resolver that resolves buckets before names of this domain to this machine.
 struct Buckets;
 
 #[async_trait]
@@ -25,29 +25,29 @@ impl Resolver for Buckets {
 }
 
 #[tokio::test]
-async fn the_bucket_may_stand_before_the_servers_name() {
-    let place = S3s::start().await;
-    let mut config = place.config("virtual");
+async fn the_bucket_may_be_part_of_the_servers_name() {
+    let store = S3s::start().await;
+    let mut config = store.config("virtual");
     config.insert(
         "endpoint_url".to_owned(),
-        json!(format!("http://s3.example:{}", place.port)),
+        json!(format!("http://s3.example:{}", store.port)),
     );
     config.insert("use_virtual_style_addressing".to_owned(), json!(true));
     let guard = Guard::with_resolver(true, Arc::new(Buckets)).unwrap();
     let config = Value::Object(config);
-    let destination = open(place.kind(), &config, &place.secrets(), &guard, None).unwrap();
+    let destination = open(store.kind(), &config, &store.secrets(), &guard, None).unwrap();
     let text = lines("virtual", 10);
     deliver(destination.as_ref(), &run(0), &[&text])
         .await
         .unwrap();
-    let all = place.files().await;
+    let all = store.files().await;
     assert_eq!(all[&format!("virtual/{STEM}.jsonl")], text.as_bytes());
 }
 
 #[tokio::test]
-async fn files_are_encrypted_as_the_configuration_says() {
+async fn files_are_encrypted_as_configured() {
     let moto = Moto::start().await;
-    let place: &dyn Place = &moto;
+    let store: &dyn TestStore = &moto;
     let table = [
         (json!({}), None, None),
         (json!({"encryption": "AES256"}), Some("AES256"), None),
@@ -57,14 +57,14 @@ async fn files_are_encrypted_as_the_configuration_says() {
             Some("key-1"),
         ),
     ];
-    // One that is sent at once, and one in parts.
+    // A file that is sent at once, and one in parts.
     let small = lines("small", 10);
     let large = lines("large", 270_000);
     assert!(large.len() > 16 << 20);
     for (n, (config, encryption, key)) in table.into_iter().enumerate() {
         for (m, text) in [&small, &large].into_iter().enumerate() {
             let prefix = format!("{n}/{m}");
-            let destination = place.open(&prefix, config.clone());
+            let destination = store.open(&prefix, config.clone());
             deliver(destination.as_ref(), &run(0), &[text])
                 .await
                 .unwrap();

@@ -1,4 +1,4 @@
-//! Runs, and what they deliver.
+//! Runs, and their deliveries.
 
 use bytes::Bytes;
 use millrace_catalog::{ExportModel, TeamId, UtcTime};
@@ -7,13 +7,13 @@ use millrace_exports::destination::{Delivered, Delivery, Destination};
 use millrace_exports::window::{RunScope, Window, WindowBy};
 use uuid::Uuid;
 
-/// 2026-11-20T14:00:00Z, in microseconds.
+/// Start of the first window: 2026-11-20T14:00:00Z, in microseconds.
 const START: i64 = 1_795_183_200_000_000;
 const HOUR: i64 = 3_600_000_000;
-/// What the names of the first window's files begin with.
+/// Stem of the names of the first window's files.
 pub const STEM: &str = "2026-11-20T14:00:00Z-2026-11-20T15:00:00Z";
 
-/// The run of a window, so many hours after the first.
+/// Run of a window, a number of hours after the first.
 pub fn run(hours: i64) -> RunScope {
     RunScope {
         run_id: Uuid::new_v4(),
@@ -28,7 +28,7 @@ pub fn run(hours: i64) -> RunScope {
     }
 }
 
-/// So many lines, all different, and some hard to compress.
+/// Creates lines that all differ and are hard to compress.
 pub fn lines(seed: &str, count: usize) -> String {
     let line = |n: usize| {
         let noise = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -46,7 +46,7 @@ pub async fn deliver(
     written(destination, run, files).await?.publish().await
 }
 
-/// The same, not published.
+/// Delivers files of lines without publishing them.
 pub async fn written(
     destination: &dyn Destination,
     run: &RunScope,
@@ -64,7 +64,7 @@ pub async fn written(
     Ok(delivery)
 }
 
-/// The texts between such tags.
+/// Texts between these tags.
 pub fn tagged<'a>(xml: &'a str, tag: &str) -> Vec<&'a str> {
     let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
     let after = xml.split(open.as_str()).skip(1);

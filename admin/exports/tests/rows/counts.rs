@@ -1,6 +1,6 @@
-//! Rows are counted in bytes that come in pieces cut anywhere, whatever their form.
+//! Tests of counting rows in bytes that are cut anywhere, in all forms.
 
-use crate::fixture::{Database, Event, new_options, reading, scope};
+use crate::fixture::{Database, Event, new_options, scope, window_query};
 use millrace_exports::query::ExportQuery;
 use millrace_exports::rows::{
     ColumnCompression, CountError, EventFilter, Part, RowCounter, RowForm,
@@ -19,7 +19,7 @@ const FORMS: [RowForm; 7] = [
     RowForm::Arrow(ColumnCompression::Lz4),
 ];
 
-struct Answer {
+struct EncodedRows {
     form: RowForm,
     rows: u64,
     bytes: Vec<u8>,
@@ -33,9 +33,9 @@ fn count<'a>(form: RowForm, pieces: impl IntoIterator<Item = &'a [u8]>) -> Resul
     counter.finish()
 }
 
-/// Real answers: none, one and many rows, rows with line ends and quotes in them, several groups
-/// and batches, columns of every kind.
-async fn answers(name: &str) -> Vec<Answer> {
+/// Real answers of ClickHouse: no rows, one and many, rows with line ends and quotes in them,
+/// several groups and batches, columns of every kind.
+async fn answers(name: &str) -> Vec<EncodedRows> {
     let database = Database::make(name).await;
     let odd = |n: u32| Event {
         event: format!("line\n{n}\r\n\"quoted\""),
@@ -61,8 +61,8 @@ async fn answers(name: &str) -> Vec<Answer> {
     let scope = scope();
     for (query, filter, rows) in &queries {
         for form in FORMS {
-            let reading = reading(&database.clickhouse, &scope, filter, query.as_ref());
-            let statement = reading.statement(form, Part::WHOLE).unwrap();
+            let window_query = window_query(&database.clickhouse, &scope, filter, query.as_ref());
+            let statement = window_query.statement(form, Part::WHOLE).unwrap();
             let mut options = new_options(&statement);
             options.block_rows = 100;
             options.settings.push((
@@ -70,9 +70,11 @@ async fn answers(name: &str) -> Vec<Answer> {
                 "250".to_owned(),
             ));
             let bytes = database.bytes_with(&statement.sql, &options).await.unwrap();
-            let counted = database.number(&reading.count(Part::WHOLE).unwrap()).await;
+            let counted = database
+                .number(&window_query.count(Part::WHOLE).unwrap())
+                .await;
             assert_eq!(counted, *rows);
-            answers.push(Answer {
+            answers.push(EncodedRows {
                 form,
                 rows: *rows,
                 bytes,
@@ -82,7 +84,7 @@ async fn answers(name: &str) -> Vec<Answer> {
     answers
 }
 
-/// The pieces between some places.
+/// Splits bytes at some positions.
 fn cut<'a>(bytes: &'a [u8], places: &[Index]) -> Vec<&'a [u8]> {
     let mut places: Vec<usize> = places
         .iter()
@@ -97,9 +99,9 @@ fn cut<'a>(bytes: &'a [u8], places: &[Index]) -> Vec<&'a [u8]> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_are_counted_wherever_the_bytes_are_cut() {
+async fn the_count_does_not_depend_on_where_the_bytes_are_cut() {
     let answers = answers("counts").await;
-    for Answer { form, rows, bytes } in &answers {
+    for EncodedRows { form, rows, bytes } in &answers {
         let alone = count(*form, bytes.chunks(1));
         assert_eq!(alone, Ok(*rows), "{form:?}, byte by byte");
     }
@@ -113,7 +115,7 @@ async fn rows_are_counted_wherever_the_bytes_are_cut() {
         ..Config::default()
     });
     let checked = runner.run(&strategy, |(which, places)| {
-        let Answer { form, rows, bytes } = &answers[which];
+        let EncodedRows { form, rows, bytes } = &answers[which];
         let pieces = cut(bytes, &places);
         prop_assert_eq!(count(*form, pieces), Ok(*rows), "{:?}", form);
         Ok(())
@@ -122,14 +124,14 @@ async fn rows_are_counted_wherever_the_bytes_are_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_is_cut_short_is_no_answer() {
-    for Answer { form, rows, bytes } in answers("cut_short").await {
+async fn truncated_bytes_are_never_counted_as_complete() {
+    for EncodedRows { form, rows, bytes } in answers("cut_short").await {
         let is_whole_by_lines = |end: usize| {
             let lines = matches!(
                 form,
                 RowForm::JsonLines | RowForm::TableJsonLines | RowForm::Csv
             );
-            // A line end is an end: there only the number of rows tells.
+            // After a line end the bytes look complete: only the number of rows tells.
             lines && (end == 0 || bytes[end - 1] == b'\n')
         };
         let step = (bytes.len() / 150).max(1);
@@ -150,7 +152,7 @@ async fn an_answer_that_is_cut_short_is_no_answer() {
 }
 
 #[test]
-fn what_is_of_another_form_is_refused_and_never_a_panic() {
+fn bytes_of_another_form_are_refused_and_never_panic() {
     let columnar = [
         RowForm::Parquet(ColumnCompression::None),
         RowForm::Arrow(ColumnCompression::None),

@@ -1,10 +1,10 @@
-//! Errors by the names that the engine has for them.
+//! Tests of error codes against the engine's own names.
 
 use crate::fixture::Database;
 use millrace_exports::rows::OF_QUERY;
 
 #[tokio::test]
-async fn errors_of_queries_are_called_as_clickhouse_calls_them() {
+async fn error_codes_have_clickhouses_names() {
     let database = Database::make("error_codes").await;
     for (code, name) in OF_QUERY {
         let found = database.run(&format!("SELECT errorCodeToName(toUInt32({code}))"));

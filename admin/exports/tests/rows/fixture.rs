@@ -1,21 +1,21 @@
-//! Databases with events in them, and what is read from them.
+//! Databases with events, and readers of them.
 
 use millrace_catalog::{ExportModel, TeamId, UtcTime};
 use millrace_clickhouse::{ClickHouse, QueryError, ReadOptions, Settings};
 use millrace_embedded::testing::{TestEngine, shared};
 use millrace_exports::query::ExportQuery;
-use millrace_exports::rows::{EventFilter, Part, Reading, RowForm, Statement, options};
+use millrace_exports::rows::{EventFilter, Part, RowForm, Statement, WindowQuery, options};
 use millrace_exports::window::{RunScope, Window, WindowBy};
 use millrace_rows::{EventRow, Micros, Table};
 use uuid::Uuid;
 
-/// Whose rows are read.
+/// Project whose rows are read.
 pub const TEAM: TeamId = TeamId(1);
-/// 2026-11-20T00:00:00Z: the window is the hour from here.
+/// Start of the window of an hour: 2026-11-20T00:00:00Z.
 pub const START: i64 = 1_795_132_800_000_000;
 pub const HOUR: i64 = 3_600_000_000;
 
-/// One event to store.
+/// Event to store.
 #[derive(Clone, Debug)]
 pub struct Event {
     pub uuid: Uuid,
@@ -29,7 +29,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// The nth, in the window.
+    /// The nth event in the window.
     pub fn nth(n: u32) -> Self {
         let browser = ["Firefox", "Safari", "Chrome"][n as usize % 3];
         Self {
@@ -89,13 +89,13 @@ impl Database {
         self.send(&[("query", &sql)], &rows).unwrap();
     }
 
-    /// Runs a statement as it is, beside all that is tested.
+    /// Runs a statement as it is, without the code under test.
     pub fn run(&self, sql: &str) -> String {
         self.send(&[], sql.as_bytes())
             .unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
-    /// The same within the database, with settings.
+    /// Runs a statement within the database, with settings.
     pub fn ask(&self, sql: &str, settings: &[(&str, &str)]) -> Result<String, String> {
         let database = [("database", self.name.as_str())];
         self.send(&[&database[..], settings].concat(), sql.as_bytes())
@@ -126,7 +126,7 @@ impl Database {
 
     /// Reads a part of the window of [`TEAM`].
     pub async fn read(&self, query: Option<&ExportQuery>, form: RowForm) -> Vec<u8> {
-        let statement = reading(&self.clickhouse, &scope(), &EventFilter::default(), query)
+        let statement = window_query(&self.clickhouse, &scope(), &EventFilter::default(), query)
             .statement(form, Part::WHOLE)
             .unwrap();
         let read = self.bytes(&statement).await;
@@ -162,7 +162,7 @@ pub fn new_options(statement: &Statement) -> ReadOptions {
     options(statement, Uuid::new_v4().to_string())
 }
 
-/// The hour from [`START`], by arrival.
+/// Scope of the hour from [`START`], by arrival.
 pub fn scope() -> RunScope {
     RunScope {
         run_id: Uuid::nil(),
@@ -177,13 +177,13 @@ pub fn scope() -> RunScope {
     }
 }
 
-pub fn reading<'a>(
+pub fn window_query<'a>(
     clickhouse: &'a ClickHouse,
     scope: &'a RunScope,
     filter: &'a EventFilter,
     query: Option<&'a ExportQuery>,
-) -> Reading<'a> {
-    Reading {
+) -> WindowQuery<'a> {
+    WindowQuery {
         clickhouse,
         scope,
         filter,
@@ -191,7 +191,7 @@ pub fn reading<'a>(
     }
 }
 
-/// The lines of an answer in an order of their own, as exports have none.
+/// Lines of an answer, sorted, as exports have no order.
 pub fn sorted_lines(bytes: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();

@@ -1,6 +1,8 @@
-//! Every form, read back by pyarrow and DuckDB, is the table.
+//! Tests that every form, read back by pyarrow and DuckDB, equals the table.
 
-use crate::fixture::{Database, Event, HOUR, START, new_options, reading, scope, sorted_lines};
+use crate::fixture::{
+    Database, Event, HOUR, START, new_options, scope, sorted_lines, window_query,
+};
 use millrace_exports::query::ExportQuery;
 use millrace_exports::rows::{ColumnCompression, EventFilter, Part, RowCounter, RowForm};
 use serde_json::{Value, json};
@@ -8,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use uuid::Uuid;
 
-/// The interpreter of the tests' environment; the first one to ask makes it.
+/// Python of the tests' environment; the first caller creates it.
 fn python() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()
@@ -26,7 +28,7 @@ fn run(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What `read_back.py` makes of a file: each reader's rows, in its order.
+/// Reads a file back by `read_back.py`: each reader's rows, in its order.
 fn read_back(how: &str, bytes: &[u8]) -> Value {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), bytes).unwrap();
@@ -35,7 +37,7 @@ fn read_back(how: &str, bytes: &[u8]) -> Value {
     serde_json::from_str(&out).unwrap()
 }
 
-/// Properties as clients send them, odd ones too, all of them JSON.
+/// Properties as clients send them, odd ones included, all of them JSON.
 fn odd_properties() -> Vec<String> {
     let mut all: Vec<String> = [
         "{}",
@@ -93,7 +95,7 @@ fn odd_events() -> Vec<Event> {
 async fn database(name: &str) -> (Database, Vec<Event>) {
     let database = Database::make(name).await;
     let events = odd_events();
-    // A part for each month.
+    // One insert for each month.
     for event in &events {
         database.store(std::slice::from_ref(event));
     }
@@ -112,7 +114,7 @@ fn time(micros: i64) -> String {
     )
 }
 
-/// Rows as the readers are to find them, in the order of their ids.
+/// Rows that the readers have to find, in the order of their ids.
 fn expected(events: &[Event], properties: fn(&str) -> Value) -> Value {
     let row = |event: &Event| {
         json!({
@@ -138,7 +140,7 @@ fn on_one_line(json: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn columnar_files_are_the_table() {
+async fn columnar_files_equal_the_table() {
     use ColumnCompression::{Brotli, Gzip, Lz4, None, Snappy, Zstd};
     let (database, events) = database("columnar").await;
     let expected = expected(&events, |text| json!(text));
@@ -178,7 +180,7 @@ async fn columnar_files_are_the_table() {
     }
 }
 
-/// Blocks and groups of rows are cut by their bytes, not by their number alone.
+/// Blocks and row groups are limited by their bytes, not only by their number of rows.
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_of_a_megabyte_are_read_within_the_limit_on_memory() {
     let database = Database::make("megabytes").await;
@@ -193,7 +195,7 @@ async fn rows_of_a_megabyte_are_read_within_the_limit_on_memory() {
     }
     let scope = scope();
     let filter = EventFilter::default();
-    let reading = reading(&database.clickhouse, &scope, &filter, None);
+    let window_query = window_query(&database.clickhouse, &scope, &filter, None);
     let zstd = ColumnCompression::Zstd;
     for form in [
         RowForm::JsonLines,
@@ -202,7 +204,7 @@ async fn rows_of_a_megabyte_are_read_within_the_limit_on_memory() {
         RowForm::Parquet(zstd),
         RowForm::Arrow(zstd),
     ] {
-        let statement = reading.statement(form, Part::WHOLE).unwrap();
+        let statement = window_query.statement(form, Part::WHOLE).unwrap();
         let options = new_options(&statement);
         assert!(options.memory_bytes_max <= 1 << 30);
         let mut stream = database.clickhouse.read(&statement.sql, &options).unwrap();
@@ -219,7 +221,7 @@ async fn rows_of_a_megabyte_are_read_within_the_limit_on_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn csv_is_the_table() {
+async fn csv_equals_the_table() {
     let (database, events) = database("csv").await;
     let bytes = database.read(None, RowForm::Csv).await;
     let text = String::from_utf8(bytes.clone()).unwrap();
@@ -260,7 +262,7 @@ async fn json_lines_have_properties_as_they_were_sent() {
     // The properties are compared by Python itself, as not every reader takes them.
     let expected = expected(&events, |_| Value::Null);
     assert_eq!(found["readers"]["python"], expected);
-    // DuckDB takes no JSON with half of a surrogate pair.
+    // DuckDB does not read JSON with half of a surrogate pair.
     let rows = events.iter().zip(expected.as_array().unwrap());
     let whole = rows.filter(|(event, _)| !event.properties.contains("\\ud800\""));
     let expected: Value = whole.map(|(_, row)| row.clone()).collect();
@@ -269,7 +271,7 @@ async fn json_lines_have_properties_as_they_were_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lines_for_tables_have_the_columns_of_the_table() {
+async fn lines_for_tables_have_the_tables_columns() {
     let database = Database::make("table_lines").await;
     let properties = [
         (
@@ -294,7 +296,7 @@ async fn lines_for_tables_have_the_columns_of_the_table() {
             Value::Null,
             Value::Null,
         ),
-        // Half of a pair, which ClickHouse's own reader takes for no JSON.
+        // Half of a surrogate pair, which ClickHouse's own parser refuses.
         (
             r#"{"x":"\ud800","$set":{"a":1}}"#,
             Value::Null,

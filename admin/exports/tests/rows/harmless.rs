@@ -1,11 +1,12 @@
-//! What is written anew means what was sent: both are run, and answer the same.
+//! Tests that a rewritten query means the same as the original: both are run, and have the same
+//! result.
 
 use crate::fixture::{Database, Event};
 use millrace_exports::query::{ExportQuery, functions};
 use millrace_exports::rows::RowForm;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The same for both, so that neither differs by how it is written down.
+/// Format settings for both, so that results do not differ by format.
 const FORMAT: [(&str, &str); 6] = [
     ("output_format_json_escape_forward_slashes", "0"),
     ("output_format_json_quote_64bit_integers", "0"),
@@ -15,7 +16,7 @@ const FORMAT: [(&str, &str); 6] = [
     ("default_format", "JSONEachRow"),
 ];
 
-/// Every column has a name, as that is what ClickHouse and we may choose otherwise.
+/// Queries in which every column has a name, as ClickHouse would choose another default name.
 const QUERIES: &[&str] = &[
     "SELECT * FROM events",
     "SELECT uuid, event FROM events",
@@ -89,8 +90,8 @@ const QUERIES: &[&str] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_query_written_anew_answers_what_it_answers_as_it_was_sent() {
-    // Here there is nothing but what may be seen, so that what was sent may be run as it is.
+async fn a_rewritten_query_has_the_result_of_the_original() {
+    // All rows may be seen here, so the original may be run as it is.
     let database = Database::make("harmless").await;
     database.store(&(0..40).map(Event::nth).collect::<Vec<_>>());
     for text in QUERIES {
@@ -103,7 +104,7 @@ async fn a_query_written_anew_answers_what_it_answers_as_it_was_sent() {
     }
 }
 
-/// The rows, whatever the order of them and of their columns.
+/// Rows, sorted, with their columns sorted.
 fn objects(lines: &[u8]) -> Vec<String> {
     let lines = lines.split(|byte| *byte == b'\n');
     let object = |line: &[u8]| -> BTreeMap<String, serde_json::Value> {
@@ -116,7 +117,7 @@ fn objects(lines: &[u8]) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn columns_are_called_what_the_schema_says() {
+async fn columns_have_the_names_of_the_schema() {
     let database = Database::make("named").await;
     database.store(&[Event::nth(0)]);
     let text = "SELECT uuid, e.event, 1 + 2, toDate(timestamp), count() AS `n.x`, 'a''b`' \
@@ -135,7 +136,7 @@ async fn columns_are_called_what_the_schema_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn long_sums_and_deep_nests_are_read_by_clickhouse_too() {
+async fn clickhouse_accepts_the_longest_sums_and_deepest_nests() {
     let database = Database::make("large").await;
     database.store(&[Event::nth(0)]);
     let sum = format!("SELECT 1{} AS n FROM events", "+1".repeat(190));
@@ -164,7 +165,7 @@ async fn long_sums_and_deep_nests_are_read_by_clickhouse_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_function_that_is_allowed_is_there_and_known_for_what_it_is() {
+async fn every_allowed_function_exists_and_has_its_kind() {
     let database = Database::make("functions").await;
     let known = database.run(
         "SELECT name, is_aggregate, case_insensitive, alias_to FROM system.functions FORMAT TSV",
@@ -181,7 +182,7 @@ async fn every_function_that_is_allowed_is_there_and_known_for_what_it_is() {
         }
     }
     for (name, is_aggregate) in functions() {
-        // What ends in If is made of an aggregate function and is not listed itself.
+        // Functions that end in If are combinations of an aggregate function, and are not listed.
         let stem = if is_aggregate {
             name.strip_suffix("If").unwrap_or(name)
         } else {

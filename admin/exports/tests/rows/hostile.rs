@@ -1,7 +1,9 @@
-//! Nobody sees rows of others by a query: it is refused with a reason, or answers the same as if
-//! there were no others.
+//! Tests that no query sees rows of others: it is refused with a reason, or has the same result as
+//! if there were no others.
 
-use crate::fixture::{Database, Event, HOUR, START, new_options, reading, scope, sorted_lines};
+use crate::fixture::{
+    Database, Event, HOUR, START, new_options, scope, sorted_lines, window_query,
+};
 use crate::hostile_texts;
 use millrace_catalog::TeamId;
 use millrace_clickhouse::QueryError;
@@ -13,14 +15,14 @@ use std::collections::HashSet;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Stands in every text of every row that must not be seen.
+/// Text in every row that must not be seen.
 const CANARY: &str = "CANARY";
-/// Far more than a query may take, so that only one that does not end is longer.
+/// Far more time than a query may take, so that only an endless one exceeds it.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// What is looked at of an answer, in bytes.
+/// Bytes of an answer that are examined.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
-/// Two databases with the same rows that may be seen; one has others beside them.
+/// Two databases with the same visible rows; one has other rows beside them.
 struct Pair {
     alone: Database,
     among: Database,
@@ -37,7 +39,8 @@ impl Pair {
         pair.among.store(&own);
         pair.among.store(&canaries());
         let name = &pair.among.name;
-        // Persons and groups of another project, and one of this that changed at another time.
+        // Persons and groups of another project, and one of this project that changed at another
+        // time.
         for (team, version) in [(2, START), (1, START - 1)] {
             pair.among.run(&format!(
                 "INSERT INTO {name}.persons SELECT {team}, toUUIDOrZero(''), \
@@ -56,7 +59,7 @@ impl Pair {
     }
 }
 
-/// Rows of another project, of another time, and of an event that is left out.
+/// Rows of another project, of another time, and of an event that the filter leaves out.
 fn canaries() -> Vec<Event> {
     let mut rows = Vec::new();
     for n in 0..30 {
@@ -74,17 +77,17 @@ fn canaries() -> Vec<Event> {
     rows
 }
 
-/// What a query answers; `None` if there is more of it than is looked at.
+/// Result of a query; `None` if it is larger than the part that is examined.
 async fn answer(database: &Database, query: &ExportQuery) -> Result<Option<Vec<u8>>, QueryError> {
     let filter = EventFilter {
         include: Vec::new(),
         exclude: vec![format!("{CANARY} left out")],
     };
     let scope = scope();
-    let reading = reading(&database.clickhouse, &scope, &filter, Some(query));
-    let statement = match reading.statement(RowForm::JsonLines, Part::WHOLE) {
+    let window_query = window_query(&database.clickhouse, &scope, &filter, Some(query));
+    let statement = match window_query.statement(RowForm::JsonLines, Part::WHOLE) {
         Ok(statement) => statement,
-        // A form that there is not.
+        // The form does not support the query.
         Err(_) => return Ok(Some(Vec::new())),
     };
     let mut options = new_options(&statement);
@@ -102,7 +105,7 @@ async fn answer(database: &Database, query: &ExportQuery) -> Result<Option<Vec<u
     Ok(Some(bytes))
 }
 
-/// Whether the query was taken; a failed check names it.
+/// Checks a query, and returns true if it was accepted; a failed check names it.
 async fn check(pair: &Pair, text: &str) -> bool {
     let query = match ExportQuery::parse(text) {
         Ok(query) => query,
@@ -128,7 +131,7 @@ async fn check(pair: &Pair, text: &str) -> bool {
             let written = String::from_utf8_lossy(seen);
             assert!(!written.contains(CANARY) || text.contains(CANARY), "{text}");
             let lines = |bytes: Option<Vec<u8>>| bytes.map(|bytes| sorted_lines(&bytes));
-            // The time goes on between the two.
+            // Time passes between the two.
             if !text.to_lowercase().contains("now") {
                 assert_eq!(lines(among), lines(alone), "{text}");
             }
@@ -156,7 +159,7 @@ async fn no_hostile_query_sees_rows_of_others() {
     assert!(taken >= 50, "{taken}");
 }
 
-/// Pieces of queries, put together by a grammar that knows both what is allowed and what is not.
+/// Expressions by a grammar of allowed and forbidden pieces.
 fn expression() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(vec![
         "uuid",

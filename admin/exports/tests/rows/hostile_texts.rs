@@ -1,7 +1,6 @@
-//! Queries of somebody who wants more than is theirs: written by hand, and the same tricks put into
-//! every place.
+//! Hostile queries: written by hand, and the same tricks in every position.
 
-/// Sources that are not one of ours.
+/// Sources other than the allowed tables.
 #[rustfmt::skip]
 const SOURCES: &[&str] = &[
     "system.tables", "system.one", "system.numbers", "system.query_log", "system.users",
@@ -39,7 +38,7 @@ const SOURCES: &[&str] = &[
     "events\u{a0}x\u{a0}y", "events\u{200b}", "еvents", "events MATCH_RECOGNIZE (PATTERN (a))",
 ];
 
-/// Functions that reach beyond a row, or wait.
+/// Functions that read more than a row, or wait.
 #[rustfmt::skip]
 const FUNCTIONS: &[&str] = &[
     "file('/etc/passwd')", "dictGet('d', 'a', 1)", "dictGetOrDefault('d', 'a', 1, 2)",
@@ -88,7 +87,7 @@ const FUNCTIONS: &[&str] = &[
     "/* ", "*/ 1", "1 -- ", "1_000", "1e", "NaN()", "99999999999999999999999999999999n",
 ];
 
-/// What may follow a query, or come before it. `Q` is a query that may be asked.
+/// Texts around a query; `Q` is an allowed query.
 #[rustfmt::skip]
 const AROUND: &[&str] = &[
     "Q INTO OUTFILE 'a'", "Q INTO OUTFILE '/tmp/a' APPEND FORMAT CSV", "Q FORMAT CSV", "Q FORMAT Null",
@@ -119,7 +118,7 @@ const AROUND: &[&str] = &[
     "SELECT * INTO x FROM events", "SELECT * EXCLUDE (a) FROM events", "SELECT * FROM events LATERAL VIEW x",
 ];
 
-/// Queries that may be taken, if they show nothing they should not.
+/// Queries that may be accepted, if they reveal nothing.
 #[rustfmt::skip]
 const TEMPTING: &[&str] = &[
     "SELECT 2 AS team_id FROM events", "SELECT 2 AS team_id, * FROM events",
@@ -169,7 +168,7 @@ const TEMPTING: &[&str] = &[
     "SELECT JSONExtract(properties, 'Nothing') AS a FROM events", "SELECT JSONExtract('[1]', 'Array(Enum(''a'' = 1))') AS a FROM events",
 ];
 
-/// All of them, for a database with canaries in it.
+/// All hostile queries, for a database with canaries in it.
 pub fn all(database: &str) -> Vec<String> {
     let ask = "SELECT event FROM events";
     let mut texts: Vec<String> = SOURCES
@@ -198,7 +197,7 @@ pub fn all(database: &str) -> Vec<String> {
         .collect()
 }
 
-/// Queries that are large, or become so.
+/// Queries that are large, or become large.
 fn bombs() -> Vec<String> {
     let doubling: String = (1..60)
         .map(|n| format!(", a{0} + a{0} AS a{n}", n - 1))

@@ -1,4 +1,4 @@
-//! What is read for exports, against the real engine.
+//! Tests of reading rows for exports, against the real engine.
 //!
 //! Every test uses databases of its own on the engine that the binary shares.
 #![allow(

@@ -1,13 +1,14 @@
-//! Persons and groups: which are in a window, and what is said of them.
+//! Tests of persons and groups: rows of a window, and their columns.
 
-use crate::fixture::{Database, HOUR, START, TEAM, new_options, reading, scope};
+use crate::fixture::{Database, HOUR, START, TEAM, new_options, scope, window_query};
 use millrace_catalog::{ExportModel, UtcTime};
 use millrace_exports::query::ExportQuery;
 use millrace_exports::rows::{ColumnCompression, EventFilter, Part, RowForm};
 use millrace_exports::window::{RunScope, Window, WindowBy};
 use uuid::Uuid;
 
-/// Two persons of the project, one of them with two ids, a group; the same of another project.
+/// Creates two persons of the project, one of them with two ids, and a group; the same in another
+/// project.
 async fn database(name: &str) -> Database {
     let database = Database::make(name).await;
     for (team, word) in [(TEAM.0, "own"), (2, "foreign")] {
@@ -53,8 +54,8 @@ async fn lines(
 ) -> Vec<String> {
     let filter = EventFilter::default();
     let query = query.map(|text| ExportQuery::parse(text).unwrap());
-    let reading = reading(&database.clickhouse, scope, &filter, query.as_ref());
-    let statement = reading.statement(form, part).unwrap();
+    let window_query = window_query(&database.clickhouse, scope, &filter, query.as_ref());
+    let statement = window_query.statement(form, part).unwrap();
     let options = new_options(&statement);
     let mut stream = database.clickhouse.read(&statement.sql, &options).unwrap();
     let mut bytes = Vec::new();
@@ -68,7 +69,7 @@ async fn lines(
 }
 
 #[tokio::test]
-async fn persons_that_changed_in_the_window_are_a_row_for_each_id() {
+async fn changed_persons_have_a_row_for_each_id() {
     let database = database("persons_changed").await;
     let line = |id: &str, version: i64| {
         format!(
@@ -89,7 +90,7 @@ async fn persons_that_changed_in_the_window_are_a_row_for_each_id() {
     }
     cut.sort();
     assert_eq!(cut, expected);
-    // Tables have their columns in another order, and one less.
+    // Tables have their columns in another order, and one column less.
     let found = lines(
         &database,
         &persons(),
@@ -158,7 +159,7 @@ async fn queries_see_persons_and_groups_of_their_project() {
 }
 
 #[tokio::test]
-async fn windows_of_persons_are_those_of_their_last_changes() {
+async fn persons_are_in_the_window_of_their_last_change() {
     let database = database("persons_windows").await;
     let filter = EventFilter::default();
     let all = RunScope {
@@ -169,9 +170,9 @@ async fn windows_of_persons_are_those_of_their_last_changes() {
         },
         ..persons()
     };
-    let reading = reading(&database.clickhouse, &all, &filter, None);
+    let window_query = window_query(&database.clickhouse, &all, &filter, None);
     let hour = "hour".parse().unwrap();
-    assert_eq!(reading.count_windows(hour).await.unwrap(), 2);
-    let first = reading.first_windows(hour, 1).await.unwrap();
+    assert_eq!(window_query.count_windows(hour).await.unwrap(), 2);
+    let first = window_query.first_windows(hour, 1).await.unwrap();
     assert_eq!(first, [(UtcTime(START - HOUR), UtcTime(START))]);
 }

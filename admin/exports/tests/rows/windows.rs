@@ -1,14 +1,14 @@
-//! Which rows a statement reads.
+//! Tests of the rows that a statement reads.
 
-use crate::fixture::{Database, Event, HOUR, START, TEAM, reading, scope};
+use crate::fixture::{Database, Event, HOUR, START, TEAM, scope, window_query};
 use millrace_catalog::{ExportInterval, TeamId, UtcTime};
-use millrace_exports::Outlook;
+use millrace_exports::ExportErrorKind;
 use millrace_exports::query::ExportQuery;
 use millrace_exports::rows::{ColumnCompression, EventFilter, Part, RowForm};
 use millrace_exports::window::{Window, WindowBy};
 use std::collections::BTreeSet;
 
-/// One row at each place around the window, with what decides about it as its name.
+/// One row at each edge of the window, with its position as its name.
 fn rows() -> Vec<Event> {
     let places = [
         ("first", START, TEAM),
@@ -35,8 +35,10 @@ fn rows() -> Vec<Event> {
 async fn names(database: &Database, window: Window, filter: &EventFilter) -> BTreeSet<String> {
     let mut scope = scope();
     scope.window = window;
-    let reading = reading(&database.clickhouse, &scope, filter, None);
-    let statement = reading.statement(RowForm::JsonLines, Part::WHOLE).unwrap();
+    let window_query = window_query(&database.clickhouse, &scope, filter, None);
+    let statement = window_query
+        .statement(RowForm::JsonLines, Part::WHOLE)
+        .unwrap();
     let bytes = database.bytes(&statement).await.unwrap();
     let lines = bytes
         .split(|byte| *byte == b'\n')
@@ -47,17 +49,19 @@ async fn names(database: &Database, window: Window, filter: &EventFilter) -> BTr
             row["event"].as_str().unwrap().to_owned()
         })
         .collect();
-    let counted = database.number(&reading.count(Part::WHOLE).unwrap()).await;
+    let counted = database
+        .number(&window_query.count(Part::WHOLE).unwrap())
+        .await;
     assert_eq!(counted, names.len() as u64);
     names
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn windows_of_every_interval_begin_where_the_clock_has_them() {
+async fn windows_of_every_interval_begin_at_its_clock_boundaries() {
     const DAY: i64 = 24 * HOUR;
     const WEEK: i64 = 7 * DAY;
     let database = Database::make("intervals").await;
-    // About 1900, 1970 and 2299, between which ClickHouse's times lie, and at edges of weeks.
+    // Around 1900, 1970 and 2299, between which ClickHouse's times lie, and at edges of weeks.
     let sunday = START - START.rem_euclid(WEEK) + 3 * DAY;
     let times = [
         -25_567 * DAY,
@@ -88,7 +92,7 @@ async fn windows_of_every_interval_begin_where_the_clock_has_them() {
         },
     };
     let filter = EventFilter::default();
-    let reading = reading(&database.clickhouse, &scope, &filter, None);
+    let window_query = window_query(&database.clickhouse, &scope, &filter, None);
     let intervals = ["hour", "day", "week", "every 5 minutes", "every 59 minutes"];
     for name in intervals {
         let interval: ExportInterval = name.parse().unwrap();
@@ -97,14 +101,15 @@ async fn windows_of_every_interval_begin_where_the_clock_has_them() {
             .map(|at| UtcTime(*at))
             .map(|at| (interval.window_start(at), interval.window_end(at)))
             .collect();
-        let found = reading.first_windows(interval, 100).await.unwrap();
+        let found = window_query.first_windows(interval, 100).await.unwrap();
         assert_eq!(found, Vec::from_iter(expected), "{name}");
-        let counted = reading.count_windows(interval).await.unwrap();
+        let counted = window_query.count_windows(interval).await.unwrap();
         assert_eq!(counted, found.len() as u64, "{name}");
     }
 }
 
-/// Names that look like calls of what leads out of the database, and like texts and comments of SQL.
+/// Names that look like calls of functions that read from elsewhere, and like texts and comments of
+/// SQL.
 const LIKE_CALLS: [&str; 8] = [
     "Uploaded file (PDF)",
     "file(",
@@ -223,16 +228,18 @@ async fn parts_have_each_row_once() {
     let (scope, filter) = (scope(), EventFilter::default());
     let query = ExportQuery::parse("SELECT uuid FROM events WHERE event != 'bought'").unwrap();
     for query in [None, Some(&query)] {
-        let reading = reading(&database.clickhouse, &scope, &filter, query);
-        let whole = reading.statement(RowForm::JsonLines, Part::WHOLE).unwrap();
+        let window_query = window_query(&database.clickhouse, &scope, &filter, query);
+        let whole = window_query
+            .statement(RowForm::JsonLines, Part::WHOLE)
+            .unwrap();
         let whole = crate::fixture::sorted_lines(&database.bytes(&whole).await.unwrap());
         let mut together = Vec::new();
         for index in 0..7 {
             let part = Part { index, count: 7 };
-            let statement = reading.statement(RowForm::JsonLines, part).unwrap();
+            let statement = window_query.statement(RowForm::JsonLines, part).unwrap();
             let bytes = database.bytes(&statement).await.unwrap();
             let lines = crate::fixture::sorted_lines(&bytes);
-            let counted = database.number(&reading.count(part).unwrap()).await;
+            let counted = database.number(&window_query.count(part).unwrap()).await;
             assert_eq!(counted, lines.len() as u64);
             assert!(lines.len() > whole.len() / 14, "parts are alike in size");
             together.extend(lines);
@@ -243,12 +250,12 @@ async fn parts_have_each_row_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_row_is_as_large_as_it_is_about() {
+async fn the_estimated_row_size_is_close_to_the_real_one() {
     let database = Database::make("sizes").await;
     let (scope, filter) = (scope(), EventFilter::default());
     let bytes = async || {
-        let reading = reading(&database.clickhouse, &scope, &filter, None);
-        database.number(&reading.row_bytes().unwrap()).await
+        let window_query = window_query(&database.clickhouse, &scope, &filter, None);
+        database.number(&window_query.row_bytes().unwrap()).await
     };
     assert_eq!(bytes().await, 0);
     let large = |n: u32| Event {
@@ -260,9 +267,9 @@ async fn a_row_is_as_large_as_it_is_about() {
     assert!((1_000..1_300).contains(&bytes), "{bytes}");
 }
 
-/// What cannot be read is said before anything is sent.
+/// Statements that cannot be built are refused before anything is sent.
 #[test]
-fn what_a_form_does_not_have_or_cannot_be_cut_is_told() {
+fn unsupported_forms_and_queries_without_parts_are_refused_with_a_reason() {
     let settings = millrace_clickhouse::Settings::new("http://127.0.0.1:9", "u", "p");
     let clickhouse = millrace_clickhouse::ClickHouse::new(&settings);
     let (scope, filter) = (scope(), EventFilter::default());
@@ -302,15 +309,15 @@ fn what_a_form_does_not_have_or_cannot_be_cut_is_told() {
     ];
     for (query, part, form, words) in table {
         let query = query.map(parse);
-        let reading = reading(&clickhouse, &scope, &filter, query.as_ref());
-        let error = reading.statement(form, part).unwrap_err();
-        assert_eq!(error.outlook, Outlook::Hopeless);
+        let window_query = window_query(&clickhouse, &scope, &filter, query.as_ref());
+        let error = window_query.statement(form, part).unwrap_err();
+        assert_eq!(error.kind, ExportErrorKind::Permanent);
         assert!(error.message.contains(words), "{error}");
     }
 }
 
 #[test]
-fn it_is_known_which_queries_make_rows_of_several() {
+fn aggregating_queries_are_recognized() {
     let aggregates = [
         ("SELECT uuid FROM events", false),
         ("SELECT arrayJoin([1, 2]) FROM events", false),

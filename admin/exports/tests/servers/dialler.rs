@@ -1,4 +1,4 @@
-//! Connections without a guard: everything here is on loopback.
+//! Dialler without a guard: all servers of these tests are on loopback.
 
 use async_trait::async_trait;
 use millrace_exports::ExportError;
@@ -15,7 +15,7 @@ impl Dialler for Loopback {
     async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, ExportError> {
         assert_eq!(host, "127.0.0.1", "tests dial no other");
         let connected = TcpStream::connect((host, port)).await;
-        connected.map_err(|_| ExportError::retry("The server cannot be reached."))
+        connected.map_err(|_| ExportError::retryable("The server cannot be reached."))
     }
 
     fn http_client(&self) -> Result<reqwest::Client, ExportError> {
@@ -32,7 +32,7 @@ impl Dialler for Loopback {
     }
 }
 
-/// As destinations take it.
+/// Dialler as destinations take it.
 pub fn loopback() -> Arc<dyn Dialler> {
     Arc::new(Loopback)
 }

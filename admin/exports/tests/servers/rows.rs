@@ -7,11 +7,11 @@ use millrace_exports::window::{RunScope, Window, WindowBy};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// Midnight of 2026-11-20.
+/// Midnight of 2026-11-20, in microseconds.
 const MIDNIGHT: i64 = 1_795_132_800_000_000;
 const HOUR: i64 = 3_600_000_000;
 
-/// A run over the hour of this number.
+/// Run over the hour of this number.
 pub fn run(hour: i64) -> RunScope {
     RunScope {
         run_id: Uuid::from_u128(100 + u128::from(hour.unsigned_abs())),
@@ -26,7 +26,7 @@ pub fn run(hour: i64) -> RunScope {
     }
 }
 
-/// The same of persons.
+/// Run of persons over the hour of this number.
 pub fn run_of_persons(hour: i64) -> RunScope {
     RunScope {
         model: ExportModel::Persons,
@@ -34,7 +34,8 @@ pub fn run_of_persons(hour: i64) -> RunScope {
     }
 }
 
-/// The distinct id of this number with a person, for a table: versions of the id and the person.
+/// Row of a person for a table, with the distinct id of this number and the versions of the id and
+/// the person.
 pub fn person(number: u64, versions: (i64, i64), properties: &Value) -> Value {
     json!({
         "team_id": 3,
@@ -47,7 +48,7 @@ pub fn person(number: u64, versions: (i64, i64), properties: &Value) -> Value {
     })
 }
 
-/// The row of this number for a table.
+/// Row of an event for a table, by number.
 pub fn row(number: u64) -> Value {
     json!({
         "uuid": Uuid::from_u128(number.into()).to_string(),
@@ -64,14 +65,14 @@ pub fn row(number: u64) -> Value {
     })
 }
 
-/// The same with almost a megabyte in it.
+/// Row of an event for a table, with almost a megabyte in it.
 pub fn fat_row(number: u64) -> Value {
     let mut row = row(number);
     row["site_url"] = json!("x".repeat(900_000));
     row
 }
 
-/// The row of this number as it goes to HTTP.
+/// Row of an event for HTTP, by number.
 pub fn event(number: u64) -> Value {
     json!({
         "uuid": Uuid::from_u128(number.into()).to_string(),
@@ -89,7 +90,7 @@ pub fn lines(rows: impl IntoIterator<Item = Value>) -> String {
     rows.into_iter().map(|row| format!("{row}\n")).collect()
 }
 
-/// Writes lines in odd pieces, without making them seen.
+/// Writes lines in odd pieces, without publishing them.
 pub async fn written(
     destination: &dyn Destination,
     run: &RunScope,
@@ -103,7 +104,7 @@ pub async fn written(
     Ok(delivery)
 }
 
-/// Writes lines and makes them seen.
+/// Writes lines and publishes them.
 pub async fn delivered(
     destination: &dyn Destination,
     run: &RunScope,

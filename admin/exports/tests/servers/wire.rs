@@ -1,22 +1,22 @@
-//! HTTP/1.1 as it is on the wire, for servers that tests make.
+//! HTTP/1.1 on the wire, for servers of tests.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
-/// A request.
+/// HTTP request as it was received.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub method: String,
-    /// Path and query.
+    /// Path and query of the request.
     pub target: String,
     pub headers: BTreeMap<String, String>,
     pub body: Vec<u8>,
 }
 
 impl Request {
-    /// The head of a request, and the length of its body.
+    /// Reads the head of a request, and the length of its body.
     pub async fn head(stream: &mut TcpStream) -> Option<(Self, usize)> {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {

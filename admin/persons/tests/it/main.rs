@@ -1,4 +1,4 @@
-//! What events say of persons, on a real catalog and a real ClickHouse.
+//! Tests of the worker on a real catalog and a real ClickHouse.
 
 #![allow(
     clippy::unwrap_used,
@@ -32,7 +32,7 @@ macro_rules! on_both {
 }
 
 mod fairness;
-mod keeper;
-mod stand;
+mod lease_renewer;
+mod test_env;
 mod turns;
 mod working;

@@ -1,17 +1,17 @@
-//! Turns of projects that wait apart, where they are more than a round reads.
+//! Turns of backlogs, where there are more of them than a round reads.
 
 use crate::fairness::{of_new_id, pass, rounds_until};
-use crate::stand::Stand;
+use crate::test_env::TestEnv;
 use crate::working::{kept, register};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Actor, NewProject, TeamId};
 use millrace_persons::Round;
 
-on_both!(projects_that_wait_apart_and_send_nothing_keep_no_other_one_waiting);
+on_both!(empty_backlogs_keep_no_other_project_waiting);
 
-/// More projects, in the order of their numbers.
-async fn projects(stand: &Stand, count: usize) -> Vec<TeamId> {
-    let (catalog, actor) = (&stand.catalog, Actor::system());
+/// Creates more projects, in the order of their numbers.
+async fn projects(env: &TestEnv, count: usize) -> Vec<TeamId> {
+    let (catalog, actor) = (&env.catalog, Actor::system());
     let first = catalog.list_projects(None).await.unwrap();
     let organization = first[0].organization_id;
     let mut made = Vec::new();
@@ -23,42 +23,39 @@ async fn projects(stand: &Stand, count: usize) -> Vec<TeamId> {
     made
 }
 
-async fn projects_that_wait_apart_and_send_nothing_keep_no_other_one_waiting(
-    one: TestDatabase,
-    _: TestDatabase,
-) {
-    let stand = Stand::open(&one).await;
-    register(&stand).await;
-    let made = projects(&stand, 19).await;
-    // Ten that have no backlog, and nine that have: nothing comes of all but the last.
+async fn empty_backlogs_keep_no_other_project_waiting(one: TestDatabase, _: TestDatabase) {
+    let env = TestEnv::open(&one).await;
+    register(&env).await;
+    let made = projects(&env, 19).await;
+    // Ten projects without a backlog, and nine with one, of which only the last has updates.
     let (others, apart) = made.split_at(10);
     let busy = apart[8];
-    let worker = stand.worker(20);
+    let worker = env.worker(20);
     for (start, moves) in [(0, false), (1_000, true)] {
-        let from = stand.catalog.person_progress().await.unwrap();
-        let deferred = stand.catalog.defer_persons(&from, apart).await.unwrap();
+        let from = env.catalog.person_progress().await.unwrap();
+        let deferred = env.catalog.defer_persons(&from, apart).await.unwrap();
         assert_eq!(deferred, apart.len());
-        // Of the others there is more than half a round twice, and of none of them more than a share.
+        // The others have more than half a round twice, and none of them more than a share.
         let common = others.iter().chain(others).zip(start..);
         let common = common.map(|(team_id, number)| of_new_id(*team_id, number, "{}"));
         let own = (start + 100..start + 103).map(|number| of_new_id(busy, number, "{}"));
-        stand.store(&common.chain(own).collect::<Vec<_>>());
-        pass(&stand, start + 200).await;
+        env.store(&common.chain(own).collect::<Vec<_>>());
+        pass(&env, start + 200).await;
         assert_eq!(worker.round().await.unwrap(), Round::More);
         if moves {
-            pass(&stand, start + 201).await;
+            pass(&env, start + 201).await;
         }
-        // Eight of the nine had their turn in the first round.
+        // Eight of the nine backlogs had their turn in the first round.
         let id = format!("id {}", start + 100);
-        assert_eq!(rounds_until(&stand, &worker, busy, &id).await, 1);
-        let progress = stand.catalog.person_progress().await.unwrap();
+        assert_eq!(rounds_until(&env, &worker, busy, &id).await, 1);
+        let progress = env.catalog.person_progress().await.unwrap();
         assert_eq!(progress.backlogs.len(), apart.len());
-        // Those that are not read again are as far as the others all the same.
+        // Backlogs that are not read again are still as far as the others.
         assert_eq!(worker.round().await.unwrap(), Round::Done);
-        let progress = stand.catalog.person_progress().await.unwrap();
+        let progress = env.catalog.person_progress().await.unwrap();
         assert_eq!(progress.backlogs, []);
         let last = format!("id {} id {} ", busy.0, start + 102);
-        let kept = kept(&stand.catalog).await;
+        let kept = kept(&env.catalog).await;
         assert!(kept.iter().any(|line| line.starts_with(&last)));
     }
 }

@@ -1,14 +1,14 @@
-//! Pause, unpause, backfill: each answers the whole export.
+//! Operations that pause, unpause and backfill; each returns the whole export.
 
 use super::bodies::ExportBody;
-use super::{FEATURE, Paths, WRITE, place};
+use super::paths::{FEATURE, Paths, WRITE, place};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::patch::Patch;
 use crate::schema::Nothing;
 use crate::timestamp::Timestamp;
-use millrace_catalog::{BackfillRange, SeenBatchExport};
+use millrace_catalog::{BackfillRange, BatchExportView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -18,57 +18,59 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
         Operation::action(paths.pause, pause)
             .about("Pause a batch export")
             .note(
-                "No windows come by the clock until it is unpaused. Runs that are there, and backfills, go on: cancel \
-                 those that are not wanted. Nothing of the body is read.",
+                "No scheduled runs start until it is unpaused. Existing runs and backfills go on: \
+                             cancel those that you do not want. The body is ignored.",
             )
             .scopes(&WRITE)
             .pipelines_level(),
         Operation::action(paths.unpause, unpause)
-            .about("Let a batch export run again")
-            .counted(&[
+            .about("Unpause a batch export")
+            .limited_by(&[
                 Limit::OpenBackfills,
                 Limit::OrganizationBackfills,
                 Limit::ExportRuns,
             ])
-            .note("Nothing else of the body is read.")
+            .note("Other fields of the body are ignored.")
             .scopes(&WRITE)
             .feature(FEATURE)
             .pipelines_level(),
         Operation::action(paths.backfill, backfill)
-            .about("Export past times")
-            .counted(&[
+            .about("Backfill a batch export")
+            .limited_by(&[
                 Limit::OpenBackfills,
                 Limit::OrganizationBackfills,
                 Limit::ExportRuns,
             ])
             .note(
-                "A paused export can be backfilled, too; it stays paused. Nothing else of the body is read. A backfill without runs, as nothing lies in its range or no window \
-                 of it has ended, is complete at once; its `message` and the export's log say why.",
+                "Exports the rows of a range in the past. A paused export can be backfilled, too; it \
+                             stays paused. Other fields of the body are ignored. If the range has no rows, or no \
+                             window of it has ended, the backfill has no runs and is complete at once; its \
+                             `message` and the export's log say why.",
             )
             .scopes(&WRITE)
             .feature(FEATURE)
             .pipelines_level()
-            .fails(400, "invalid_input", "The range is none, or too late."),
+            .fails(400, "invalid_input", "The range is invalid, or ends too far in the future."),
     ]
 }
 
-/// How a paused export goes on.
+/// Options for unpausing an export.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "BatchExportUnpause")]
 #[serde(default)]
 struct UnpauseBody {
-    /// Whether what was missed is exported, too.
+    /// True to export the rows of the pause, too.
     backfill: Patch<bool>,
 }
 
-/// Times whose rows are wanted.
+/// Range of times to backfill.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "BatchExportBackfillRange")]
 #[serde(default)]
 pub(super) struct RangeBody {
-    /// From when on; null: from the beginning.
+    /// Start of the range; null: the beginning.
     start_at: Patch<Option<Timestamp>>,
-    /// Until when; null: until now. One interval in the future at most.
+    /// End of the range; null: now. At most one interval in the future.
     end_at: Patch<Option<Timestamp>>,
 }
 
@@ -82,14 +84,14 @@ impl From<RangeBody> for BackfillRange {
     }
 }
 
-/// A batch export and a backfill that was made of it.
+/// A batch export and its new backfill.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BatchExportWithBackfill")]
 struct BackfilledBody {
     #[serde(flatten)]
     export: ExportBody,
-    /// Null if nothing was missed, or nobody asked for it. `backfills/` says how far it is, and why
-    /// it has no runs if it has none.
+    /// Id of the backfill; null if none was requested or nothing was missed. `backfills/` has its
+    /// progress, and the reason if it has no runs.
     backfill_id: Option<Uuid>,
 }
 
@@ -110,7 +112,7 @@ async fn unpause(context: Context, body: UnpauseBody) -> Result<BackfilledBody, 
             .unpause_batch_export(&actor, place(&context)?, id, with_backfill);
     let unpaused = unpaused.await?;
     Ok(backfilled(
-        unpaused.seen,
+        unpaused.view,
         unpaused.backfill.map(|backfill| backfill.id),
     ))
 }
@@ -120,14 +122,14 @@ async fn backfill(context: Context, range: RangeBody) -> Result<BackfilledBody, 
     let catalog = context.catalog();
     let started = catalog.start_export_backfill(&actor, place, id, range.into());
     let backfill_id = Some(started.await?.id);
-    let seen = catalog.batch_export(place, id).await?;
-    let seen = seen.ok_or_else(ApiError::not_found)?;
-    Ok(backfilled(seen, backfill_id))
+    let view = catalog.batch_export(place, id).await?;
+    let view = view.ok_or_else(ApiError::not_found)?;
+    Ok(backfilled(view, backfill_id))
 }
 
-fn backfilled(seen: SeenBatchExport, backfill_id: Option<Uuid>) -> BackfilledBody {
+fn backfilled(view: BatchExportView, backfill_id: Option<Uuid>) -> BackfilledBody {
     BackfilledBody {
-        export: seen.into(),
+        export: view.into(),
         backfill_id,
     }
 }

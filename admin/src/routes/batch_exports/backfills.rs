@@ -1,8 +1,8 @@
-//! Backfills: list, create, read, cancel.
+//! Operations that list, create, read and cancel backfills.
 
 use super::actions::RangeBody;
 use super::bodies::BackfillBody;
-use super::{FEATURE, Paths, READ, WRITE, place};
+use super::paths::{FEATURE, Paths, READ, WRITE, place};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
@@ -16,8 +16,8 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
             .note("The newest is first.")
             .scopes(&READ),
         Operation::create(paths.backfills, create)
-            .about("Export past times")
-            .counted(&[
+            .about("Create a backfill")
+            .limited_by(&[
                 Limit::OpenBackfills,
                 Limit::OrganizationBackfills,
                 Limit::ExportRuns,
@@ -25,9 +25,13 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
             .scopes(&WRITE)
             .feature(FEATURE)
             .pipelines_level()
-            .fails(400, "invalid_input", "The range is none, or too late."),
+            .fails(
+                400,
+                "invalid_input",
+                "The range is invalid, or ends too far in the future.",
+            ),
         Operation::get(paths.one_backfill, retrieve)
-            .about("Read how far a backfill is")
+            .about("Read the progress of a backfill")
             .scopes(&READ),
         Operation::action(paths.cancel_backfill, cancel)
             .about("Cancel a backfill and its runs")

@@ -1,10 +1,10 @@
-//! What exports, runs and backfills look like on the wire.
+//! Wire types of exports, runs and backfills.
 
 use super::destinations::{self, Direction};
-use super::timestamp_of;
+use super::paths::timestamp_of;
 use crate::timestamp::Timestamp;
 use millrace_catalog::{
-    BatchExportBackfill, BatchExportRun, DestinationType, ExportModel, RunStatus, SeenBatchExport,
+    BatchExportBackfill, BatchExportRun, BatchExportView, DestinationType, ExportModel, RunStatus,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use uuid::Uuid;
 
-/// What is exported.
+/// Kind of rows that are exported.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "BatchExportModel")]
@@ -21,7 +21,7 @@ pub(super) enum ModelName {
     Persons,
 }
 
-/// Where exports can go.
+/// Type of a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "BatchExportDestinationType")]
 pub(super) enum TypeName {
@@ -40,7 +40,7 @@ pub(super) enum TypeName {
     NoOp,
 }
 
-/// How far a run or a backfill is.
+/// Status of a run or a backfill.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BatchExportRunStatus")]
 pub(super) enum StatusName {
@@ -54,7 +54,7 @@ pub(super) enum StatusName {
     TimedOut,
 }
 
-/// A pair of enumerations with the same variants.
+/// Implements the conversions between two enumerations with the same variants.
 macro_rules! same {
     ($wire:ty, $kept:ty, $($variant:ident)+) => {
         impl From<$wire> for $kept {
@@ -77,12 +77,12 @@ same!(TypeName, DestinationType, S3 AzureBlob Gcs FileSystem Postgres Redshift S
 same!(StatusName, RunStatus, Starting Running Completed Failed FailedRetryable Cancelled
     Terminated TimedOut);
 
-/// Where an export goes.
+/// Destination of an export, without its secrets.
 #[derive(Debug, Serialize)]
 struct DestinationBody {
     #[serde(rename = "type")]
     kind: TypeName,
-    /// The fields of the type, without its secrets.
+    /// Fields of the type, without its secrets.
     config: Map<String, Value>,
 }
 
@@ -92,7 +92,7 @@ impl JsonSchema for DestinationBody {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        destinations::schema(generator, Direction::Answer)
+        destinations::schema(generator, Direction::Response)
     }
 }
 
@@ -101,32 +101,32 @@ impl JsonSchema for DestinationBody {
 #[schemars(rename = "BatchExport")]
 pub(super) struct ExportBody {
     pub(super) id: Uuid,
-    /// The project whose rows are exported.
+    /// Id of the project whose rows are exported.
     team_id: i64,
     name: String,
     model: ModelName,
     destination: DestinationBody,
-    /// `hour`, `day`, `week` or `every N minutes`.
+    /// Interval of the runs: `hour`, `day`, `week` or `every N minutes`.
     interval: String,
     paused: bool,
     created_at: Timestamp,
     last_updated_at: Timestamp,
     last_paused_at: Option<Timestamp>,
-    /// No run is triggered before.
+    /// Time before which no run starts.
     start_at: Option<Timestamp>,
-    /// No run is triggered after.
+    /// Time after which no run starts.
     end_at: Option<Timestamp>,
-    /// The newest runs, newest first, ten at most.
+    /// Newest runs, newest first, at most ten.
     latest_runs: Vec<RunBody>,
-    /// Which rows and columns; null: all.
+    /// Query that selects rows and columns; null: all.
     hogql_query: Option<String>,
-    /// The query, taken apart.
+    /// Columns and values of the query.
     schema: Option<Value>,
 }
 
-impl From<SeenBatchExport> for ExportBody {
-    fn from(seen: SeenBatchExport) -> Self {
-        let export = seen.export;
+impl From<BatchExportView> for ExportBody {
+    fn from(view: BatchExportView) -> Self {
+        let export = view.export;
         let config = match export.destination_config {
             Value::Object(config) => config,
             _ => Map::new(),
@@ -147,7 +147,7 @@ impl From<SeenBatchExport> for ExportBody {
             last_paused_at: timestamp_of(export.last_paused_at),
             start_at: timestamp_of(export.start_at),
             end_at: timestamp_of(export.end_at),
-            latest_runs: seen.latest_runs.into_iter().map(RunBody::from).collect(),
+            latest_runs: view.latest_runs.into_iter().map(RunBody::from).collect(),
             hogql_query: export.hogql_query,
             schema: export.query_schema,
         }
@@ -160,24 +160,24 @@ impl From<SeenBatchExport> for ExportBody {
 pub(super) struct RunBody {
     id: Uuid,
     status: StatusName,
-    /// How many rows arrived.
+    /// Number of rows delivered.
     records_completed: Option<i64>,
     latest_error: Option<String>,
-    /// Null: from the beginning.
+    /// Start of the window; null: the beginning.
     data_interval_start: Option<Timestamp>,
     data_interval_end: Timestamp,
-    /// Where it goes on after a restart.
+    /// Position at which the run resumes after a restart.
     cursor: Option<String>,
     created_at: Timestamp,
     finished_at: Option<Timestamp>,
     last_updated_at: Timestamp,
-    /// How many rows the window has.
+    /// Number of rows in the window.
     records_total_count: Option<i64>,
-    /// Bytes that arrived, as they were sent.
+    /// Number of bytes delivered, as they were sent.
     bytes_exported: Option<i64>,
-    /// The export.
+    /// Id of the export.
     batch_export: Uuid,
-    /// The backfill; null if it came by the clock.
+    /// Id of the backfill; null for a scheduled run.
     backfill: Option<Uuid>,
 }
 
@@ -202,14 +202,14 @@ impl From<BatchExportRun> for RunBody {
     }
 }
 
-/// How much of a backfill is done.
+/// Progress of a backfill.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BatchExportBackfillProgress")]
 struct ProgressBody {
-    /// Null until it is known.
+    /// Number of runs; null until it is known.
     total_runs: Option<i64>,
     finished_runs: i64,
-    /// From 0 to 1; null until it is known.
+    /// Finished part, from 0 to 1; null until it is known.
     progress: Option<f64>,
 }
 
@@ -218,18 +218,18 @@ struct ProgressBody {
 #[schemars(rename = "BatchExportBackfill")]
 pub(super) struct BackfillBody {
     id: Uuid,
-    /// The export.
+    /// Id of the export.
     batch_export: Uuid,
-    /// Null: from the beginning.
+    /// Start of the range; null: the beginning.
     start_at: Option<Timestamp>,
-    /// Null: until it was made.
+    /// End of the range; null: the time of its creation.
     end_at: Option<Timestamp>,
     status: StatusName,
     created_at: Timestamp,
     finished_at: Option<Timestamp>,
     last_updated_at: Timestamp,
     progress: ProgressBody,
-    /// Why it has no runs, or was given up; null otherwise.
+    /// Reason why it has no runs, or failed; null otherwise.
     message: Option<String>,
 }
 

@@ -1,10 +1,10 @@
-//! What is sent to make and change exports.
+//! Wire types of requests that create and change exports.
 
 use super::bodies::{ModelName, TypeName};
 use super::destinations::{self, Direction};
+use crate::control_characters::ANY;
 use crate::error::ApiError;
 use crate::patch::Patch;
-use crate::plain_text::ANY;
 use crate::timestamp::Timestamp;
 use millrace_catalog::{
     BatchExportChange, DestinationChange, ExportModel, NewBatchExport, TeamId, UtcTime,
@@ -15,12 +15,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-/// Where a new export goes.
+/// Destination of a new export.
 #[derive(Debug, Deserialize)]
 struct NewDestination {
     #[serde(rename = "type")]
     kind: TypeName,
-    /// The fields of the type; others are ignored.
+    /// Fields of the type; others are ignored.
     #[serde(default)]
     config: Patch<Map<String, Value>>,
 }
@@ -35,14 +35,14 @@ impl JsonSchema for NewDestination {
     }
 }
 
-/// Where an export goes from now on.
+/// Changes of an export's destination.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PatchDestination {
-    /// Another one than before starts from an empty configuration.
+    /// Type of the destination. Another type than before starts from an empty configuration.
     #[serde(rename = "type")]
     kind: Patch<TypeName>,
-    /// Fields that are to be different; null takes one away.
+    /// Fields to change; null removes one.
     config: Patch<Map<String, Value>>,
 }
 
@@ -56,41 +56,42 @@ impl JsonSchema for PatchDestination {
     }
 }
 
-/// What a batch export is made of.
+/// Fields of a new batch export.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "NewBatchExport")]
 pub(super) struct NewBody {
     #[schemars(length(min = 1, max = 400), regex(pattern = r"\S"))]
     name: String,
     destination: NewDestination,
-    /// `hour`, `day`, `week` or `every N minutes`, with N from 5 to 59.
+    /// Interval of the runs: `hour`, `day`, `week` or `every N minutes`, with N from 5 to 59.
     interval: String,
-    /// `events` if not given.
+    /// Kind of rows to export; `events` if not given.
     #[serde(default)]
     model: Patch<ModelName>,
-    /// Whether it begins paused; false if not given.
+    /// True if the export begins paused; false if not given.
     #[serde(default)]
     paused: Patch<bool>,
-    /// When it was last paused, as other systems had it; shown, and nothing else.
+    /// Time of the last pause in another system; it is shown, and has no effect.
     #[serde(default)]
     last_paused_at: Patch<Option<Timestamp>>,
-    /// No run is triggered before.
+    /// Time before which no run starts.
     #[serde(default)]
     start_at: Patch<Option<Timestamp>>,
-    /// No run is triggered after.
+    /// Time after which no run starts.
     #[serde(default)]
     end_at: Patch<Option<Timestamp>>,
-    /// One SELECT in ClickHouse's SQL over `events`, `persons` or `groups`; null: all rows.
+    /// Query that selects rows and columns: one SELECT in ClickHouse's SQL over `events`, `persons`
+    /// or `groups`; null: all rows.
     #[serde(default)]
     #[schemars(extend("x-text" = ANY))]
     hogql_query: Patch<Option<String>>,
-    /// The project whose rows are exported; the organization's first one if not given. Below a
-    /// project it is that one.
+    /// Id of the project whose rows are exported; the organization's first project if not given.
+    /// Ignored in paths below a project, which name it.
     #[serde(default)]
     team_id: Patch<i64>,
 }
 
-/// What is to be different.
+/// Fields of a batch export to change.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "PatchBatchExport")]
 #[serde(default)]
@@ -98,17 +99,18 @@ pub(super) struct PatchBody {
     #[schemars(length(min = 1, max = 400), regex(pattern = r"\S"))]
     name: Patch<String>,
     destination: Patch<PatchDestination>,
-    /// `hour`, `day`, `week` or `every N minutes`, with N from 5 to 59.
+    /// Interval of the runs: `hour`, `day`, `week` or `every N minutes`, with N from 5 to 59.
     interval: Patch<String>,
     model: Patch<ModelName>,
     paused: Patch<bool>,
-    /// When it was last paused, as other systems had it; shown, and nothing else.
+    /// Time of the last pause in another system; it is shown, and has no effect.
     last_paused_at: Patch<Option<Timestamp>>,
-    /// No run is triggered before.
+    /// Time before which no run starts.
     start_at: Patch<Option<Timestamp>>,
-    /// No run is triggered after.
+    /// Time after which no run starts.
     end_at: Patch<Option<Timestamp>>,
-    /// One SELECT in ClickHouse's SQL over `events`, `persons` or `groups`; null: all rows.
+    /// Query that selects rows and columns: one SELECT in ClickHouse's SQL over `events`, `persons`
+    /// or `groups`; null: all rows.
     #[schemars(extend("x-text" = ANY))]
     hogql_query: Patch<Option<String>>,
 }
@@ -123,7 +125,7 @@ impl From<PatchDestination> for DestinationChange {
 }
 
 impl NewBody {
-    /// For the catalog, with the query looked at.
+    /// Converts the body for the catalog, with the query checked.
     pub(super) fn checked(self) -> Result<NewBatchExport, ApiError> {
         let query = query(self.hogql_query.sent().flatten())?;
         let (hogql_query, query_schema) = query.unzip();
@@ -148,7 +150,7 @@ impl NewBody {
 }
 
 impl PatchBody {
-    /// For the catalog, with the query looked at.
+    /// Converts the body for the catalog, with the query checked.
     pub(super) fn checked(self) -> Result<BatchExportChange, ApiError> {
         let destination = self.destination.sent().map(DestinationChange::from);
         Ok(BatchExportChange {
@@ -169,7 +171,7 @@ fn time(sent: Patch<Option<Timestamp>>) -> Option<Option<UtcTime>> {
     sent.sent().map(|time| time.map(|time| time.0))
 }
 
-/// A query and what it says.
+/// Parses a query; returns its text and its columns and values.
 fn query(text: Option<String>) -> Result<Option<(String, Value)>, ApiError> {
     let Some(text) = text.filter(|text| !text.trim().is_empty()) else {
         return Ok(None);

@@ -1,9 +1,9 @@
-//! Schemas of destinations, one for each type: made from the fields that the catalog checks.
+//! Schemas of destinations, one for each type, made from the fields that the catalog checks.
 //!
-//! What is sent for a new export, what is sent to change one, and what is answered differ in what
-//! is required, what may be null and whether there are secrets.
+//! The schemas for creating an export, for changing one, and of responses differ in required
+//! fields, nullable fields and secrets.
 
-use crate::plain_text::{ANY, TEXT};
+use crate::control_characters::{ANY, TEXT};
 use crate::schema::CHECKED_LATER;
 use millrace_catalog::{
     DestinationField, DestinationSpec, DestinationType, FILE_FORMATS, FieldKind, NeededWhen, Sample,
@@ -11,20 +11,20 @@ use millrace_catalog::{
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-/// The longest text, in characters, as the catalog takes it.
+/// Longest text that the catalog accepts, in characters.
 const TEXT_CHARS_MAX: u32 = 20_000;
-/// The most texts of a list.
+/// Most texts in a list.
 const LIST_MAX: u32 = 1_000;
 
-/// Side that a destination is seen from.
+/// Use of a destination's schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// Sent for a new export.
+    /// Request that creates an export.
     New,
-    /// Sent to change one: what is not there stays.
+    /// Request that changes an export: fields that are not sent keep their values.
     Change,
-    /// Answered: no secrets.
-    Answer,
+    /// Response: without secrets.
+    Response,
 }
 
 impl Direction {
@@ -32,7 +32,7 @@ impl Direction {
         match self {
             Self::New => format!("New{kind}Destination"),
             Self::Change => format!("Patch{kind}Destination"),
-            Self::Answer => format!("{kind}Destination"),
+            Self::Response => format!("{kind}Destination"),
         }
     }
 
@@ -40,12 +40,12 @@ impl Direction {
         match self {
             Self::New => format!("{kind}Config"),
             Self::Change => format!("Patch{kind}Config"),
-            Self::Answer => format!("{kind}PublicConfig"),
+            Self::Response => format!("{kind}PublicConfig"),
         }
     }
 }
 
-/// The schema of a destination: one alternative for each type.
+/// Schema of a destination: one alternative for each type.
 pub(super) fn schema(generator: &mut SchemaGenerator, direction: Direction) -> Schema {
     let (mut alternatives, mut mapping) = (Vec::new(), Map::new());
     for kind in DestinationType::all() {
@@ -59,27 +59,28 @@ pub(super) fn schema(generator: &mut SchemaGenerator, direction: Direction) -> S
     }
     if direction == Direction::Change {
         let same = json!({
-            "description": "More of the type that the export has.",
+            "description": "Changes of fields of the type that the export has.",
             "type": "object",
             "properties": { "config": {
-                "description": "Fields of the type; those that are not named stay, null takes one away.",
+                "description": "Fields of the type; those that are not named stay, null removes one.",
                 "type": "object",
             } },
             "not": { "required": ["type"] },
         });
         alternatives.push(defined(generator, "PatchSameDestination".to_owned(), same));
         return written(json!({
-            "description": "Where an export goes from now on. Another type than before starts from nothing. Secrets \
-                that are not named stay, unless another field says that they go elsewhere: then they must be given \
-                again. Fields that go together must be together afterwards.",
+            "description": "Changes of an export's destination. Another type than before starts from an \
+                            empty configuration. Secrets that are not named stay, unless the change sends them \
+                            to another host, URL or account: then they must be given again. Fields that \
+                            require each other must all be set afterwards.",
             "oneOf": alternatives,
         }));
     }
     let description = match direction {
         Direction::New => {
-            "Where a new export goes. Fields that the type does not have are ignored."
+            "Destination of a new export. Fields that the type does not have are ignored."
         }
-        _ => "Where an export goes, without its secrets.",
+        _ => "Destination of an export, without its secrets.",
     };
     written(json!({
         "description": description,
@@ -88,12 +89,12 @@ pub(super) fn schema(generator: &mut SchemaGenerator, direction: Direction) -> S
     }))
 }
 
-/// A schema that is an object.
+/// Converts a JSON object into a schema.
 fn written(schema: Value) -> Schema {
     Schema::try_from(schema).unwrap_or_default()
 }
 
-/// A reference to a schema with a name of its own.
+/// Adds a named schema to the definitions and returns a reference to it.
 fn defined(generator: &mut SchemaGenerator, name: String, schema: Value) -> Value {
     let reference = format!("#{}/{name}", generator.settings().definitions_path);
     generator.definitions_mut().insert(name, schema);
@@ -104,7 +105,7 @@ fn destination(kind: DestinationType, direction: Direction, config: &Value) -> V
     let spec = DestinationSpec::of(kind);
     let mut required = vec!["type"];
     let needs_config = spec.fields().any(|field| field.is_required);
-    if direction == Direction::Answer || (direction == Direction::New && needs_config) {
+    if direction == Direction::Response || (direction == Direction::New && needs_config) {
         required.push("config");
     }
     let mut schema = json!({
@@ -125,7 +126,7 @@ fn destination(kind: DestinationType, direction: Direction, config: &Value) -> V
 
 fn config(spec: &DestinationSpec, direction: Direction) -> Value {
     let fields = spec.fields();
-    let fields = fields.filter(|field| !(field.is_secret && direction == Direction::Answer));
+    let fields = fields.filter(|field| !(field.is_secret && direction == Direction::Response));
     let properties: Map<String, Value> = fields
         .map(|field| (field.name.to_owned(), property(field, direction)))
         .collect();
@@ -160,7 +161,7 @@ fn set_needs(schema: &mut Value, spec: &DestinationSpec) {
                 let is_default = |field: &'static DestinationField| {
                     field.name == other && field.default == Some(Sample::Text(value))
                 };
-                // One that is not given has its default.
+                // A missing field has its default.
                 if !spec.fields().any(is_default) {
                     set(&mut is_so, "required", json!([other]));
                 }
@@ -174,12 +175,12 @@ fn set_needs(schema: &mut Value, spec: &DestinationSpec) {
     if !conditions.is_empty() {
         set(schema, "allOf", conditions.into());
     }
-    // The catalog says which other field needs it.
+    // The catalog's message names the field that requires the other.
     set(schema, CHECKED_LATER, json!(true));
 }
 
 fn property(field: &DestinationField, direction: Direction) -> Value {
-    let is_sent = direction != Direction::Answer;
+    let is_sent = direction != Direction::Response;
     let mut schema = value(field.kind, is_sent);
     if is_sent && !field.is_required {
         let types = schema.get("type").cloned().unwrap_or_default();
@@ -208,7 +209,7 @@ fn property(field: &DestinationField, direction: Direction) -> Value {
     if field.is_secret {
         set(&mut schema, "writeOnly", json!(true));
     }
-    // Keys have lines. Of events in a list it is asked which they are, and events may be called anything.
+    // Keys have several lines. Lists name events, which may have any characters in their names.
     if is_sent && (field.is_secret || field.kind == FieldKind::TextList) {
         let texts = match schema.get_mut("items") {
             Some(items) => items,
@@ -219,7 +220,7 @@ fn property(field: &DestinationField, direction: Direction) -> Value {
     schema
 }
 
-/// A value of a kind. Numbers and truths may be sent as texts, which existing clients do.
+/// Schema of a value. Numbers and booleans may be sent as texts, as existing clients do.
 fn value(kind: FieldKind, is_sent: bool) -> Value {
     let or_text = |own: &str| match is_sent {
         true => json!([own, "string"]),
@@ -262,7 +263,7 @@ fn value(kind: FieldKind, is_sent: bool) -> Value {
     }
 }
 
-/// A choice that the catalog tells more about.
+/// Schema of a choice that the catalog checks, with a better message.
 fn choice_of(names: &[&str], is_sent: bool) -> Value {
     let mut schema = json!({ "type": "string", "enum": names });
     if is_sent {

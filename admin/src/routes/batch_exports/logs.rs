@@ -1,7 +1,7 @@
-//! What exports and their runs have to say.
+//! Operations that read the logs of exports and their runs.
 
 use super::bodies::ExportBody;
-use super::{Paths, READ, place, time_of};
+use super::paths::{Paths, READ, place, time_of};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::Operation;
@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
 
-/// The most lines of a page.
+/// Most lines of a page.
 const LINES_MAX: u64 = 500;
 
 pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
@@ -25,26 +25,26 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
                 "string",
                 "Only these levels, joined with commas: DEBUG, INFO, WARNING, ERROR.",
             )
-            .query("search", "string", "Only lines with this in them.")
+            .query("search", "string", "Only lines that contain this.")
             .scopes(&READ)
-            .fails(400, "invalid_input", "A time cannot be used.")
+            .fails(400, "invalid_input", "A time is invalid.")
             .fails(400, "invalid_choice", "There is no such level.")
     };
     vec![
         filtered(Operation::get(paths.logs, of_export))
-            .answers_much()
-            .about("Read what a batch export and its runs have to say")
-            .note("The export, and a page of lines with the newest first.")
-            .query("limit", "integer", "How many lines; at most 500.")
-            .query("offset", "integer", "How many lines to skip.")
+            .large_response()
+            .about("Read the log of a batch export and its runs")
+            .note("Returns the export and a page of lines, newest first.")
+            .query("limit", "integer", "Number of lines; at most 500.")
+            .query("offset", "integer", "Number of lines to skip.")
             .query("instance_id", "string", "Only the lines of this run."),
         filtered(Operation::list(paths.run_logs, of_run))
-            .about("List what a run has to say")
-            .note("The newest line is first."),
+            .about("List the log of a run")
+            .note("Newest first."),
     ]
 }
 
-/// How bad it is.
+/// Level of a log line.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 #[schemars(rename = "BatchExportLogLevel")]
@@ -70,9 +70,9 @@ impl From<LogLevel> for LevelName {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BatchExportLogEntry")]
 struct LineBody {
-    /// The export.
+    /// Id of the export.
     log_source_id: Uuid,
-    /// The run; null if the export itself says it.
+    /// Id of the run; null for lines of the export itself.
     instance_id: Option<Uuid>,
     timestamp: Timestamp,
     level: LevelName,
@@ -91,7 +91,7 @@ impl From<BatchExportLog> for LineBody {
     }
 }
 
-/// A batch export and a page of what it has to say.
+/// A batch export and a page of its log.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BatchExportWithLogs")]
 struct LogsBody {
@@ -104,7 +104,7 @@ struct LogsBody {
 async fn of_export(context: Context) -> Result<LogsBody, ApiError> {
     let (place, id) = (place(&context)?, context.uuid("id")?);
     let run_id = context.query("instance_id");
-    // Nothing has an id that is none.
+    // An invalid id matches no run.
     let run_id = run_id.map(|text| Uuid::parse_str(&text).unwrap_or_default());
     let lines = lines(&context, run_id).await?;
     let export = context.catalog().batch_export(place, id).await?;

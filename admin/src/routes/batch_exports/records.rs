@@ -1,8 +1,8 @@
-//! List, create, read, change, delete.
+//! Operations that list, create, read, change and delete exports.
 
 use super::bodies::ExportBody;
 use super::changes::{NewBody, PatchBody};
-use super::{FEATURE, Paths, READ, WRITE, place, writer};
+use super::paths::{FEATURE, Paths, READ, WRITE, place, writer};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
@@ -12,24 +12,24 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
     vec![
         Operation::list(paths.all, list)
             .about("List batch exports")
-            .note("Each with its newest runs; the oldest export is first.")
+            .note("Each with its newest runs; oldest export first.")
             .scopes(&READ),
         Operation::create(paths.all, create)
             .about("Create a batch export")
-            .counted(&[Limit::BatchExports, Limit::ExportRuns])
-            .note("Secrets of the destination are encrypted and never answered.")
+            .limited_by(&[Limit::BatchExports, Limit::ExportRuns])
+            .note("Secrets of the destination are encrypted and never returned.")
             .scopes(&WRITE)
             .feature(FEATURE)
             .pipelines_level()
-            .fails(400, "invalid_choice", "There is no such interval.")
+            .fails(400, "invalid_choice", "The interval is unknown.")
             .fails(
                 400,
                 "invalid_input",
-                "The destination, the query or the project cannot be used.",
+                "The destination, the query or the project is invalid.",
             ),
         Operation::get(paths.one, retrieve)
             .about("Read a batch export")
-            .note("Its `ETag` is of its settings: not of `latest_runs`.")
+            .note("Its `ETag` leaves out `latest_runs`.")
             .live_fields(&["latest_runs"])
             .scopes(&READ),
         Operation::patch(paths.one, &["name", "destination", "interval"], update)
@@ -38,15 +38,15 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
             .scopes(&WRITE)
             .feature(FEATURE)
             .pipelines_level()
-            .fails(400, "invalid_choice", "There is no such interval.")
+            .fails(400, "invalid_choice", "The interval is unknown.")
             .fails(
                 400,
                 "invalid_input",
-                "The destination or the query cannot be used.",
+                "The destination or the query is invalid.",
             ),
         Operation::delete(paths.one, delete)
             .about("Delete a batch export")
-            .note("With its runs and logs. What it exported stays where it is.")
+            .note("Its runs and logs are deleted, too. Exported data stays at the destination.")
             .scopes(&WRITE)
             .pipelines_level(),
     ]

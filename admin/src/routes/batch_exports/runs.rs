@@ -1,7 +1,7 @@
-//! Runs: list, read, retry, cancel.
+//! Operations that list, read, retry and cancel runs.
 
 use super::bodies::RunBody;
-use super::{FEATURE, Paths, READ, WRITE, place, time_of};
+use super::paths::{FEATURE, Paths, READ, WRITE, place, time_of};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
@@ -13,29 +13,37 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
     vec![
         Operation::list(paths.runs, list)
             .about("List the runs of a batch export")
-            .note("The newest is first.")
-            .query("after", "string", "Only those made at this time or later.")
-            .query("before", "string", "Only those made before.")
+            .note("Newest first.")
+            .query(
+                "after",
+                "string",
+                "Only runs created at this time or later.",
+            )
+            .query("before", "string", "Only runs created before this time.")
             .query(
                 "start",
                 "string",
-                "Only those whose window starts then or later.",
+                "Only runs whose window starts at this time or later.",
             )
-            .query("end", "string", "Only those whose window starts before.")
+            .query(
+                "end",
+                "string",
+                "Only runs whose window starts before this time.",
+            )
             .query(
                 "ordering",
                 "string",
-                "`data_interval_start` or `-data_interval_start`: by windows.",
+                "`data_interval_start` or `-data_interval_start`: by window.",
             )
             .scopes(&READ)
-            .fails(400, "invalid_input", "A time cannot be used."),
+            .fails(400, "invalid_input", "A time is invalid."),
         Operation::get(paths.run, retrieve)
             .about("Read a run")
             .scopes(&READ),
         Operation::action(paths.retry, retry)
-            .about("Start a run that ended again")
-            .counted(&[Limit::ExportRuns])
-            .note("With the same window: it writes over what it wrote, and over nothing else.")
+            .about("Retry a run that has ended")
+            .limited_by(&[Limit::ExportRuns])
+            .note("The run has the same window, and overwrites only what it wrote before.")
             .scopes(&WRITE)
             .feature(FEATURE)
             .pipelines_level()

@@ -1,14 +1,14 @@
-//! Tests of a destination, step by step: what they would do, and what came of it.
+//! Operations that list and run the steps of a destination's test.
 
 use super::bodies::TypeName;
 use super::changes::PatchDestination;
-use super::{FEATURE, Paths, READ, WRITE, place, writer};
+use super::paths::{FEATURE, Paths, READ, WRITE, place, writer};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Bounds, Operation};
 use crate::patch::Patch;
 use millrace_catalog::{CheckedDestination, DestinationChange, ExportModel};
-use millrace_exports::destination::{Configured, Destination, Destinations, TestStep};
+use millrace_exports::destination::{Destination, DestinationConfig, Destinations, TestStep};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,14 +16,14 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
-/// How long one step may take.
+/// Timeout of one step.
 const STEP_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long all of them may take.
+/// Timeout of all steps together.
 const STEPS_TIMEOUT: Duration = Duration::from_secs(24);
-/// Time for all else that a request waits for, before and after.
+/// Time for the rest of the request, before and after the steps.
 const REST: Duration = Duration::from_secs(6);
 
-// Whoever asks is told which step was slow: after the answer's own time there would be no steps in it.
+// The response names the slow step, so the steps must end before the request's own timeout.
 const _: () = assert!(
     STEPS_TIMEOUT.saturating_add(REST).as_millis() <= Bounds::timeout_of_none().as_millis()
 );
@@ -32,63 +32,67 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
     vec![
         Operation::get(paths.test, steps)
             .about("List the steps of a test of a destination")
-            .query("destination", "string", "The type of the destination.")
+            .query("destination", "string", "Type of the destination.")
             .scopes(&READ)
-            .fails(400, "required", "No type is given.")
-            .fails(400, "invalid_choice", "There is no such type."),
+            .fails(400, "required", "The type is missing.")
+            .fails(400, "invalid_choice", "The type is unknown."),
         Operation::action(paths.test, test)
             .about("Test a destination")
             .note(
-                "The steps are made in order until one fails; those after it have no result. \
-                 Nothing is kept.",
+                "The steps run in order until one fails; those after it have no result. \
+                             Nothing is stored.",
             )
             .scopes(&WRITE)
             .feature(FEATURE)
             .pipelines_level()
-            .fails(400, "invalid_input", "A field of the destination."),
+            .fails(
+                400,
+                "invalid_input",
+                "A field of the destination is invalid.",
+            ),
     ]
 }
 
-/// A destination that is to be tested.
+/// Destination to test.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "BatchExportTestRequest")]
 struct TestBody {
-    /// The type and its fields.
+    /// Type of the destination and its fields.
     #[serde(default)]
     destination: Patch<PatchDestination>,
-    /// An export whose destination it is, or would be: what is not given is as there, secrets
-    /// included.
+    /// Id of an export whose destination is tested, or would be changed. Fields that are not given
+    /// have the export's values, secrets included.
     #[serde(default)]
     batch_export: Patch<Uuid>,
 }
 
-/// The steps of a test.
+/// Steps of a test.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BatchExportTest")]
 struct StepsBody {
     steps: Vec<StepBody>,
 }
 
-/// One step.
+/// One step of a test.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BatchExportTestStep")]
 struct StepBody {
     name: &'static str,
     description: &'static str,
-    /// Null until it was made.
+    /// Result of the step; null if it was not run.
     result: Option<ResultBody>,
 }
 
-/// What came of a step.
+/// Result of a step.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BatchExportTestResult")]
 struct ResultBody {
     status: TestStatus,
-    /// What to do about it; null if it passed.
+    /// Cause of the failure and how to fix it; null if the step passed.
     message: Option<String>,
 }
 
-/// How a step went.
+/// Status of a step.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BatchExportTestStatus")]
 enum TestStatus {
@@ -114,8 +118,8 @@ async fn test(context: Context, body: TestBody) -> Result<StepsBody, ApiError> {
     let writer = writer(&context, &actor)?;
     let before = match body.batch_export.sent() {
         Some(id) => {
-            let seen = context.catalog().batch_export(place(&context)?, id).await?;
-            Some(seen.ok_or_else(ApiError::not_found)?.export)
+            let view = context.catalog().batch_export(place(&context)?, id).await?;
+            Some(view.ok_or_else(ApiError::not_found)?.export)
         }
         None => None,
     };
@@ -140,7 +144,7 @@ async fn test(context: Context, body: TestBody) -> Result<StepsBody, ApiError> {
     })?;
     let organization_id = context.organization_id()?;
     let model = before.as_ref().map(|export| export.model);
-    let opened = destinations.open_config(Configured {
+    let opened = destinations.open_config(DestinationConfig {
         kind,
         model: model.unwrap_or(ExportModel::Events),
         config: &config,
@@ -150,23 +154,23 @@ async fn test(context: Context, body: TestBody) -> Result<StepsBody, ApiError> {
     let destination = opened.map_err(|error| {
         ApiError::invalid("invalid_input", Some("destination"), error.to_string())
     })?;
-    let steps = made(destination.as_ref(), kind.into()).await;
+    let steps = run_steps(destination.as_ref(), kind.into()).await;
     Ok(StepsBody { steps })
 }
 
-/// Makes the steps in order until one fails.
-async fn made(destination: &dyn Destination, kind: TypeName) -> Vec<StepBody> {
+/// Runs the steps in order until one fails.
+async fn run_steps(destination: &dyn Destination, kind: TypeName) -> Vec<StepBody> {
     let deadline = Instant::now() + STEPS_TIMEOUT;
     let mut steps = Vec::new();
     let mut fails = false;
     for step in destination.test_steps() {
-        let mut made = StepBody::of(*step, kind);
+        let mut body = StepBody::of(*step, kind);
         if !fails {
             let result = ResultBody::of(destination, *step, deadline).await;
             fails = matches!(result.status, TestStatus::Failed);
-            made.result = Some(result);
+            body.result = Some(result);
         }
-        steps.push(made);
+        steps.push(body);
     }
     steps
 }
@@ -183,7 +187,7 @@ impl StepBody {
 }
 
 impl ResultBody {
-    /// Makes the step, until the deadline of all at the latest.
+    /// Runs a step, at most until the deadline of all steps.
     async fn of(destination: &dyn Destination, step: TestStep, deadline: Instant) -> Self {
         let end = Ord::min(Instant::now() + STEP_TIMEOUT, deadline);
         let message = match timeout_at(end, destination.test(step)).await {
@@ -219,7 +223,7 @@ fn steps_of(kind: TypeName) -> &'static [TestStep] {
     }
 }
 
-/// The name of a step, and what it does.
+/// Name and description of a step.
 fn words(step: TestStep, kind: TypeName) -> (&'static str, &'static str) {
     let is_table = matches!(
         kind,
@@ -256,7 +260,7 @@ mod tests {
     use millrace_exports::rows::RowForm;
     use millrace_exports::window::RunScope;
 
-    /// Each step takes so long.
+    /// Destination whose steps each take this long.
     struct Slow(Duration);
 
     #[async_trait]
@@ -266,7 +270,7 @@ mod tests {
         }
 
         async fn begin(&self, _: &RunScope, _: u32) -> Result<Box<dyn Delivery>, ExportError> {
-            Err(ExportError::retry("Nothing is delivered."))
+            Err(ExportError::retryable("Nothing is delivered."))
         }
 
         fn test_steps(&self) -> &'static [TestStep] {
@@ -280,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn slow_steps_say_so_before_the_answer_has_no_time_left() {
+    async fn slow_steps_fail_with_their_time_before_the_request_times_out() {
         for (seconds, passed, words) in [
             (1, 6, None),
             (10, 2, Some("all of them")),
@@ -289,7 +293,7 @@ mod tests {
         ] {
             let begun = Instant::now();
             let destination = Slow(Duration::from_secs(seconds));
-            let steps = made(&destination, TypeName::Postgres).await;
+            let steps = run_steps(&destination, TypeName::Postgres).await;
             assert!(begun.elapsed() < Bounds::timeout_of_none(), "{seconds}");
             assert_eq!(steps.len(), 6);
             let results: Vec<_> = steps

@@ -8,21 +8,23 @@ use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::schema::Nothing;
-use millrace_catalog::{Feature, Level, Need, features};
+use millrace_catalog::{Feature, Level, RequiredScope, features};
 use wire::{DomainBody, NewBody, PatchBody};
 
 const ALL: &str = "/api/organizations/{organization_id}/domains/";
 const ONE: &str = "/api/organizations/{organization_id}/domains/{id}/";
 const VERIFY: &str = "/api/organizations/{organization_id}/domains/{id}/verify/";
-const READ: [Need; 1] = [Need::read("organization")];
-const WRITE: [Need; 1] = [Need::write("organization")];
-/// Without it domains can be read and given up still.
+const READ: [RequiredScope; 1] = [RequiredScope::read("organization")];
+const WRITE: [RequiredScope; 1] = [RequiredScope::write("organization")];
+/// Feature for claiming domains. Without it they can still be read and given up.
 const FEATURE: Feature = features::AUTOMATIC_PROVISIONING;
-const BAD_FIELD: &str = "This is no domain name that a person can own, or no certificate.";
-const TAKEN: &str = "You have the domain already, or another organization proved it first.";
-const UNPROVED: &str = "Who logs in how is decided once the domain is verified.";
+const BAD_FIELD: &str =
+    "The domain is not a name that a person can own, or the certificate is invalid.";
+const TAKEN: &str =
+    "The organization has the domain already, or another organization verified it first.";
+const UNPROVED: &str = "Logins can be set only once the domain is verified.";
 
-/// This resource's rows of the table.
+/// Operations of domains.
 pub(crate) fn operations() -> Vec<Operation> {
     vec![
         Operation::list(ALL, list)
@@ -30,10 +32,10 @@ pub(crate) fn operations() -> Vec<Operation> {
             .scopes(&READ),
         Operation::create(ALL, create)
             .about("Claim a domain")
-            .counted(&[Limit::Domains])
+            .limited_by(&[Limit::Domains])
             .note(
-                "Then publish the verification_challenge as a TXT record of \
-                 `_millrace-challenge.<domain>`, and have it verified.",
+                "Then publish the `verification_challenge` as a TXT record of \
+                             `_millrace-challenge.<domain>`, and verify the domain.",
             )
             .scopes(&WRITE)
             .feature(FEATURE)
@@ -45,7 +47,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .scopes(&READ),
         Operation::patch(ONE, &["domain"], update)
             .about("Change a domain")
-            .note("Its name stays once it is verified.")
+            .note("A verified domain keeps its name.")
             .scopes(&WRITE)
             .feature(FEATURE)
             .level(Level::Administrator)
@@ -58,12 +60,12 @@ pub(crate) fn operations() -> Vec<Operation> {
             .level(Level::Administrator),
         Operation::action(VERIFY, verify)
             .waits_outside()
-            .about("Look for the proof of a domain")
-            .note("Without a proof, and without an answer, the domain stays as it is.")
+            .about("Verify a domain by its TXT record")
+            .note("Without the record, or without an answer of the nameserver, the domain stays as it is.")
             .scopes(&WRITE)
             .feature(FEATURE)
             .level(Level::Administrator)
-            .fails(400, "already_verified", "The domain is verified.")
+            .fails(400, "already_verified", "The domain is verified already.")
             .fails(400, "unique", TAKEN),
     ]
 }

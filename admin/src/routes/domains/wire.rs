@@ -1,51 +1,51 @@
-//! Domains on the wire.
+//! Wire types of domains.
 
 use crate::certificates::is_certificate;
+use crate::control_characters::LINES;
 use crate::domain_name::normalized;
 use crate::error::ApiError;
 use crate::patch::Patch;
-use crate::plain_text::LINES;
-use crate::request::auth::must_have;
+use crate::request::auth::require_feature;
 use crate::timestamp::Timestamp;
 use millrace_catalog::{Domain, DomainChange, NewDomain, Organization, features};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// The longest domain, in characters.
+/// Longest domain, in characters.
 const DOMAIN_CHARS_MAX: usize = 128;
-/// The longest name or address of an identity provider, in characters.
+/// Longest name or address of an identity provider, in characters.
 const SAML_CHARS_MAX: usize = 512;
-/// The longest certificate, in characters; PEM of several is well below.
+/// Longest certificate, in characters; several in PEM are much shorter.
 const CERTIFICATE_CHARS_MAX: usize = 65_536;
 
-/// What is claimed.
+/// Fields of a claimed domain.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "NewOrganizationDomain")]
 pub(super) struct NewBody {
-    /// In any case, in any script.
+    /// Domain name, in any case and any script.
     #[schemars(length(min = 1, max = DOMAIN_CHARS_MAX), regex(pattern = r"\S"))]
     domain: String,
-    /// The identity provider's name.
+    /// Entity id of the identity provider.
     #[serde(default)]
     #[schemars(length(max = SAML_CHARS_MAX))]
     saml_entity_id: Patch<Option<String>>,
-    /// Where the identity provider's answers are asked for.
+    /// Address at which front ends receive the identity provider's assertions.
     #[serde(default)]
     #[schemars(length(max = SAML_CHARS_MAX))]
     saml_acs_url: Patch<Option<String>>,
-    /// The identity provider's certificate: PEM, or what is between its lines.
+    /// Certificate of the identity provider: PEM, or its Base64 content.
     #[serde(default)]
     #[schemars(length(max = CERTIFICATE_CHARS_MAX), extend("x-text" = LINES))]
     saml_x509_cert: Patch<Option<String>>,
 }
 
 impl NewBody {
-    /// What the catalog takes.
+    /// Converts the body for the catalog.
     ///
     /// # Errors
     ///
-    /// 400 for what is no domain or no certificate; 403 without the feature.
+    /// 400 for an invalid domain or certificate; 403 without the feature.
     pub(super) fn domain(self, organization: &Organization) -> Result<NewDomain, ApiError> {
         let new = NewDomain {
             domain: checked_domain(&self.domain)?,
@@ -56,37 +56,38 @@ impl NewBody {
         check_certificate(new.saml_x509_cert.as_deref())?;
         let saml = [&new.saml_entity_id, &new.saml_acs_url, &new.saml_x509_cert];
         if saml.iter().any(|field| field.is_some()) {
-            must_have(organization, features::SAML)?;
+            require_feature(organization, features::SAML)?;
         }
         Ok(new)
     }
 }
 
-/// What is to be different.
+/// Fields of a domain to change.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "PatchOrganizationDomain")]
 #[serde(default)]
 pub(super) struct PatchBody {
-    /// Only until it is verified.
+    /// Domain name; it can be changed only until the domain is verified.
     #[schemars(length(min = 1, max = DOMAIN_CHARS_MAX), regex(pattern = r"\S"))]
     domain: Patch<String>,
-    /// Whether front ends make an account for who logs in with an address of the domain. Only
-    /// once it is verified.
+    /// True if front ends create an account for a person who logs in with an address of the domain.
+    /// It can be set only once the domain is verified.
     jit_provisioning_enabled: Patch<bool>,
-    /// The only login for addresses of the domain; empty: any. Only once it is verified.
+    /// Login that addresses of the domain must use; empty: any. It can be set only once the domain
+    /// is verified.
     sso_enforcement: Patch<SsoEnforcement>,
-    /// The identity provider's name.
+    /// Entity id of the identity provider.
     #[schemars(length(max = SAML_CHARS_MAX))]
     saml_entity_id: Patch<Option<String>>,
-    /// Where the identity provider's answers are asked for.
+    /// Address at which front ends receive the identity provider's assertions.
     #[schemars(length(max = SAML_CHARS_MAX))]
     saml_acs_url: Patch<Option<String>>,
-    /// The identity provider's certificate: PEM, or what is between its lines.
+    /// Certificate of the identity provider: PEM, or its Base64 content.
     #[schemars(length(max = CERTIFICATE_CHARS_MAX), extend("x-text" = LINES))]
     saml_x509_cert: Patch<Option<String>>,
 }
 
-/// A login.
+/// Login that a domain enforces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline)]
 enum SsoEnforcement {
@@ -115,11 +116,11 @@ impl SsoEnforcement {
 }
 
 impl PatchBody {
-    /// What the catalog takes.
+    /// Converts the body for the catalog.
     ///
     /// # Errors
     ///
-    /// 400 for what is no domain or no certificate.
+    /// 400 for an invalid domain or certificate.
     pub(super) fn change(self) -> Result<DomainChange, ApiError> {
         let domain = self.domain.sent().as_deref().map(checked_domain);
         let enforced = self.sso_enforcement.sent();
@@ -148,16 +149,16 @@ impl PatchBody {
 #[schemars(rename = "OrganizationDomain")]
 pub(super) struct DomainBody {
     id: Uuid,
-    /// Punycode, lower case.
+    /// Domain name in Punycode, lower case.
     domain: String,
     is_verified: bool,
     verified_at: Option<Timestamp>,
-    /// What the TXT record must say; the same for life.
+    /// Text that the TXT record must have; it never changes.
     verification_challenge: String,
     jit_provisioning_enabled: bool,
-    /// `saml`, `google-oauth2`, `github`, `gitlab`, or nothing.
+    /// Enforced login: `saml`, `google-oauth2`, `github`, `gitlab`, or empty.
     sso_enforcement: String,
-    /// Whether the three fields of SAML are set.
+    /// True if the three fields of SAML are set.
     has_saml: bool,
     saml_entity_id: Option<String>,
     saml_acs_url: Option<String>,
@@ -189,7 +190,7 @@ fn checked_domain(domain: &str) -> Result<String, ApiError> {
     })
 }
 
-/// A blank one is none, which is allowed.
+/// Checks a certificate; a blank one counts as none, which is allowed.
 fn check_certificate(text: Option<&str>) -> Result<(), ApiError> {
     match text {
         Some(text) if !text.trim().is_empty() && !is_certificate(text) => {

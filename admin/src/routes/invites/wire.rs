@@ -1,4 +1,4 @@
-//! Invites on the wire.
+//! Wire types of invites.
 
 use crate::error::ApiError;
 use crate::level_number::LevelNumber;
@@ -12,43 +12,43 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use uuid::Uuid;
 
-/// The most invites at once.
+/// Most invites in a request.
 const INVITES_MAX: usize = 20;
 
-/// One thing, or a list of them; answered as it was sent.
+/// One item, or a list of items; the response has the same form as the request.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "{T}OrList")]
 pub(super) enum OneOrMany<T> {
     /// A list.
     Many(#[schemars(length(max = INVITES_MAX))] Vec<T>),
-    /// One.
+    /// One item.
     One(T),
 }
 
-/// Whom to invite.
+/// Fields of a new invite.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "NewOrganizationInvite")]
 pub(super) struct NewBody {
-    /// Where the mail goes.
+    /// Address of the recipient.
     #[schemars(email, length(min = 1, max = 254))]
     target_email: String,
-    /// How the mail greets.
+    /// Name for the greeting in the mail.
     #[serde(default)]
     #[schemars(length(max = 30))]
     first_name: Patch<String>,
-    /// Not above yours; 1 unless it is said.
+    /// Level of the new member, not above yours; 1 if not given.
     #[serde(default)]
     level: Patch<LevelNumber>,
-    /// What you have to say.
+    /// Message to the recipient.
     #[serde(default)]
     #[schemars(length(max = 2000))]
     message: Patch<Option<String>>,
-    /// Projects of the organization, with levels not above yours.
+    /// Private projects that the invite gives access to, with levels not above yours.
     #[serde(default)]
     #[schemars(length(max = 100))]
     private_project_access: Patch<Option<Vec<AccessBody>>>,
-    /// Whether to send a mail; true unless it is said.
+    /// True to send a mail; true if not given.
     #[serde(default)]
     send_email: Patch<bool>,
 }
@@ -57,12 +57,12 @@ pub(super) struct NewBody {
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(rename = "PrivateProjectAccess")]
 pub(super) struct AccessBody {
-    /// Which project.
+    /// Id of the project.
     id: i64,
     level: AccessLevel,
 }
 
-/// 1 or `member`, 8 or `admin`.
+/// Level in a private project: 1 or `member`, 8 or `admin`.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(transparent)]
 struct AccessLevel(ProjectAccessLevel);
@@ -87,12 +87,12 @@ impl JsonSchema for AccessLevel {
 }
 
 impl NewBody {
-    /// Address that a mail is to be sent to, if that can be done.
+    /// Address of the recipient, if a mail is wanted.
     pub(super) fn recipient(&self) -> Option<&str> {
         (self.send_email != Patch::Value(false)).then_some(&*self.target_email)
     }
 
-    /// Whether it opens private projects.
+    /// Returns true if the invite gives access to private projects.
     pub(super) fn opens_projects(&self) -> bool {
         match &self.private_project_access {
             Patch::Value(Some(access)) => !access.is_empty(),
@@ -100,11 +100,11 @@ impl NewBody {
         }
     }
 
-    /// What the catalog takes.
+    /// Converts the body for the catalog.
     ///
     /// # Errors
     ///
-    /// 400 for an address that no mail can be sent to.
+    /// 400 for an invalid address.
     pub(super) fn invite(self, can_mail: bool) -> Result<NewInvite, ApiError> {
         let target_email = self.target_email.trim().to_owned();
         if !target_email.is_empty() && !is_address(&target_email) {
@@ -133,21 +133,21 @@ impl NewBody {
     }
 }
 
-/// An invite.
+/// An invite to an organization.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OrganizationInvite")]
 pub(super) struct InviteBody {
-    /// Opens nothing: that is the link's part.
+    /// Id of the invite. It is no secret and accepts nothing; only the link does.
     id: Uuid,
     #[schemars(extend("format" = "email"))]
     target_email: String,
     first_name: String,
-    /// Whether a mail was sent out; not whether it arrived.
+    /// True if sending a mail was attempted; it may not have arrived.
     emailing_attempt_made: bool,
     level: LevelNumber,
-    /// Whether the link works no longer.
+    /// True if the link has expired.
     is_expired: bool,
-    /// Null: the operator.
+    /// User who invited; null for the operator.
     created_by: Option<UserBody>,
     created_at: Timestamp,
     updated_at: Timestamp,

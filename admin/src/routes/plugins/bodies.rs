@@ -1,8 +1,8 @@
-//! What plugins look like on the wire.
+//! Wire types of plugins.
 
+use crate::control_characters::LINES;
 use crate::patch::Patch;
-use crate::plain_text::LINES;
-use millrace_catalog::{FileChange, PluginFields, PluginFiles, PluginType, SeenPlugin};
+use millrace_catalog::{FileChange, PluginFields, PluginFiles, PluginType, PluginView};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// Where a plugin's code comes from.
+/// Origin of a plugin's code.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "PluginType")]
@@ -47,7 +47,7 @@ impl From<PluginType> for TypeName {
     }
 }
 
-/// Any JSON but null.
+/// Any JSON value but null.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub(super) struct FreeForm(Value);
@@ -64,39 +64,39 @@ impl JsonSchema for FreeForm {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": ["object", "array", "string", "number", "boolean"],
-            // Generators of clients ask what is in a list.
+            // Client generators require the type of a list's items.
             "items": {},
         })
     }
 }
 
-/// The fields of a plugin that may be written.
+/// Writable fields of a plugin.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "PatchPlugin")]
 #[serde(default)]
 pub(super) struct PatchBody {
-    /// Where the code comes from.
+    /// Origin of the code.
     plugin_type: Patch<Option<TypeName>>,
     #[schemars(length(max = 200))]
     name: Patch<Option<String>>,
-    /// At most 64 KiB.
+    /// Description of the plugin, at most 64 KiB.
     #[schemars(extend("x-text" = LINES))]
     description: Patch<Option<String>>,
-    /// The address of a picture.
+    /// Address of a picture.
     #[schemars(length(max = 800))]
     icon: Patch<Option<String>>,
-    /// What may be configured; at most 64 KiB, as all free-form values.
+    /// Schema of the plugin's settings. All free-form values have at most 64 KiB together.
     config_schema: Patch<FreeForm>,
-    /// The version.
+    /// Version of the plugin.
     #[schemars(length(max = 200))]
     tag: Patch<Option<String>>,
-    /// Whether every organization sees it; needs the scope `operator`.
+    /// True if every organization sees the plugin; needs the scope `operator`.
     is_global: Patch<bool>,
-    /// What it can do; ignored once there is a source, which knows better.
+    /// Capabilities of the plugin; ignored once it has a source, which determines them.
     capabilities: Patch<FreeForm>,
-    /// What it counts.
+    /// Metrics that the plugin counts.
     metrics: Patch<Option<Value>>,
-    /// What users may ask it to do.
+    /// Jobs that users can start.
     public_jobs: Patch<Option<Value>>,
 }
 
@@ -118,19 +118,19 @@ impl From<PatchBody> for PluginFields {
     }
 }
 
-/// What a plugin is made of; everything may be left out.
+/// Fields of a new plugin; all are optional.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "NewPlugin")]
 #[serde(default)]
 pub(super) struct NewBody {
     #[serde(flatten)]
     pub(super) fields: PatchBody,
-    /// Where the catalogue has it, to install it from there.
+    /// Address of the plugin in the catalogue, to install it from there.
     #[schemars(length(max = 800))]
     pub(super) url: Patch<Option<String>>,
 }
 
-/// A field that is read only: whatever is sent is left alone.
+/// A read-only field: a value that is sent is ignored.
 #[derive(Debug, Default)]
 pub(super) struct ReadOnly;
 
@@ -154,8 +154,8 @@ impl JsonSchema for ReadOnly {
     }
 }
 
-/// Fields of the plugin and files of its source: every name that is no field is a file, with its
-/// text, or null to delete it. At most 200 files of 5 MiB in all.
+/// Fields of the plugin and files of its source: every name that is not a field is a file, with
+/// its text, or null to delete it. At most 200 files, 5 MiB together.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "PluginSourceChange")]
 #[serde(default)]
@@ -177,50 +177,50 @@ pub(super) struct SourceBody {
 }
 
 impl SourceBody {
-    /// Fields and files apart.
-    pub(super) fn apart(self) -> (PluginFields, Vec<FileChange>) {
+    /// Splits the body into fields and files.
+    pub(super) fn into_parts(self) -> (PluginFields, Vec<FileChange>) {
         let files = self.files.into_iter();
         let files = files.map(|(name, source)| FileChange { name, source });
         (self.fields.into(), files.collect())
     }
 }
 
-/// A plugin.
+/// A plugin, without its source.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Plugin")]
 pub(super) struct PluginBody {
     id: i64,
-    /// Where the code comes from.
+    /// Origin of the code.
     plugin_type: Option<TypeName>,
     name: Option<String>,
     description: Option<String>,
-    /// Where the catalogue has it.
+    /// Address of the plugin in the catalogue.
     url: Option<String>,
-    /// The address of a picture.
+    /// Address of a picture.
     icon: Option<String>,
-    /// What may be configured.
+    /// Schema of the plugin's settings.
     config_schema: Value,
-    /// The version that is installed.
+    /// Installed version.
     tag: Option<String>,
-    /// The version that the catalogue last had.
+    /// Version in the catalogue at the last check.
     latest_tag: Option<String>,
-    /// Whether every organization sees it.
+    /// True if every organization sees the plugin.
     is_global: bool,
-    /// Who made it.
+    /// Id of the organization that owns the plugin.
     organization_id: Uuid,
     organization_name: String,
-    /// What it can do.
+    /// Capabilities of the plugin.
     capabilities: Value,
-    /// What it counts.
+    /// Metrics that the plugin counts.
     metrics: Option<Value>,
-    /// What users may ask it to do.
+    /// Jobs that users can start.
     public_jobs: Option<Value>,
 }
 
-impl From<SeenPlugin> for PluginBody {
-    fn from(seen: SeenPlugin) -> Self {
-        let url = seen.shown_url();
-        let plugin = seen.plugin;
+impl From<PluginView> for PluginBody {
+    fn from(view: PluginView) -> Self {
+        let url = view.shown_url();
+        let plugin = view.plugin;
         Self {
             id: plugin.id,
             plugin_type: plugin.plugin_type.map(TypeName::from),
@@ -233,7 +233,7 @@ impl From<SeenPlugin> for PluginBody {
             latest_tag: plugin.latest_tag,
             is_global: plugin.is_global,
             organization_id: plugin.organization_id,
-            organization_name: seen.organization_name,
+            organization_name: view.organization_name,
             capabilities: plugin.capabilities,
             metrics: plugin.metrics,
             public_jobs: plugin.public_jobs,
@@ -244,35 +244,35 @@ impl From<SeenPlugin> for PluginBody {
 /// A plugin with the files of its source.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "PluginWithSource")]
-pub(super) struct SourceAnswer {
+pub(super) struct PluginSourceBody {
     #[serde(flatten)]
     plugin: PluginBody,
-    /// The text of each file by its name.
+    /// Text of each file by its name.
     source: BTreeMap<String, String>,
 }
 
-impl From<PluginFiles> for SourceAnswer {
+impl From<PluginFiles> for PluginSourceBody {
     fn from(found: PluginFiles) -> Self {
         Self {
-            plugin: found.seen.into(),
+            plugin: found.view.into(),
             source: found.files.into_iter().collect(),
         }
     }
 }
 
-/// A plugin after a look at the catalogue.
+/// A plugin after a check for updates.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "CheckedPlugin")]
-pub(super) struct CheckedAnswer {
+pub(super) struct CheckedPluginBody {
     #[serde(flatten)]
     record: PluginBody,
-    /// The same once more, where some clients look for it.
+    /// The plugin once more, for clients that look for it here.
     plugin: PluginBody,
 }
 
-impl From<SeenPlugin> for CheckedAnswer {
-    fn from(seen: SeenPlugin) -> Self {
-        let plugin = PluginBody::from(seen);
+impl From<PluginView> for CheckedPluginBody {
+    fn from(view: PluginView) -> Self {
+        let plugin = PluginBody::from(view);
         Self {
             record: plugin.clone(),
             plugin,

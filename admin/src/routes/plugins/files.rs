@@ -1,61 +1,66 @@
-//! The source, its changes, and what the catalogue has.
+//! Operations that read and change a plugin's source, check for updates and upgrade.
 
-use super::bodies::{CheckedAnswer, PatchBody, PluginBody, SourceAnswer, SourceBody};
-use super::{Paths, READ, WRITE, may_read, of, with, writer};
+use super::bodies::{CheckedPluginBody, PatchBody, PluginBody, PluginSourceBody, SourceBody};
+use super::paths::{Paths, READ, WRITE, may_read, of, with, writer};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::plugin_catalogue::CatalogueError;
-use millrace_catalog::{Family, PluginRelease, PluginType, PluginWriter, SeenPlugin};
+use millrace_catalog::{PluginFamily, PluginRelease, PluginType, PluginView, PluginWriter};
 
 pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
     let family = paths.family;
     vec![
         Operation::get(paths.check_for_updates, of(family, check_for_updates))
             .waits_outside()
-            .answers_much()
-            .about("Look which version the catalogue has")
+            .large_response()
+            .about("Check the catalogue for a newer version")
             .scopes(&READ),
         Operation::get(paths.source, of(family, source))
             .about("Read the files of a plugin")
-            .answers_a_source()
+            .source_response()
             .scopes(&READ),
         Operation::patch_action(paths.update_source, with(family, update_source))
             .about("Change the files of a plugin")
-            .counted(&[Limit::PluginSources])
-            .answers_a_source()
-            .note("The main file says what the plugin can do; plugin.json sets name and settings.")
+            .limited_by(&[Limit::PluginSources])
+            .source_response()
+            .note(
+                "The main file determines the capabilities; `plugin.json` sets name and settings.",
+            )
             .fails(
                 400,
                 "invalid_input",
-                "A file that cannot be kept, as its name is no path within the plugin; a main file that is no code (the \
-                 detail says where), or too complex to be read.",
+                "The name of a file is not a path within the plugin, or the main file has a syntax \
+                                 error (the detail says where) or is too complex to parse.",
             )
-            .fails(503, "unavailable", "Too many sources wait to be read.")
+            .fails(503, "unavailable", "Too many sources wait to be parsed.")
             .scopes(&WRITE)
             .pipelines_level(),
         Operation::action(paths.upgrade, with(family, upgrade))
             .waits_outside()
-            .about("Install what the catalogue has")
-            .counted(&[Limit::PluginSources])
-            .note("A plugin that is not in the catalogue stays as it is.")
+            .about("Upgrade a plugin to the version in the catalogue")
+            .limited_by(&[Limit::PluginSources])
+            .note("A plugin that is not in the catalogue is not changed.")
             .scopes(&WRITE)
             .pipelines_level(),
     ]
 }
 
-async fn check_for_updates(family: Family, context: Context) -> Result<CheckedAnswer, ApiError> {
+async fn check_for_updates(
+    family: PluginFamily,
+    context: Context,
+) -> Result<CheckedPluginBody, ApiError> {
     may_read(&context)?;
-    let seen = found(&context, family).await?;
-    let Some(url) = seen.plugin.url.as_deref().filter(|_| is_catalogued(&seen)) else {
-        return Ok(seen.into());
+    let view = found(&context, family).await?;
+    let Some(url) = view.plugin.url.as_deref().filter(|_| is_catalogued(&view)) else {
+        return Ok(view.into());
     };
     let entry = context.services.plugin_catalogue.entry(url).await;
     let latest = entry
         .map_err(|error| unreadable(&error))?
         .map(|entry| entry.tag);
-    if latest == seen.plugin.latest_tag {
-        return Ok(seen.into());
+    if latest == view.plugin.latest_tag {
+        return Ok(view.into());
     }
     let actor = context.actor()?;
     let writer = PluginWriter {
@@ -66,11 +71,11 @@ async fn check_for_updates(family: Family, context: Context) -> Result<CheckedAn
     };
     let checked = context
         .catalog()
-        .set_plugin_latest_tag(writer, seen.plugin.id, latest);
+        .set_plugin_latest_tag(writer, view.plugin.id, latest);
     Ok(checked.await?.into())
 }
 
-async fn source(family: Family, context: Context) -> Result<SourceAnswer, ApiError> {
+async fn source(family: PluginFamily, context: Context) -> Result<PluginSourceBody, ApiError> {
     may_read(&context)?;
     let (organization_id, id) = (context.organization_id()?, context.integer("id")?);
     let found = context
@@ -78,18 +83,18 @@ async fn source(family: Family, context: Context) -> Result<SourceAnswer, ApiErr
         .plugin_files(organization_id, family, id)
         .await?;
     found
-        .map(SourceAnswer::from)
+        .map(PluginSourceBody::from)
         .ok_or_else(ApiError::not_found)
 }
 
 async fn update_source(
-    family: Family,
+    family: PluginFamily,
     context: Context,
     body: SourceBody,
-) -> Result<SourceAnswer, ApiError> {
+) -> Result<PluginSourceBody, ApiError> {
     let actor = context.actor()?;
     let (writer, id) = (writer(&context, &actor, family)?, context.integer("id")?);
-    let (fields, files) = body.apart();
+    let (fields, files) = body.into_parts();
     let changed = context
         .catalog()
         .update_plugin_source(writer, id, fields, files);
@@ -97,14 +102,14 @@ async fn update_source(
 }
 
 async fn upgrade(
-    family: Family,
+    family: PluginFamily,
     context: Context,
     patch: PatchBody,
 ) -> Result<PluginBody, ApiError> {
     let actor = context.actor()?;
     let (writer, id) = (writer(&context, &actor, family)?, context.integer("id")?);
-    let seen = found(&context, family).await?;
-    let release = match seen.plugin.url.as_deref().filter(|_| is_catalogued(&seen)) {
+    let view = found(&context, family).await?;
+    let release = match view.plugin.url.as_deref().filter(|_| is_catalogued(&view)) {
         Some(url) => released(&context, url).await?,
         None => None,
     };
@@ -114,7 +119,7 @@ async fn upgrade(
     Ok(upgraded.await?.into())
 }
 
-async fn found(context: &Context, family: Family) -> Result<SeenPlugin, ApiError> {
+async fn found(context: &Context, family: PluginFamily) -> Result<PluginView, ApiError> {
     let (organization_id, id) = (context.organization_id()?, context.integer("id")?);
     let found = context
         .catalog()
@@ -123,16 +128,16 @@ async fn found(context: &Context, family: Family) -> Result<SeenPlugin, ApiError
     found.ok_or_else(ApiError::not_found)
 }
 
-/// Plugins of a folder and plugins with a source of their own are nobody else's to bring up to
-/// date.
-fn is_catalogued(seen: &SeenPlugin) -> bool {
+/// Returns true if the catalogue may upgrade the plugin: not if it comes from a folder, or has a
+/// source of its own.
+fn is_catalogued(view: &PluginView) -> bool {
     !matches!(
-        seen.plugin.plugin_type,
+        view.plugin.plugin_type,
         Some(PluginType::Local | PluginType::Source)
     )
 }
 
-/// What the catalogue has under an address.
+/// Reads the plugin of an address from the catalogue.
 pub(super) async fn released(
     context: &Context,
     url: &str,
@@ -141,7 +146,7 @@ pub(super) async fn released(
     release.map_err(|error| unreadable(&error))
 }
 
-/// 503: the catalogue is the operator's to mend.
+/// 503 for a catalogue that cannot be read; the operator must fix it.
 pub(super) fn unreadable(error: &CatalogueError) -> ApiError {
     tracing::error!(%error, "the plugin catalogue cannot be used");
     ApiError::unavailable()

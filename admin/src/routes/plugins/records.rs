@@ -1,13 +1,13 @@
-//! List, create, read, change, delete.
+//! Operations that list, create, read, change and delete plugins.
 
 use super::bodies::{NewBody, PatchBody, PluginBody};
 use super::files::released;
-use super::{Paths, READ, WRITE, may_read, of, with, writer};
+use super::paths::{Paths, READ, WRITE, may_read, of, with, writer};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
-use millrace_catalog::{Family, NewPlugin};
+use millrace_catalog::{NewPlugin, PluginFamily};
 
 pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
     let family = paths.family;
@@ -18,18 +18,18 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
             .scopes(&READ),
         Operation::create(paths.all, with(family, create))
             .about("Create a plugin")
-            .counted(&[Limit::Plugins, Limit::PluginSources])
-            .note("With the address of something in the catalogue, installs it.")
+            .limited_by(&[Limit::Plugins, Limit::PluginSources])
+            .note("With the `url` of a plugin in the catalogue, installs that one.")
             .scopes(&WRITE)
             .pipelines_level()
             .fails(
                 400,
                 "unique",
-                "The organization has a plugin with this url.",
+                "The organization has a plugin with this `url`.",
             ),
         Operation::get(paths.one, of(family, retrieve))
             .about("Read a plugin")
-            .note("Its `ETag` is not of `latest_tag` and `organization_name`.")
+            .note("Its `ETag` leaves out `latest_tag` and `organization_name`.")
             .live_fields(&["latest_tag", "organization_name"])
             .scopes(&READ),
         Operation::patch(paths.one, &["plugin_type"], with(family, update))
@@ -44,14 +44,18 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
     ]
 }
 
-async fn list(family: Family, context: Context) -> Result<Envelope<PluginBody>, ApiError> {
+async fn list(family: PluginFamily, context: Context) -> Result<Envelope<PluginBody>, ApiError> {
     may_read(&context)?;
     let (id, page) = (context.organization_id()?, context.page());
     let read = |page| context.catalog().list_plugins(id, family, page);
     context.list(page, read).await
 }
 
-async fn create(family: Family, context: Context, new: NewBody) -> Result<PluginBody, ApiError> {
+async fn create(
+    family: PluginFamily,
+    context: Context,
+    new: NewBody,
+) -> Result<PluginBody, ApiError> {
     let actor = context.actor()?;
     let writer = writer(&context, &actor, family)?;
     let url = new.url.sent().flatten();
@@ -68,7 +72,7 @@ async fn create(family: Family, context: Context, new: NewBody) -> Result<Plugin
     Ok(made.into())
 }
 
-async fn retrieve(family: Family, context: Context) -> Result<PluginBody, ApiError> {
+async fn retrieve(family: PluginFamily, context: Context) -> Result<PluginBody, ApiError> {
     may_read(&context)?;
     let (organization_id, id) = (context.organization_id()?, context.integer("id")?);
     let found = context
@@ -79,7 +83,7 @@ async fn retrieve(family: Family, context: Context) -> Result<PluginBody, ApiErr
 }
 
 async fn update(
-    family: Family,
+    family: PluginFamily,
     context: Context,
     patch: PatchBody,
 ) -> Result<PluginBody, ApiError> {
@@ -89,7 +93,7 @@ async fn update(
     Ok(changed.await?.into())
 }
 
-async fn delete(family: Family, context: Context) -> Result<(), ApiError> {
+async fn delete(family: PluginFamily, context: Context) -> Result<(), ApiError> {
     let actor = context.actor()?;
     let (writer, id) = (writer(&context, &actor, family)?, context.integer("id")?);
     Ok(context.catalog().delete_plugin(writer, id).await?)

@@ -1,4 +1,4 @@
-//! What the uses of plugins look like on the wire.
+//! Wire type of a project's use of a plugin.
 
 use super::bodies::PluginBody;
 use crate::timestamp::Timestamp;
@@ -12,12 +12,12 @@ use serde_json::Value;
 #[schemars(rename = "PluginConfig")]
 pub(super) struct UseBody {
     id: i64,
-    /// Which plugin.
+    /// Id of the plugin.
     plugin: i64,
     enabled: bool,
-    /// Its place among the project's plugins.
+    /// Position among the project's plugins.
     order: i32,
-    /// Values by their keys, without secrets.
+    /// Values of the settings by their keys, without secrets.
     config: Value,
     error: Option<String>,
     team_id: i64,
@@ -33,7 +33,7 @@ impl From<PluginUse> for UseBody {
     fn from(found: PluginUse) -> Self {
         let shown = found.shown_config();
         let config = found.config;
-        let plugin = found.seen.plugin.clone();
+        let plugin = found.view.plugin.clone();
         Self {
             id: config.id,
             plugin: config.plugin_id,
@@ -44,7 +44,7 @@ impl From<PluginUse> for UseBody {
             team_id: config.team_id,
             name: plugin.name,
             description: plugin.description,
-            plugin_info: found.seen.into(),
+            plugin_info: found.view.into(),
             created_at: config.created_at.into(),
             updated_at: config.updated_at.into(),
             deleted: false,

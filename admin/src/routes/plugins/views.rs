@@ -1,33 +1,33 @@
-//! Activity, the catalogue, unused plugins, and how projects use them.
+//! Operations that list activity, the catalogue, unused plugins and uses of plugins.
 
 use super::bodies::PluginBody;
 use super::files::unreadable;
+use super::paths::{Paths, READ, may_read, of};
 use super::uses::UseBody;
-use super::{Paths, READ, may_read, of};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::Operation;
 use crate::page::Envelope;
 use crate::plugin_catalogue::CatalogueEntry;
 use crate::routes::activity::{ActivityLogEntry, entries};
-use millrace_catalog::{ActivityScope, Family, Page, features};
+use millrace_catalog::{ActivityScope, Page, PluginFamily, features};
 
 pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
     let family = paths.family;
     vec![
         Operation::list(paths.activity, of(family, activity))
-            .about("List who changed what of plugins, newest first")
+            .about("List the changes of plugins, newest first")
             .feature(features::AUDIT_LOGS)
             .scopes(&READ),
         Operation::list(
             paths.exports_unsubscribe_configs,
             of(family, exports_unsubscribe_configs),
         )
-        .about("List the plugins in use that send events somewhere")
+        .about("List the plugins in use that export events")
         .scopes(&READ),
         Operation::list(paths.repository, of(family, repository))
             .waits_outside()
-            .about("List what can be installed")
+            .about("List the plugins that can be installed")
             .scopes(&READ),
         Operation::list(paths.unused, of(family, unused))
             .about("List the plugins that no project uses")
@@ -35,14 +35,17 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
     ]
 }
 
-async fn activity(_: Family, context: Context) -> Result<Envelope<ActivityLogEntry>, ApiError> {
+async fn activity(
+    _: PluginFamily,
+    context: Context,
+) -> Result<Envelope<ActivityLogEntry>, ApiError> {
     may_read(&context)?;
     let scopes = vec![ActivityScope::Plugin, ActivityScope::PluginConfig];
     entries(&context, scopes, None).await
 }
 
 async fn exports_unsubscribe_configs(
-    family: Family,
+    family: PluginFamily,
     context: Context,
 ) -> Result<Envelope<UseBody>, ApiError> {
     may_read(&context)?;
@@ -51,7 +54,10 @@ async fn exports_unsubscribe_configs(
     context.list(page, read).await
 }
 
-async fn repository(_: Family, context: Context) -> Result<Envelope<CatalogueEntry>, ApiError> {
+async fn repository(
+    _: PluginFamily,
+    context: Context,
+) -> Result<Envelope<CatalogueEntry>, ApiError> {
     may_read(&context)?;
     let entries = context.services.plugin_catalogue.entries().await;
     let entries = entries.map_err(|error| unreadable(&error))?;
@@ -59,7 +65,7 @@ async fn repository(_: Family, context: Context) -> Result<Envelope<CatalogueEnt
     context.list(context.page(), read).await
 }
 
-async fn unused(family: Family, context: Context) -> Result<Envelope<PluginBody>, ApiError> {
+async fn unused(family: PluginFamily, context: Context) -> Result<Envelope<PluginBody>, ApiError> {
     may_read(&context)?;
     let (id, page) = (context.organization_id()?, context.page());
     let read = |page| context.catalog().list_unused_plugins(id, family, page);

@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Access to batch exports: scopes, levels, organizations, features.
 
 use super::{NOBODY, ORGANIZATION, PROJECT, export, new_export};
 use crate::Fixture;
@@ -7,16 +7,16 @@ use millrace_catalog::{Actor, Level};
 use serde_json::json;
 
 on_both!(
-    every_operation_asks_for_its_scope_and_organization,
-    nobody_reaches_the_exports_of_others,
-    members_write_unless_the_organization_says_otherwise,
-    without_the_feature_exports_are_read_and_stopped_only,
+    every_operation_requires_its_scope_and_organization,
+    exports_of_other_organizations_are_not_found,
+    members_may_write_unless_the_organization_forbids_it,
+    without_the_feature_exports_can_only_be_read_and_stopped,
 );
 
 const READ: &[&str] = &["batch_export:read", "batch_export:write", "*"];
 const WRITE: &[&str] = &["batch_export:write", "*"];
 
-/// Methods and paths below the list, with their scopes. `{}` is an id that nothing has.
+/// Methods and paths below the list, with their scopes. `{}` stands for an id.
 const OPERATIONS: [(&str, &str, &[&str]); 19] = [
     ("GET", "", READ),
     ("POST", "", WRITE),
@@ -39,7 +39,7 @@ const OPERATIONS: [(&str, &str, &[&str]); 19] = [
     ("POST", "{}/backfills/{}/cancel/", WRITE),
 ];
 
-async fn every_operation_asks_for_its_scope_and_organization() {
+async fn every_operation_requires_its_scope_and_organization() {
     let fixture = Fixture::new().await;
     let paths =
         OPERATIONS.map(|(_, path, _)| format!("batch_exports/{}", path.replace("{}", NOBODY)));
@@ -48,10 +48,10 @@ async fn every_operation_asks_for_its_scope_and_organization() {
         .zip(&paths)
         .map(|((method, _, scopes), path)| (*method, path.as_str(), *scopes, Level::Member))
         .collect();
-    access::holds(&fixture, &rules).await;
+    access::check(&fixture, &rules).await;
 }
 
-async fn nobody_reaches_the_exports_of_others() {
+async fn exports_of_other_organizations_are_not_found() {
     let fixture = Fixture::new().await;
     let foreign = fixture
         .call("POST", "/api/organizations/", &json!({ "name": "Theirs" }))
@@ -87,7 +87,7 @@ async fn nobody_reaches_the_exports_of_others() {
     }
 }
 
-async fn members_write_unless_the_organization_says_otherwise() {
+async fn members_may_write_unless_the_organization_forbids_it() {
     let fixture = Fixture::new().await;
     let member = fixture.member("mia@example.com", Level::Member).await;
     let (_, path) = export(&fixture, ORGANIZATION).await;
@@ -106,7 +106,7 @@ async fn members_write_unless_the_organization_says_otherwise() {
     }
 }
 
-async fn without_the_feature_exports_are_read_and_stopped_only() {
+async fn without_the_feature_exports_can_only_be_read_and_stopped() {
     let fixture = Fixture::new().await;
     let (_, path) = export(&fixture, ORGANIZATION).await;
     let backfills = format!("{path}backfills/");

@@ -1,4 +1,4 @@
-//! Destinations by their types: the published schema, the page of examples, refusals.
+//! Destinations by type: the published schema, the page of examples, refusals.
 
 use super::page::PAGE;
 use super::{ORGANIZATION, PROJECT, made};
@@ -8,12 +8,12 @@ use millrace_catalog::{DestinationSpec, DestinationType};
 use serde_json::{Value, json};
 
 on_both!(
-    every_example_of_the_page_is_taken,
-    every_field_is_published_with_what_it_is_and_an_example,
-    what_is_answered_has_no_secrets_and_is_as_published,
-    a_bad_field_is_blamed_by_the_type_that_was_sent,
-    half_of_what_goes_together_is_refused_with_the_missing_field,
-    the_page_of_the_api_shows_every_type,
+    every_example_of_the_page_is_accepted,
+    every_field_is_published_with_description_and_example,
+    responses_match_the_schema_and_have_no_secrets,
+    an_invalid_field_is_named_by_the_schema_of_the_sent_type,
+    a_field_without_the_field_that_it_requires_is_refused,
+    the_docs_page_shows_every_type_of_destination,
 );
 
 async fn fixture() -> Fixture {
@@ -24,7 +24,7 @@ async fn fixture() -> Fixture {
     Fixture::with(config).await
 }
 
-/// The bodies on the page, by their types.
+/// Bodies on the page of examples, by type.
 fn examples() -> Vec<(DestinationType, Value)> {
     let page = std::fs::read_to_string(PAGE).unwrap();
     let blocks = page.split("```json\n").skip(1);
@@ -36,7 +36,7 @@ fn examples() -> Vec<(DestinationType, Value)> {
     types.into_iter().zip(bodies).collect()
 }
 
-async fn every_example_of_the_page_is_taken() {
+async fn every_example_of_the_page_is_accepted() {
     let fixture = fixture().await;
     for all in [ORGANIZATION, PROJECT] {
         for (kind, example) in examples() {
@@ -46,7 +46,7 @@ async fn every_example_of_the_page_is_taken() {
     }
 }
 
-/// A schema of the document by its name, complete in itself.
+/// Schema of the document by its name, with all schemas that it refers to.
 async fn schema(fixture: &Fixture, name: &str) -> Value {
     let document = fixture.get("/api/schema/").await.body;
     let mut schema = document["components"]["schemas"][name].clone();
@@ -55,7 +55,7 @@ async fn schema(fixture: &Fixture, name: &str) -> Value {
     schema
 }
 
-async fn every_field_is_published_with_what_it_is_and_an_example() {
+async fn every_field_is_published_with_description_and_example() {
     let fixture = fixture().await;
     let new = schema(&fixture, "NewBatchExport").await;
     let all = &new["components"]["schemas"];
@@ -106,7 +106,7 @@ async fn every_field_is_published_with_what_it_is_and_an_example() {
     assert!(!new.to_string().contains("x-checked-later"));
 }
 
-async fn what_is_answered_has_no_secrets_and_is_as_published() {
+async fn responses_match_the_schema_and_have_no_secrets() {
     let fixture = fixture().await;
     let schema = schema(&fixture, "BatchExport").await;
     let validator = jsonschema::validator_for(&schema).unwrap();
@@ -127,7 +127,7 @@ async fn what_is_answered_has_no_secrets_and_is_as_published() {
     }
 }
 
-/// A destination, the code of its refusal, and the field to blame.
+/// Invalid destination, with the code and the field of its refusal.
 type Bad = (Value, &'static str, &'static str);
 
 fn bad_new() -> Vec<Bad> {
@@ -244,7 +244,7 @@ fn bad_changes() -> Vec<Bad> {
     ]
 }
 
-async fn a_bad_field_is_blamed_by_the_type_that_was_sent() {
+async fn an_invalid_field_is_named_by_the_schema_of_the_sent_type() {
     let fixture = fixture().await;
     for (destination, code, attr) in bad_new().into_iter().chain(bad_configs()) {
         let new = json!({ "name": "New", "interval": "hour", "destination": destination });
@@ -270,7 +270,7 @@ async fn a_bad_field_is_blamed_by_the_type_that_was_sent() {
     assert_eq!(answer.error(), (400, "required", missing));
     let detail = answer.body["detail"].as_str().unwrap();
     assert!(detail.contains("\"bukcet_name\""), "{detail}");
-    // What a type does not have is ignored, and no type of change is needed.
+    // Unknown fields are ignored, and a change need not name the type.
     let mut new = examples().remove(0).1;
     new["destination"]["config"]["url"] = json!(5);
     let made = made(&fixture, ORGANIZATION, &new).await;
@@ -296,7 +296,7 @@ async fn a_bad_field_is_blamed_by_the_type_that_was_sent() {
     }
 }
 
-async fn half_of_what_goes_together_is_refused_with_the_missing_field() {
+async fn a_field_without_the_field_that_it_requires_is_refused() {
     let fixture = fixture().await;
     let table = [
         (
@@ -354,7 +354,7 @@ async fn half_of_what_goes_together_is_refused_with_the_missing_field() {
     }
 }
 
-async fn the_page_of_the_api_shows_every_type() {
+async fn the_docs_page_shows_every_type_of_destination() {
     let fixture = fixture().await;
     let page = fixture.page("/api/docs/").await;
     for kind in DestinationType::all() {

@@ -1,4 +1,4 @@
-//! What became of exports: runs, backfills, lines.
+//! Runs, backfills, log lines and tests of exports.
 
 use super::{NOBODY, ORGANIZATION, PROJECT, export};
 use crate::Fixture;
@@ -9,17 +9,17 @@ use uuid::Uuid;
 
 on_both!(
     runs_are_listed_read_cancelled_and_retried,
-    backfills_are_asked_for_listed_and_cancelled,
-    ranges_that_are_none_are_refused,
+    backfills_are_created_listed_and_cancelled,
+    invalid_backfill_ranges_are_refused,
     logs_are_the_export_and_a_page_of_lines,
-    the_steps_of_a_test_are_told_for_each_type,
-    a_version_of_an_export_lasts_over_its_runs,
+    the_steps_of_a_test_are_listed_for_each_type,
+    runs_do_not_change_the_version_of_an_export,
 );
 
-/// An hour, in microseconds.
+/// One hour, in microseconds.
 const HOUR: i64 = 3_600_000_000;
 
-/// Makes a run as whoever runs exports does; answers its path.
+/// Begins a run as the export engine does; returns its id and path.
 async fn begun(fixture: &Fixture, path: &str, hour: i64) -> (Uuid, String) {
     let id = path.trim_end_matches('/').rsplit('/').next().unwrap();
     let new = NewRun {
@@ -113,7 +113,7 @@ async fn runs_are_listed_read_cancelled_and_retried() {
     }
 }
 
-async fn backfills_are_asked_for_listed_and_cancelled() {
+async fn backfills_are_created_listed_and_cancelled() {
     let fixture = Fixture::new().await;
     for all in [ORGANIZATION, PROJECT] {
         let (export, path) = export(&fixture, all).await;
@@ -165,7 +165,7 @@ async fn backfills_are_asked_for_listed_and_cancelled() {
     }
 }
 
-async fn ranges_that_are_none_are_refused() {
+async fn invalid_backfill_ranges_are_refused() {
     let fixture = Fixture::new().await;
     let (_, path) = export(&fixture, ORGANIZATION).await;
     let table = [
@@ -258,7 +258,7 @@ async fn logs_are_the_export_and_a_page_of_lines() {
     assert_eq!(none.error(), (404, "not_found", None));
 }
 
-async fn the_steps_of_a_test_are_told_for_each_type() {
+async fn the_steps_of_a_test_are_listed_for_each_type() {
     let fixture = Fixture::new().await;
     let store = "Reach Authenticate Write Read Delete";
     let table = "Reach Authenticate Find Write Read Delete";
@@ -292,7 +292,7 @@ async fn the_steps_of_a_test_are_told_for_each_type() {
     }
 }
 
-async fn a_version_of_an_export_lasts_over_its_runs() {
+async fn runs_do_not_change_the_version_of_an_export() {
     let fixture = Fixture::new().await;
     for all in [ORGANIZATION, PROJECT] {
         let (_, path) = export(&fixture, all).await;
@@ -321,7 +321,7 @@ async fn a_version_of_an_export_lasts_over_its_runs() {
             let changed = fixture.request("PATCH", &path, &headers, named.as_bytes());
             assert_eq!(changed.await.status, status);
         }
-        // What stops it is a change.
+        // Pausing is a change.
         let tag = fixture.get(&path).await.header("etag").to_owned();
         let pause = format!("{path}pause/");
         let paused = fixture.call("POST", &pause, &json!({})).await;

@@ -8,12 +8,12 @@ mod queries;
 mod records;
 
 use crate::Fixture;
-use crate::fixture::Answer;
+use crate::fixture::TestResponse;
 use serde_json::{Value, json};
 
 const ORGANIZATION: &str = "/api/organizations/@current/batch_exports/";
 const PROJECT: &str = "/api/projects/@current/batch_exports/";
-/// An id that nothing has.
+/// Id that nothing has.
 const NOBODY: &str = "01890f00-0000-7000-8000-000000000000";
 
 fn new_export() -> Value {
@@ -26,13 +26,13 @@ fn new_export() -> Value {
     })
 }
 
-async fn made(fixture: &Fixture, all: &str, new: &Value) -> Answer {
+async fn made(fixture: &Fixture, all: &str, new: &Value) -> TestResponse {
     let answer = fixture.call("POST", all, new).await;
     assert_eq!(answer.status, 201, "{answer:?}");
     answer
 }
 
-/// Makes an export; answers it and its path.
+/// Creates an export; returns it and its path.
 async fn export(fixture: &Fixture, all: &str) -> (Value, String) {
     let made = made(fixture, all, &new_export()).await;
     let path = format!("{all}{}/", made.body["id"].as_str().unwrap());

@@ -1,4 +1,4 @@
-//! The page of examples, `destinations.md`: made of the fields that the catalog checks.
+//! Generation of the page of examples, `destinations.md`, from the fields that the catalog checks.
 
 use millrace_catalog::{DestinationSpec, DestinationType, FieldKind};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 pub const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/destinations.md");
 
-/// A part of the page: a type.
+/// Section of the page about one type.
 fn section(kind: DestinationType) -> String {
     let (spec, name) = (DestinationSpec::of(kind), kind.name());
     let example = example(&name, spec);
@@ -31,7 +31,7 @@ fn section(kind: DestinationType) -> String {
     text
 }
 
-/// A body, its fields in the order in which they matter.
+/// Example of a request body, with the fields in the order of the catalog.
 fn example(name: &str, spec: &DestinationSpec) -> String {
     let mut fields = Vec::new();
     for field in spec.fields().filter(|it| it.is_required || it.is_shown) {

@@ -1,4 +1,4 @@
-//! Queries of exports: kept with what they say, or refused.
+//! Queries of exports: stored with their columns, or refused.
 
 use super::{ORGANIZATION, export, new_export};
 use crate::Fixture;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 on_both!(
     a_query_is_kept_with_its_columns,
-    a_query_that_reaches_further_is_refused,
+    a_query_beyond_the_exported_tables_is_refused,
 );
 
 async fn a_query_is_kept_with_its_columns() {
@@ -35,7 +35,7 @@ async fn a_query_is_kept_with_its_columns() {
     assert_eq!(cleared.body["hogql_query"], Value::Null);
 }
 
-async fn a_query_that_reaches_further_is_refused() {
+async fn a_query_beyond_the_exported_tables_is_refused() {
     let fixture = Fixture::new().await;
     let (_, path) = export(&fixture, ORGANIZATION).await;
     for text in [

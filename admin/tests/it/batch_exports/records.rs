@@ -1,4 +1,4 @@
-//! Records: made, read, changed, paused, deleted.
+//! Batch exports: created, read, changed, paused, deleted.
 
 use super::{ORGANIZATION, PROJECT, export, made, new_export};
 use crate::Fixture;
@@ -6,17 +6,17 @@ use millrace_admin::ApiConfig;
 use serde_json::{Value, json};
 
 on_both!(
-    an_export_is_made_with_the_fields_that_clients_know,
+    a_new_export_has_the_fields_that_clients_expect,
     an_export_changes_by_patch_and_put,
-    bad_fields_are_named,
-    persons_go_everywhere_but_to_servers_that_take_events,
-    what_is_missing_or_foreign_is_named,
-    secrets_are_never_answered,
-    private_places_and_files_need_the_operator,
-    pausing_answers_the_whole_export_and_changes_nothing_else,
+    invalid_fields_are_named,
+    persons_cannot_be_exported_to_event_endpoints,
+    missing_fields_and_foreign_projects_are_named,
+    secrets_are_never_returned,
+    private_addresses_and_files_need_the_operators_setting,
+    pausing_returns_the_whole_export_and_changes_only_its_state,
 );
 
-async fn an_export_is_made_with_the_fields_that_clients_know() {
+async fn a_new_export_has_the_fields_that_clients_expect() {
     let fixture = Fixture::new().await;
     for all in [ORGANIZATION, PROJECT] {
         let (export, path) = export(&fixture, all).await;
@@ -96,7 +96,7 @@ async fn an_export_changes_by_patch_and_put() {
     assert_eq!(fixture.get(&path).await.error(), (404, "not_found", None));
 }
 
-/// Fields that cannot be used, and the code and field of the refusal.
+/// Invalid fields, with the code and the field of their refusal.
 fn bad_fields() -> Vec<(Value, &'static str, &'static str)> {
     let config = |config: Value| json!({ "type": "S3", "config": config });
     vec![
@@ -158,7 +158,7 @@ fn bad_fields() -> Vec<(Value, &'static str, &'static str)> {
     ]
 }
 
-async fn bad_fields_are_named() {
+async fn invalid_fields_are_named() {
     let fixture = Fixture::new().await;
     let (_, path) = export(&fixture, ORGANIZATION).await;
     for (bad, code, attr) in bad_fields() {
@@ -173,7 +173,7 @@ async fn bad_fields_are_named() {
     }
 }
 
-async fn persons_go_everywhere_but_to_servers_that_take_events() {
+async fn persons_cannot_be_exported_to_event_endpoints() {
     let fixture = Fixture::new().await;
     let http =
         json!({ "type": "HTTP", "config": { "url": "https://in.example.com/", "token": "t" } });
@@ -189,7 +189,7 @@ async fn persons_go_everywhere_but_to_servers_that_take_events() {
     assert_eq!(answer.error(), refused);
     let made = fixture.call("POST", ORGANIZATION, &new(&table)).await;
     assert_eq!(made.status, 201, "{made:?}");
-    // Nor by one change or the other.
+    // A change of the destination or of the model cannot lead there either.
     let path = format!("{ORGANIZATION}{}/", made.body["id"].as_str().unwrap());
     let change = json!({ "destination": http });
     assert_eq!(fixture.call("PATCH", &path, &change).await.error(), refused);
@@ -199,7 +199,7 @@ async fn persons_go_everywhere_but_to_servers_that_take_events() {
     assert_eq!(fixture.call("PATCH", &path, &change).await.error(), refused);
 }
 
-async fn what_is_missing_or_foreign_is_named() {
+async fn missing_fields_and_foreign_projects_are_named() {
     let fixture = Fixture::new().await;
     for (field, attr) in [
         ("name", "name"),
@@ -217,7 +217,7 @@ async fn what_is_missing_or_foreign_is_named() {
     assert_eq!(answer.error(), (400, "invalid_input", Some("team_id")));
 }
 
-async fn secrets_are_never_answered() {
+async fn secrets_are_never_returned() {
     let fixture = Fixture::new().await;
     let (_, path) = export(&fixture, ORGANIZATION).await;
     let secret = json!({ "destination": { "config": { "aws_secret_access_key": "s3cret-two" } } });
@@ -260,7 +260,7 @@ async fn secrets_are_never_answered() {
     assert_eq!(names, ["aws_access_key_id", "aws_secret_access_key"]);
 }
 
-async fn private_places_and_files_need_the_operator() {
+async fn private_addresses_and_files_need_the_operators_setting() {
     let table = [
         json!({ "type": "HTTP", "config": { "url": "http://127.0.0.1/", "token": "t" } }),
         json!({ "type": "HTTP", "config": { "url": "http://[::ffff:10.0.0.1]/", "token": "t" } }),
@@ -296,7 +296,7 @@ async fn private_places_and_files_need_the_operator() {
     );
 }
 
-async fn pausing_answers_the_whole_export_and_changes_nothing_else() {
+async fn pausing_returns_the_whole_export_and_changes_only_its_state() {
     let fixture = Fixture::new().await;
     let (export, path) = export(&fixture, ORGANIZATION).await;
     let body = json!({ "name": "Ignored", "interval": 5, "paused": "x" });

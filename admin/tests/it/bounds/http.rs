@@ -1,20 +1,20 @@
-//! Requests over a socket, one for each connection.
+//! Requests over a socket, each on a connection of its own.
 
 use serde_json::Value;
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// What was answered.
-pub struct Answer {
+/// Response as read from a socket.
+pub struct RawResponse {
     pub status: u16,
-    /// How long its head says that it is.
+    /// Length of the body by `Content-Length`.
     pub length: usize,
     pub body: Vec<u8>,
 }
 
-impl Answer {
-    /// Takes what was read apart; `None` before the head is whole.
+impl RawResponse {
+    /// Parses the bytes that were read; `None` before the head is complete.
     pub fn of(read: &[u8]) -> Option<Self> {
         let end = read.windows(4).position(|four| four == b"\r\n\r\n")?;
         let head = String::from_utf8(read[..end].to_vec()).unwrap();
@@ -35,7 +35,7 @@ impl Answer {
     }
 }
 
-/// The text of a request.
+/// Text of a request.
 pub fn request(address: SocketAddr, key: &str, path: &str) -> String {
     format!(
         "GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {key}\r\n\
@@ -43,14 +43,14 @@ pub fn request(address: SocketAddr, key: &str, path: &str) -> String {
     )
 }
 
-/// Asks, and reads all of the answer.
-pub async fn get(address: SocketAddr, key: &str, path: &str) -> Answer {
+/// Sends a request and reads the whole response.
+pub async fn get(address: SocketAddr, key: &str, path: &str) -> RawResponse {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = request(address, key, path);
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut read = Vec::new();
     stream.read_to_end(&mut read).await.unwrap();
-    let answer = Answer::of(&read).unwrap();
+    let answer = RawResponse::of(&read).unwrap();
     assert_eq!(answer.body.len(), answer.length, "{path} was cut off");
     answer
 }

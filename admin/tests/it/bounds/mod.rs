@@ -1,15 +1,14 @@
-//! Bounds of operations: what the table says, and that an organization that has all it may have is
-//! answered within them.
+//! Cost bounds of operations: the published table, and responses of a full organization.
 //!
 //! | Module | Holds |
 //! |---|---|
 //! | `table` | the bounds as `deploy/THREATS.md` has them |
-//! | `filled` | an organization with as much of everything as it may have |
+//! | `full_organization` | an organization that is filled to all limits |
 //! | `http` | requests over a socket |
-//! | `pages` | every list, page and thing of it, measured |
-//! | `unread` | readers who ask for its largest pages and do not read |
+//! | `pages` | every list and resource of it, measured |
+//! | `unread` | clients that request its largest pages and do not read |
 
-mod filled;
+mod full_organization;
 mod http;
 mod pages;
 mod table;

@@ -1,4 +1,4 @@
-//! The bounds of operations as `deploy/THREATS.md` has them.
+//! Generation of the table of bounds in `deploy/THREATS.md`.
 
 use crate::Fixture;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 on_both!(
-    the_table_of_bounds_is_what_the_document_says,
+    the_table_of_bounds_matches_the_document,
     every_operation_publishes_its_bounds,
 );
 
@@ -42,7 +42,7 @@ async fn every_operation_publishes_its_bounds() {
     assert!(checked > 150, "{checked}");
 }
 
-async fn the_table_of_bounds_is_what_the_document_says() {
+async fn the_table_of_bounds_matches_the_document() {
     let document = Fixture::new().await.get("/api/schema/").await.body;
     let made = table(&document);
     let file = std::fs::read_to_string(FILE).unwrap();
@@ -58,7 +58,7 @@ async fn the_table_of_bounds_is_what_the_document_says() {
     );
 }
 
-/// Path, method and limits of every operation.
+/// Lists path, method and limits of every operation.
 fn limits(document: &Value) -> Vec<(&str, String, &Value)> {
     let paths = document["paths"].as_object().unwrap().iter();
     let operations = paths.flat_map(|(path, item)| {
@@ -71,7 +71,7 @@ fn limits(document: &Value) -> Vec<(&str, String, &Value)> {
     operations.collect()
 }
 
-/// A row for each set of bounds, with the operations that have them.
+/// Table with a row for each set of bounds and the operations that have them.
 fn table(document: &Value) -> String {
     let mut rows: BTreeMap<String, BTreeMap<String, Vec<String>>> = BTreeMap::new();
     for (path, method, limits) in limits(document) {
@@ -120,7 +120,7 @@ fn bytes(value: &Value) -> String {
     }
 }
 
-/// A path without what many have: the organization, the place of exports, the family of plugins.
+/// Shortens a path: the organization or project becomes `…`, families of plugins become `plugins`.
 fn short(path: &str) -> String {
     let path = path.replace("/api/organizations/{organization_id}/", "…/");
     let path = path.replace("/api/projects/{project_id}/", "…/");
@@ -129,7 +129,7 @@ fn short(path: &str) -> String {
 }
 
 #[test]
-fn paths_of_one_thing_are_written_alike() {
+fn paths_of_one_resource_are_written_alike() {
     let table = json!({
         "/api/organizations/{organization_id}/pipeline_import_apps/{id}/": "…/plugins/{id}/",
         "/api/projects/{project_id}/batch_exports/": "…/batch_exports/",

@@ -1,10 +1,10 @@
-//! Readers who ask for the largest pages there are and do not read: what they may have of the memory,
-//! and that others notice nothing.
+//! Clients that request the largest pages and do not read: their memory stays within the budget,
+//! and other users are not affected.
 //!
-//! The test runs once more by itself, in a process whose memory nobody else has.
+//! The test runs itself in another process, so that no other test's memory is measured.
 
-use super::filled::Filled;
-use super::http::{Answer, get, request};
+use super::full_organization::FullOrganization;
+use super::http::{RawResponse, get, request};
 use millrace_admin::ApiConfig;
 use std::io;
 use std::net::SocketAddr;
@@ -15,18 +15,20 @@ use tokio::process::Command;
 
 /// Set for the process that measures.
 const ALONE: &str = "MILLRACE_TEST_ALONE";
-const NAME: &str = "bounds::unread::readers_who_do_not_read_have_their_share_of_the_memory";
-/// People who read nothing, and connections of each.
+const NAME: &str = "bounds::unread::unread_responses_stay_within_their_memory_budget";
+/// Users who read nothing.
 const READERS: usize = 8;
+/// Connections of each of them.
 const CONNECTIONS: usize = 16;
-/// What one of them has of the memory, and all: as `deploy/THREATS.md` says.
+/// Memory budget of one user, as in `deploy/THREATS.md`.
 const SHARE_BYTES: u64 = 32 << 20;
+/// Memory budget of all users, as in `deploy/THREATS.md`.
 const ALL_BYTES: u64 = 256 << 20;
-/// What a few requests need that are being made, and caches of the catalog.
+/// Memory for requests in progress, and for caches of the catalog.
 const SLACK_BYTES: u64 = 160 << 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_who_do_not_read_have_their_share_of_the_memory() {
+async fn unread_responses_stay_within_their_memory_budget() {
     if std::env::var_os(ALONE).is_some() {
         crate::fixture::on(millrace_catalog::testing::DatabaseKind::Sqlite, measured).await;
         return;
@@ -35,16 +37,16 @@ async fn readers_who_do_not_read_have_their_share_of_the_memory() {
     let mut alone = Command::new(this);
     alone.args(["--exact", NAME, "--nocapture"]).env(ALONE, "1");
     let ended = alone.kill_on_drop(true).output().await.unwrap();
-    let told = String::from_utf8_lossy(&ended.stdout);
-    let why = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success(), "{told}{why}");
-    assert!(told.contains("1 passed"), "{told}");
+    let output = String::from_utf8_lossy(&ended.stdout);
+    let errors = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{output}{errors}");
+    assert!(output.contains("1 passed"), "{output}");
 }
 
 async fn measured() {
     let hurry = |config: &mut ApiConfig| config.write_timeout = Duration::from_secs(4);
-    let filled = Filled::start(READERS + 1, hurry).await;
-    let (address, world) = (filled.served.address, &filled.world);
+    let full = FullOrganization::start(READERS + 1, hurry).await;
+    let (address, data) = (full.server.address, &full.data);
     let largest = [
         "/api/organizations/:id/batch_exports/?limit=1000",
         "/api/organizations/:id/plugins/?limit=1000",
@@ -53,11 +55,11 @@ async fn measured() {
     ];
     let largest = largest.map(|path| {
         let (path, query) = path.split_once('?').unwrap();
-        format!("{}?{query}", world.path(path))
+        format!("{}?{query}", data.path(path))
     });
-    let small = world.path("/api/organizations/:id/roles/:id/role_memberships/?limit=1");
-    let (other, readers) = filled.keys.split_last().unwrap();
-    // So that what is kept for good is there before.
+    let small = data.path("/api/organizations/:id/roles/:id/role_memberships/?limit=1");
+    let (other, readers) = full.keys.split_last().unwrap();
+    // Fills caches before the memory is measured.
     for path in &largest {
         assert_eq!(get(address, other, path).await.status, 200);
     }
@@ -73,7 +75,7 @@ async fn measured() {
         for _ in 0..20 {
             assert_eq!(get(address, other, &small).await.status, 200);
         }
-        // Who reads nothing has no room for more, until they are cut off.
+        // A user who reads nothing has used up the budget, until the connections are cut off.
         for reader in readers {
             while get(address, reader, &largest[0]).await.status != 200 {}
         }
@@ -94,10 +96,10 @@ async fn measured() {
             readers.len()
         );
     }
-    filled.served.stop().await;
+    full.server.stop().await;
 }
 
-/// A connection on which somebody has asked, with hardly any room of the kernel's.
+/// Opens a connection with small kernel buffers and sends a request on it.
 async fn asked(address: SocketAddr, key: &str, path: &str) -> io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.set_recv_buffer_size(4_096)?;
@@ -108,15 +110,15 @@ async fn asked(address: SocketAddr, key: &str, path: &str) -> io::Result<TcpStre
     Ok(stream)
 }
 
-/// Whether an answer ended before its end.
+/// Returns true if the connection closed before the response was complete.
 async fn is_cut_off(mut connection: TcpStream) -> bool {
     let mut read = Vec::new();
     let ended = connection.read_to_end(&mut read).await;
-    let answer = Answer::of(&read);
+    let answer = RawResponse::of(&read);
     ended.is_err() || answer.is_none_or(|answer| answer.body.len() < answer.length)
 }
 
-/// What the process has of the memory; the most of it is counted from now on.
+/// Resident memory of the process; resets the peak, which is measured from now on.
 fn memory_now() -> u64 {
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     memory("VmRSS")

@@ -1,9 +1,9 @@
-//! Others' tools over the published document: requests made from it, and a client made from it.
-//! They take long, so each runs on one of the two databases.
+//! Third-party tools on the published document: Schemathesis, and a generated client. They take
+//! long, so each runs on one of the two databases.
 
 use crate::fixture::on;
-use crate::served::Served;
 use crate::servers::python;
+use crate::test_server::TestServer;
 use millrace_catalog::Level;
 use millrace_catalog::testing::DatabaseKind::{Postgres, Sqlite};
 use serde_json::Value;
@@ -17,7 +17,7 @@ fn file(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// A program of the tests' Python environment; it runs in a folder of its own.
+/// Command of the tests' Python environment, which runs in `folder`.
 fn tool(name: &str, folder: &Path) -> Command {
     let mut command = Command::new(python().with_file_name(name));
     command.current_dir(folder).kill_on_drop(true);
@@ -36,7 +36,7 @@ async fn succeed(command: &mut Command) -> String {
     said
 }
 
-/// Parts of the paths that one of the two runs is over; the other is over the rest.
+/// Parts of paths that the run on pipelines covers; the other run covers the rest.
 const PIPELINES: [&str; 4] = [
     "/plugins/",
     "/pipeline_",
@@ -44,9 +44,10 @@ const PIPELINES: [&str; 4] = [
     "/historical_migrations/",
 ];
 
-/// What is at the heart of the run, and must neither change nor go.
-async fn mine(served: &Served) -> String {
-    let fixture = &served.fixture;
+/// Ids that the run must neither change nor delete: the key, the user, the organization, the
+/// project.
+async fn protected_ids(server: &TestServer) -> String {
+    let fixture = &server.fixture;
     let key = fixture.get("/api/personal_api_keys/@current/").await.body;
     let member = "/api/organizations/@current/members/@me/";
     let user = fixture.get(member).await.body["user"]["uuid"].clone();
@@ -55,7 +56,7 @@ async fn mine(served: &Served) -> String {
     format!("{},{},{organization},{team}", text(&key["id"]), text(&user))
 }
 
-/// The operations of the document, and those of them to which an answer was a success.
+/// Number of operations of the document, and those that succeeded at least once.
 fn tried_and_done(
     document: &Value,
     statuses: &Value,
@@ -78,65 +79,66 @@ fn tried_and_done(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn schemathesis_finds_nothing_that_the_document_does_not_say_of_people() {
+async fn schemathesis_finds_no_deviation_from_the_document_for_people() {
     let is_here = |path: &str| !PIPELINES.iter().any(|part| path.contains(part));
     on(Sqlite, || find_nothing("--exclude-path-regex", is_here)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn schemathesis_finds_nothing_that_the_document_does_not_say_of_pipelines() {
+async fn schemathesis_finds_no_deviation_from_the_document_for_pipelines() {
     let is_here = |path: &str| PIPELINES.iter().any(|part| path.contains(part));
     on(Postgres, || find_nothing("--include-path-regex", is_here)).await;
 }
 
-/// Runs it over a part of the document: nothing is found, and most operations succeed.
+/// Runs Schemathesis on a part of the document: it must find nothing, and most operations must
+/// succeed.
 async fn find_nothing(filter: &str, is_here: impl Fn(&str) -> bool) {
-    let served = Served::start_unthrottled().await;
+    let server = TestServer::start_unthrottled().await;
     for number in 0..6 {
         let email = format!("member{number}@example.com");
-        served.fixture.member(&email, Level::Member).await;
+        server.fixture.member(&email, Level::Member).await;
     }
     let folder = tempfile::tempdir().unwrap();
     let statuses = folder.path().join("statuses.json");
-    let key = served.fixture.owner_key();
+    let key = server.fixture.owner_key();
     let said = succeed(
         tool("st", folder.path())
             .env("SCHEMATHESIS_HOOKS", file("hooks.py"))
-            .env("MILLRACE_MINE", mine(&served).await)
+            .env("MILLRACE_MINE", protected_ids(&server).await)
             .env("MILLRACE_STATUSES", &statuses)
             .arg("--config-file")
             .arg(file("schemathesis.toml"))
             .args(["run", "--no-color", filter, &PIPELINES.join("|")])
-            // How soon requests are made up says nothing of us, and takes long on a busy machine.
+            // The time to generate requests is not our concern, and long on a busy machine.
             .arg("--suppress-health-check=too_slow")
-            .arg(format!("http://{}/api/schema/", served.address))
+            .arg(format!("http://{}/api/schema/", server.address))
             .args(["--header", &format!("Authorization: Bearer {key}")]),
     )
     .await;
     for phase in ["Coverage", "Fuzzing", "Stateful"] {
         assert!(said.contains(&format!("✅ {phase}")), "{said}");
     }
-    let document = served.fixture.get("/api/schema/").await.body;
+    let document = server.fixture.get("/api/schema/").await.body;
     let statuses = std::fs::read_to_string(statuses).unwrap();
     let statuses: Value = serde_json::from_str(&statuses).unwrap();
     let (tried, done) = tried_and_done(&document, &statuses, is_here);
-    // The rest takes what a run cannot have: a letter's token, an operator's key, the engine.
+    // The rest needs what a run cannot have: a token of a mail, an operator's key, the engine.
     assert!(
         4 * done.len() >= 3 * tried,
         "{tried}: {done:#?}\n{statuses:#}"
     );
-    served.stop().await;
+    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_made_from_the_document_creates_reads_changes_and_deletes() {
+async fn a_generated_client_creates_reads_changes_and_deletes() {
     on(Sqlite, generate_a_client_and_use_it).await;
 }
 
 async fn generate_a_client_and_use_it() {
-    let served = Served::start_unthrottled().await;
+    let server = TestServer::start_unthrottled().await;
     let folder = tempfile::tempdir().unwrap();
-    let url = format!("http://{}", served.address);
+    let url = format!("http://{}", server.address);
     let generated = succeed(
         tool("openapi-python-client", folder.path())
             .args(["generate", "--fail-on-warning", "--meta", "none"])
@@ -151,9 +153,9 @@ async fn generate_a_client_and_use_it() {
         tool("python", folder.path())
             .env("PYTHONPATH", folder.path())
             .arg(file("round.py"))
-            .args([&url, served.fixture.owner_key()]),
+            .args([&url, server.fixture.owner_key()]),
     )
     .await;
     assert_eq!(said.trim(), "created, read, changed, listed, deleted");
-    served.stop().await;
+    server.stop().await;
 }

@@ -1,20 +1,20 @@
-//! Each row with ids of another organization and with ids that are none: nothing is found, nothing
-//! is changed.
+//! Requests every operation with ids of another organization, and with malformed ids: nothing is
+//! found, nothing is changed.
 
+use super::sample::path_of;
 use super::table::{Access, Row, Table};
-use super::two_worlds;
-use super::world::path_of;
+use super::two_organizations;
 use serde_json::json;
 
 on_both!(
-    what_is_of_another_organization_is_not_there,
-    what_is_no_id_is_not_there,
-    what_a_body_names_must_be_ones_own,
+    ids_of_another_organization_are_not_found,
+    malformed_ids_are_not_found,
+    a_body_may_name_only_ids_of_its_own_organization,
 );
 
-/// Ids that are secrets rather than names: who has one may use it.
+/// Resources whose ids are secrets: their holders may use them from anywhere.
 const SECRETS: [&str; 1] = ["signup"];
-/// What is no id of anything.
+/// Malformed and unknown ids.
 const NONSENSE: [&str; 8] = [
     "x",
     "0",
@@ -26,7 +26,7 @@ const NONSENSE: [&str; 8] = [
     "@nobody",
 ];
 
-/// The ids of a row, by the part of the path before each.
+/// Ids in the path of a row, by the segment before each.
 fn named(row: &Row) -> Vec<String> {
     let mut named = Vec::new();
     path_of(&row.path, |_, segment| {
@@ -37,26 +37,26 @@ fn named(row: &Row) -> Vec<String> {
     named
 }
 
-async fn what_is_of_another_organization_is_not_there() {
-    let (fixture, mine, theirs) = two_worlds().await;
+async fn ids_of_another_organization_are_not_found() {
+    let (fixture, mine, theirs) = two_organizations().await;
     let operator = fixture.key_of(&mine.people[0].1, &["*", "operator"]).await;
     let before = fixture.contents().await;
     let mut asked = 0;
     for row in Table::read().rows {
         let ids = named(&row).len();
-        // Every way to mix one's own ids with those of others, but for all of one's own.
+        // Every mix of the organization's own ids with foreign ones, except only its own.
         for foreign in 1..(1_usize << ids) {
             let path = path_of(&row.path, |number, segment| {
                 let is_foreign = foreign & (1 << number) != 0;
-                let world = if is_foreign { &theirs } else { &mine };
-                world.id(segment).to_owned()
+                let data = if is_foreign { &theirs } else { &mine };
+                data.id(segment).to_owned()
             });
             let body = row
                 .body
                 .as_ref()
                 .map_or_else(|| json!({}), |body| mine.body(body));
             let is_operators = row.access == Access::Operator;
-            // Organizations are all one to the operator, but what is in one is not in another.
+            // The operator reaches every organization, so only mixed ids are not found.
             if is_operators && foreign + 1 == 1 << ids {
                 continue;
             }
@@ -74,11 +74,11 @@ async fn what_is_of_another_organization_is_not_there() {
         }
     }
     assert!(asked > 150, "{asked}");
-    fixture.must_have(&before, "afterwards").await;
+    fixture.assert_unchanged(&before, "afterwards").await;
 }
 
-async fn what_is_no_id_is_not_there() {
-    let (fixture, mine, _) = two_worlds().await;
+async fn malformed_ids_are_not_found() {
+    let (fixture, mine, _) = two_organizations().await;
     let operator = fixture.key_of(&mine.people[0].1, &["*", "operator"]).await;
     let before = fixture.contents().await;
     for row in Table::read().rows {
@@ -97,11 +97,11 @@ async fn what_is_no_id_is_not_there() {
             assert_eq!(answer.error(), expected, "{} {path}", row.method);
         }
     }
-    fixture.must_have(&before, "afterwards").await;
+    fixture.assert_unchanged(&before, "afterwards").await;
 }
 
-async fn what_a_body_names_must_be_ones_own() {
-    let (fixture, mine, theirs) = two_worlds().await;
+async fn a_body_may_name_only_ids_of_its_own_organization() {
+    let (fixture, mine, theirs) = two_organizations().await;
     let team: i64 = theirs.id("projects").parse().unwrap();
     let access = json!([{ "id": team, "level": 1 }]);
     let asked = json!({
@@ -152,5 +152,5 @@ async fn what_a_body_names_must_be_ones_own() {
             "{path} {body}: {answer:?}"
         );
     }
-    fixture.must_have(&before, "afterwards").await;
+    fixture.assert_unchanged(&before, "afterwards").await;
 }

@@ -1,5 +1,5 @@
-//! The file names what the document names. That the router serves what the document names and
-//! nothing else is held in `document`.
+//! `paths.toml` lists the operations of the document. `document` tests that the router serves the
+//! same ones.
 
 use super::table::{Table, pair};
 use crate::Fixture;

@@ -1,7 +1,7 @@
-//! Whether an answer has the shape that the table says.
+//! Checks of a response against the fields in the table.
 
-use super::table::{Row, Shape, Table};
-use crate::fixture::Answer;
+use super::table::{ResponseShape, Row, Table};
+use crate::fixture::TestResponse;
 use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -9,8 +9,8 @@ use time::format_description::well_known::Rfc3339;
 const PAGE: [&str; 4] = ["count", "next", "previous", "results"];
 
 impl Table {
-    /// Checks status and body of a good call.
-    pub fn check(&self, row: &Row, answer: &Answer) {
+    /// Checks status, headers and body of a successful response.
+    pub fn check(&self, row: &Row, answer: &TestResponse) {
         let case = format!("{} {}: {answer:?}", row.method, row.path);
         assert_eq!(answer.status, row.status, "{case}");
         let content_type = match row.answer.as_str() {
@@ -57,7 +57,7 @@ impl Table {
         }
     }
 
-    fn shape(&self, name: &str) -> &Shape {
+    fn shape(&self, name: &str) -> &ResponseShape {
         self.shapes.get(name).expect(name)
     }
 
@@ -65,8 +65,9 @@ impl Table {
         self.check_fields(self.shape(shape), value, case);
     }
 
-    /// Each field is there and of its kind, and no other is: none that was meant to stay inside.
-    fn check_fields(&self, fields: &Shape, value: &Value, case: &str) {
+    /// Checks that a value has exactly these fields, each of its kind: internal fields must not
+    /// leak.
+    fn check_fields(&self, fields: &ResponseShape, value: &Value, case: &str) {
         for name in value.as_object().expect(case).keys() {
             assert!(fields.contains_key(name), "{name} is extra: {case}");
         }

@@ -1,4 +1,4 @@
-//! The table of `paths.toml`, read.
+//! Parsed table of `paths.toml`.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 const FILE: &str = include_str!("paths.toml");
 
-/// Who may make a call, beside the scopes of the key.
+/// Access that an operation requires, beside the scopes of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Access {
@@ -21,28 +21,28 @@ pub enum Access {
 #[derive(Clone, Debug)]
 pub struct Row {
     pub method: String,
-    /// With `:name` for ids.
+    /// Path, with `:name` for ids.
     pub path: String,
     pub access: Access,
-    /// Any one of them will do.
+    /// Scopes of which the key needs one.
     pub scopes: Vec<String>,
     pub level: i16,
     pub status: u16,
     pub answer: String,
-    pub plus: Shape,
+    pub plus: ResponseShape,
     pub empty: bool,
     pub body: Option<Value>,
     pub after: Vec<String>,
     pub query: Option<String>,
 }
 
-/// Fields and their kinds.
-pub type Shape = BTreeMap<String, String>;
+/// Fields of a response by name, with their kinds.
+pub type ResponseShape = BTreeMap<String, String>;
 
-/// All of it.
+/// All rows and shapes of the file.
 pub struct Table {
     pub rows: Vec<Row>,
-    pub shapes: BTreeMap<String, Shape>,
+    pub shapes: BTreeMap<String, ResponseShape>,
 }
 
 #[derive(Deserialize)]
@@ -51,7 +51,7 @@ struct File {
     families: Vec<String>,
     places: Vec<String>,
     resources: Vec<Resource>,
-    shapes: BTreeMap<String, Shape>,
+    shapes: BTreeMap<String, ResponseShape>,
 }
 
 #[derive(Deserialize)]
@@ -73,7 +73,7 @@ struct Line {
     status: u16,
     answer: String,
     #[serde(default)]
-    plus: Shape,
+    plus: ResponseShape,
     #[serde(default)]
     empty: bool,
     body: Option<Value>,
@@ -136,7 +136,7 @@ impl Resource {
     }
 }
 
-/// A row once for each of the names that a part of its path stands for.
+/// Expands a row by the names that a placeholder in its path stands for.
 fn of_each(row: Row, part: &str, names: &[String]) -> Vec<Row> {
     if !row.path.contains(part) {
         return vec![row];
@@ -154,7 +154,7 @@ fn of_each(row: Row, part: &str, names: &[String]) -> Vec<Row> {
 }
 
 impl Row {
-    /// An address with what a good call asks for.
+    /// Adds the query of a successful request to a path.
     pub fn address(&self, path: &str) -> String {
         match &self.query {
             Some(query) => format!("{path}?{query}"),
@@ -162,7 +162,7 @@ impl Row {
         }
     }
 
-    /// Method and path without the names of ids, which the document has others for.
+    /// Method and path without the names of ids, which differ in the document.
     pub fn pair(&self) -> String {
         pair(&self.method, &self.path)
     }

@@ -1,34 +1,33 @@
-//! Each row by itself: who is refused, and what a good call answers.
+//! Requests every operation: who is refused, and what a successful request returns.
 //!
-//! What changes nothing is asked of one fixture for each walker; what changes something, of a
-//! fresh copy.
+//! Reads share one fixture for each walker; changes use a fresh copy of the database.
 
+use super::sample::SampleData;
 use super::table::{Access, Row, Table, pair};
-use super::world::World;
-use super::{deaf, two_worlds};
+use super::{two_organizations, without_nameserver};
 use crate::Fixture;
-use crate::fixture::{Answer, Snapshot};
-use millrace_catalog::FAMILIES;
+use crate::fixture::{Snapshot, TestResponse};
+use millrace_catalog::SCOPE_FAMILIES;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-on_both!(threads: every_path_answers_who_may_and_refuses_the_others);
+on_both!(threads: every_operation_serves_allowed_callers_and_refuses_others);
 
-/// How many rows are walked at once.
+/// Number of rows that are tested concurrently.
 const WALKERS: usize = 4;
 
-/// What every walker knows.
+/// Data that all walkers share.
 struct Walk {
     table: Table,
     base: Snapshot,
-    mine: World,
-    theirs: World,
+    mine: SampleData,
+    theirs: SampleData,
     document: Value,
 }
 
-async fn every_path_answers_who_may_and_refuses_the_others() {
-    let (base, mine, theirs) = two_worlds().await;
+async fn every_operation_serves_allowed_callers_and_refuses_others() {
+    let (base, mine, theirs) = two_organizations().await;
     let document = base.get("/api/schema/").await.body;
     let walk = Arc::new(Walk {
         table: Table::read(),
@@ -41,10 +40,10 @@ async fn every_path_answers_who_may_and_refuses_the_others() {
     for number in 0..WALKERS {
         let walk = walk.clone();
         walkers.spawn(async move {
-            let shared = walk.base.open(deaf).await;
+            let shared = walk.base.open(without_nameserver).await;
             for row in walk.table.rows.iter().skip(number).step_by(WALKERS) {
                 walk.refusals(row, &shared).await;
-                walk.good_calls(row, &shared).await;
+                walk.successes(row, &shared).await;
             }
         });
     }
@@ -54,7 +53,7 @@ async fn every_path_answers_who_may_and_refuses_the_others() {
 }
 
 impl Walk {
-    /// Whoever may not is told so, and nothing is changed by asking.
+    /// Checks that callers without access are refused, and that their requests change nothing.
     async fn refusals(&self, row: &Row, fixture: &Fixture) {
         if row.access == Access::Open {
             return;
@@ -84,18 +83,19 @@ impl Walk {
             }
         }
         let case = format!("{} {path}", row.method);
-        fixture.must_have(&before, &case).await;
+        fixture.assert_unchanged(&before, &case).await;
     }
 
-    /// The least that is needed is enough, with each of the scopes, with the slash and without.
-    async fn good_calls(&self, row: &Row, shared: &Fixture) {
+    /// Checks that the least required access is enough, with the first and the last of the scopes,
+    /// with and without the slash at the end.
+    async fn successes(&self, row: &Row, shared: &Fixture) {
         let path = self.mine.path(&row.path);
         let bare = path.trim_end_matches('/').to_owned();
         let mut answers = Vec::new();
         for (path, scope) in [(path, row.scopes.first()), (bare, row.scopes.last())] {
             let copy = match row.method.as_str() {
                 "GET" => None,
-                _ => Some(self.base.open(deaf).await),
+                _ => Some(self.base.open(without_nameserver).await),
             };
             let fixture = copy.as_ref().unwrap_or(shared);
             self.prepare(fixture, row).await;
@@ -109,12 +109,12 @@ impl Walk {
         let same = kinds(&answers[0]) == kinds(&answers[1]);
         assert!(same, "{} {}: {answers:?}", row.method, row.path);
         if row.access == Access::Pipelines {
-            self.members_are_refused_where_that_is_off(row).await;
+            self.refusals_without_pipeline_access(row).await;
         }
     }
 
-    async fn members_are_refused_where_that_is_off(&self, row: &Row) {
-        let fixture = self.base.open(deaf).await;
+    async fn refusals_without_pipeline_access(&self, row: &Row) {
+        let fixture = self.base.open(without_nameserver).await;
         let off = json!({ "members_can_write_pipelines": false });
         let at = self.mine.path("/api/organizations/:id/");
         let set = fixture.call_with(&self.mine.key, "PATCH", &at, &off).await;
@@ -139,7 +139,13 @@ impl Walk {
         }
     }
 
-    async fn ask(&self, fixture: &Fixture, row: &Row, path: &str, key: Option<&String>) -> Answer {
+    async fn ask(
+        &self,
+        fixture: &Fixture,
+        row: &Row,
+        path: &str,
+        key: Option<&String>,
+    ) -> TestResponse {
         let bearer = key.map(|key| format!("Bearer {key}"));
         let mut headers = vec![("content-type", "application/json")];
         headers.extend(bearer.iter().map(|it| ("authorization", it.as_str())));
@@ -150,7 +156,7 @@ impl Walk {
             .await
     }
 
-    /// A key of somebody of at most a level, with one scope, or with all that a key can have.
+    /// Returns a key of a user with at most this level, with one scope or with all scopes.
     async fn key(
         &self,
         fixture: &Fixture,
@@ -170,11 +176,11 @@ impl Walk {
     async fn key_of(&self, fixture: &Fixture, level: i16, scopes: &[String]) -> String {
         let mut people = self.mine.people.iter();
         let found = people.find(|(least, _)| *least <= level.max(1));
-        fixture.same_key_of(&found.unwrap().1, scopes).await
+        fixture.cached_key_of(&found.unwrap().1, scopes).await
     }
 
-    /// The document says that this can be answered.
-    fn check_documented(&self, row: &Row, answer: &Answer) {
+    /// Checks that the document has the status and the schema of a response.
+    fn check_documented(&self, row: &Row, answer: &TestResponse) {
         let (named, method) = (row.pair(), row.method.to_lowercase());
         let mut paths = self.document["paths"].as_object().unwrap().iter();
         let item = paths.find(|(path, _)| pair(&method, path) == named);
@@ -194,12 +200,12 @@ impl Walk {
     }
 }
 
-/// Every scope that a key can have except those of a row; reading where it wants writing.
+/// Lists every scope except those of a row; for a family that the row writes, only reading.
 fn other_scopes(row: &Row) -> Vec<String> {
     if row.access == Access::Operator {
         return vec!["*".to_owned()];
     }
-    let scopes = FAMILIES.iter().filter_map(|family| {
+    let scopes = SCOPE_FAMILIES.iter().filter_map(|family| {
         let mut accepted = row.scopes.iter();
         match accepted.find(|scope| scope.split(':').next() == Some(family)) {
             None => Some(format!("{family}:write")),
@@ -209,7 +215,7 @@ fn other_scopes(row: &Row) -> Vec<String> {
     scopes.collect()
 }
 
-/// A body with its kinds in the place of its values, as these may be made anew.
+/// Replaces the values of a body by their kinds, as generated values differ.
 fn kinds(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -217,7 +223,7 @@ fn kinds(value: &Value) -> Value {
             let fields = fields.map(|(name, value)| (name.clone(), kinds(value)));
             Value::Object(fields.collect())
         }
-        // Of a list one item: making keys for the walk makes entries in the log.
+        // One item of a list: keys that the test creates add entries to the activity log.
         Value::Array(items) => items.iter().take(1).map(kinds).collect(),
         Value::String(_) => json!("text"),
         Value::Number(_) => json!(0),

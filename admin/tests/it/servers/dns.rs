@@ -1,4 +1,4 @@
-//! A nameserver (dnslib) with a zone of the test's.
+//! Nameserver (dnslib) with a zone that the test gives.
 
 use super::PythonServer;
 use millrace_admin::dns::Dns;
@@ -11,7 +11,7 @@ pub struct DnsServer {
 }
 
 impl DnsServer {
-    /// Serves these lines of a zone file; `dns.py` says which names are special.
+    /// Starts a nameserver with these lines of a zone file; `dns.py` says which names are special.
     pub async fn start(zone: &str) -> Self {
         Self {
             server: PythonServer::start("dns.py", &[zone]).await,
@@ -23,17 +23,17 @@ impl DnsServer {
         assert_eq!(self.server.tell(record).await, "added");
     }
 
-    /// What `dns_nameserver` takes.
+    /// Address of the nameserver.
     pub fn address(&self) -> SocketAddr {
         ([127, 0, 0, 1], self.server.port).into()
     }
 
-    /// Asks it, with the usual patience.
+    /// Client of this nameserver, with the default timeout.
     pub fn client(&self) -> Dns {
         Dns::new(Some(self.address()))
     }
 
-    /// Asks it without much patience, to see what silence comes to.
+    /// Client of this nameserver with a short timeout, for tests of unanswered queries.
     pub fn impatient_client(&self) -> Dns {
         Dns::with_timeout(Some(self.address()), Duration::from_millis(20))
     }

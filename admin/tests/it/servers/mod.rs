@@ -1,4 +1,4 @@
-//! Real servers that the API talks to: Python programs on loopback.
+//! Servers that the API talks to: Python programs on loopback.
 
 pub mod dns;
 pub mod smtp;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-/// How long a server may take to say what it has to say; longer means never.
+/// Longest wait for a line of a server.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server; it ends when this is dropped.
@@ -26,7 +26,7 @@ impl PythonServer {
     pub async fn start(script: &str, arguments: &[&str]) -> Self {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/servers");
         let mut child = Command::new(python())
-            // What the libraries think of odd settings is what some tests are about.
+            // Some tests use settings that the libraries warn about.
             .args(["-W", "ignore"])
             .arg(folder.join(script))
             .args(arguments)
@@ -40,7 +40,7 @@ impl PythonServer {
         Self { port, lines, child }
     }
 
-    /// Tells it something and waits for its answer.
+    /// Sends a line to the server and waits for its answer.
     pub async fn tell(&mut self, line: &str) -> Value {
         let input = self.child.stdin.as_mut().unwrap();
         input
@@ -50,7 +50,7 @@ impl PythonServer {
         self.next().await
     }
 
-    /// The next thing that it reports.
+    /// Waits for the next line that the server writes.
     pub async fn next(&mut self) -> Value {
         serde_json::from_str(&line(&mut self.lines).await).unwrap()
     }
@@ -63,7 +63,7 @@ async fn line(lines: &mut Lines<BufReader<ChildStdout>>) -> String {
         .expect("the server ended")
 }
 
-/// The interpreter of the tests' environment; the first one to ask makes it.
+/// Python interpreter of the tests' environment, which the first call creates.
 pub fn python() -> &'static Path {
     static PYTHON: OnceLock<PathBuf> = OnceLock::new();
     PYTHON.get_or_init(|| {

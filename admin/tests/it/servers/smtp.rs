@@ -1,4 +1,4 @@
-//! An SMTP server (aiosmtpd), plain or with STARTTLS.
+//! SMTP server (aiosmtpd), plain or with STARTTLS.
 
 use super::PythonServer;
 use millrace_admin::mail::MailSettings;
@@ -6,29 +6,29 @@ use rcgen::{CertifiedKey, generate_simple_self_signed};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Who sends.
+/// Sender of the mails.
 pub const FROM: &str = "Millrace <millrace@example.com>";
 
-/// A running server and how to reach it.
+/// A running server with its certificate.
 pub struct SmtpServer {
     pub server: PythonServer,
-    /// Its own authority, with STARTTLS.
+    /// Certificate of the server, with STARTTLS.
     authority: Option<String>,
     _files: TempDir,
 }
 
 impl SmtpServer {
-    /// Takes what comes, unencrypted.
+    /// Starts a server that accepts unencrypted mails.
     pub async fn plain() -> Self {
         Self::start(&[], false).await
     }
 
-    /// Takes nothing before STARTTLS.
+    /// Starts a server that requires STARTTLS.
     pub async fn starttls(arguments: &[&str]) -> Self {
         Self::start(arguments, true).await
     }
 
-    /// With more arguments; `smtp.py` says which there are.
+    /// Starts a server with arguments; `smtp.py` lists them.
     pub async fn start(arguments: &[&str], encrypted: bool) -> Self {
         let files = TempDir::new().unwrap();
         let (certificate, key) = (files.path().join("certificate"), files.path().join("key"));
@@ -53,12 +53,12 @@ impl SmtpServer {
         }
     }
 
-    /// Settings for it. `user` is `name:password@` or nothing, `query` what follows the port.
+    /// Settings for this server. `user` is `name:password@` or empty, `query` follows the port.
     pub fn settings(&self, user: &str, query: &str) -> MailSettings {
         self.settings_of("smtp", user, query)
     }
 
-    /// The same with another scheme.
+    /// Settings for this server with another scheme.
     pub fn settings_of(&self, scheme: &str, user: &str, query: &str) -> MailSettings {
         let url = format!("{scheme}://{user}127.0.0.1:{}{query}", self.server.port);
         let authority = self.authority.as_ref().map(String::as_bytes);

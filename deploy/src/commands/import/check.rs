@@ -1,50 +1,50 @@
 //! `millrace import check`: the dry run.
 
-use super::{Common, OF_THIS_RUN, Sources};
-use crate::commands::{Given, counted, table};
+use super::{Common, SINGLE_RUN_OPTIONS, Sources};
+use crate::commands::{Invocation, counted, table};
 use anyhow::{anyhow, bail};
 use clap::Args;
 use indicatif::HumanBytes;
 use millrace_import::check::{Check, Findings, run as check};
-use millrace_import::meter::Meter;
-use millrace_import::progress::Watch;
+use millrace_import::progress::ProgressReporter;
+use millrace_import::stats::StageStats;
 use millrace_rows::{Micros, shown};
 use millrace_sources::time;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What anyone may import without an approval.
+/// Import quota of a project without an approval.
 const EVENTS_WITHOUT_APPROVAL: u64 = 20_000_000;
 const EVENTS_PER_MINUTE_WITHOUT_APPROVAL: u64 = 10_000;
-/// Names of events that are listed.
+/// Most names of events that are listed.
 const NAMES_MAX: usize = 20;
 
-/// What `check` is told.
+/// Arguments of `check`.
 #[derive(Args, Clone, Debug)]
 pub struct Arguments {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
     sources: Sources,
-    /// Fail when more records than this would be rejected: a number, or a share such as 0.5%
+    /// Fail if more records than this would be rejected: a number, or a share such as 0.5%
     #[arg(long, value_name = "N|N%", default_value = "0", value_parser = max_bad)]
     max_bad: MaxBad,
-    /// Show so many events beside the records that they are made of
+    /// Sample events to show, beside the records that they are made of
     #[arg(long, value_name = "N", default_value_t = 2)]
     samples: usize,
-    /// Read no more than about so many records of each file
+    /// Approximate limit of records to read of each file
     #[arg(long, value_name = "N")]
     records: Option<u64>,
-    /// The speed to estimate the time by; without an approval 10000
+    /// Rate to estimate the time by; 10000 is the limit without an approval
     #[arg(long, value_name = "N", default_value_t = EVENTS_PER_MINUTE_WITHOUT_APPROVAL)]
     events_per_minute: u64,
-    /// Files that are read at once
+    /// Files that are read in parallel
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
     parallel_files: u8,
 }
 
-/// How many records may be rejected.
+/// Tolerated number or share of rejected records.
 #[derive(Clone, Copy, Debug)]
 enum MaxBad {
     Count(u64),
@@ -76,29 +76,29 @@ impl MaxBad {
     }
 }
 
-pub(super) fn run(arguments: &Arguments, given: &Given) -> anyhow::Result<()> {
+pub(super) fn run(arguments: &Arguments, invocation: &Invocation) -> anyhow::Result<()> {
     let staging = arguments.common.open()?;
     let stage = Check {
         plan: arguments.sources.plan()?,
-        files: arguments.sources.files(&staging, given)?,
+        files: arguments.sources.files(&staging, invocation)?,
         files_parallel: usize::from(arguments.parallel_files),
         records_max: arguments.records,
         samples: arguments.samples,
     };
-    let meter = Arc::new(Meter::default());
-    let watch = Watch::start("check", &meter, arguments.common.audience());
-    let found = check(&stage, &meter);
-    drop(watch);
+    let stats = Arc::new(StageStats::default());
+    let reporter = ProgressReporter::start("check", &stats, arguments.common.audience());
+    let found = check(&stage, &stats);
+    drop(reporter);
     staging.write("check.json", &serde_json::to_string(&found)?)?;
     if arguments.common.json {
         crate::print_json(&json!({ "stage": "check", "result": found }).to_string());
     } else {
-        tell(&found, arguments, given);
+        print_summary(&found, arguments, invocation);
     }
-    judge(&found, arguments.max_bad)
+    exit_result(&found, arguments.max_bad)
 }
 
-fn judge(found: &Findings, max_bad: MaxBad) -> anyhow::Result<()> {
+fn exit_result(found: &Findings, max_bad: MaxBad) -> anyhow::Result<()> {
     if !found.broken.is_empty() {
         bail!(
             "{} cannot be read to the end",
@@ -116,7 +116,7 @@ fn judge(found: &Findings, max_bad: MaxBad) -> anyhow::Result<()> {
     }
 }
 
-fn tell(found: &Findings, arguments: &Arguments, given: &Given) {
+fn print_summary(found: &Findings, arguments: &Arguments, invocation: &Invocation) {
     let events = found.events.total();
     let formats: Vec<_> = found
         .formats
@@ -150,7 +150,7 @@ fn tell(found: &Findings, arguments: &Arguments, given: &Given) {
     estimate(
         events + found.generated.total(),
         arguments.events_per_minute,
-        given,
+        invocation,
     );
     lists(found);
     for sample in &found.samples {
@@ -168,22 +168,23 @@ fn tell(found: &Findings, arguments: &Arguments, given: &Given) {
     if !found.broken.is_empty() || events == 0 {
         return;
     }
-    let without: Vec<_> = OF_THIS_RUN
+    let without: Vec<_> = SINGLE_RUN_OPTIONS
         .into_iter()
         .filter(|it| *it != "files")
         .collect();
-    // `load` sends what is good and keeps the rest, but it was asked here whether there is too much of that.
+    // `load` sends valid records and keeps the others; this command was asked if these are too
+    // many.
     let words = match arguments.max_bad.allows(found.bad(), found.records) {
         true => "Send them",
         false => "Send them without what would be rejected, which is kept to be mended",
     };
     crate::print(&format!(
         "\n{words}:\n  {}",
-        given.command("import load", &without)
+        invocation.command("import load", &without)
     ));
 }
 
-fn estimate(events: u64, events_per_minute: u64, given: &Given) {
+fn estimate(events: u64, events_per_minute: u64, invocation: &Invocation) {
     crate::print(&format!(
         "Estimated time    {}",
         estimated(events, events_per_minute)
@@ -197,12 +198,13 @@ fn estimate(events: u64, events_per_minute: u64, given: &Given) {
              --total-events {events} --events-per-minute 6000000",
             counted(EVENTS_WITHOUT_APPROVAL, "event"),
             counted(EVENTS_PER_MINUTE_WITHOUT_APPROVAL, "event"),
-            given.command("migrations approve", &[])
+            invocation.command("migrations approve", &[])
         ));
     }
 }
 
-/// How long a limit lets an import take: the events of the first minute are taken at once.
+/// Seconds that an import takes at a rate limit: the events of the first minute are accepted at
+/// once.
 fn seconds_at(events: u64, events_per_minute: u64) -> u64 {
     let later = u128::from(events.saturating_sub(events_per_minute));
     let seconds = (later * 60).div_ceil(u128::from(events_per_minute.max(1)));
@@ -255,7 +257,7 @@ fn lists(found: &Findings) {
     }
 }
 
-/// As much of a record as a person looks at, in one line.
+/// Shortens a record for people, in one line.
 fn shortened(text: &str) -> String {
     const LETTERS_MAX: usize = 400;
     let short: String = text.chars().take(LETTERS_MAX).collect();
@@ -278,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_is_what_the_limit_leaves_to_wait() {
+    fn the_estimated_time_is_the_wait_that_the_limit_causes() {
         let below = "as fast as the server takes them, below";
         let table = [
             (2, 10_000, format!("{below} 10,000 events a minute")),

@@ -1,17 +1,17 @@
-//! `millrace import fetch`: exports into the staging folder.
+//! `millrace import fetch`: downloads exports into the staging folder.
 
-use super::{Common, OF_THIS_RUN};
-use crate::commands::Given;
-use crate::open;
+use super::{Common, SINGLE_RUN_OPTIONS};
+use crate::commands::Invocation;
+use crate::connect;
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use indicatif::HumanBytes;
 use millrace_import::clickhouse::ClickHouse;
 use millrace_import::count::counted;
-use millrace_import::fetch::{Fetched, Objects, TableExport, TableSettings, run as fetch};
-use millrace_import::meter::Meter;
-use millrace_import::progress::Watch;
+use millrace_import::fetch::{FetchSummary, Objects, TableExport, TableSettings, run as fetch};
+use millrace_import::progress::ProgressReporter;
 use millrace_import::send::client;
+use millrace_import::stats::StageStats;
 use millrace_rows::shown;
 use millrace_sources::{
     AmplitudeExport, AmplitudeSettings, Export, MixpanelCredentials, MixpanelExport,
@@ -22,47 +22,48 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The most objects that are named when they are left out.
+/// Most names of skipped objects in an error message.
 const NAMED_MAX: usize = 10;
 
-/// What is fetched.
+/// Source to fetch from.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Mixpanel's raw export, a file a day
+    /// Fetch Mixpanel's raw export, one file per day
     #[command(
         after_help = "The export API takes 60 requests an hour; a year in days takes six hours, in --days-per-part 7 one."
     )]
     Mixpanel(MixpanelArguments),
-    /// Amplitude's export, a file an hour
+    /// Fetch Amplitude's export, one file per hour
     Amplitude(AmplitudeArguments),
-    /// Everything below a prefix of an object store
+    /// Fetch all objects below a prefix of an object store
     #[command(
         after_help = "Credentials and endpoints are taken from the environment, under the names that the stores' \
         own tools use: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT; \
         GOOGLE_SERVICE_ACCOUNT; AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY."
     )]
     Objects(ObjectsArguments),
-    /// The events table of another Millrace, or of PostHog, over ClickHouse's HTTP interface
+    /// Fetch the events table of another Millrace, or of PostHog, over ClickHouse's HTTP interface
     Clickhouse(TableArguments),
 }
 
-/// What `fetch mixpanel` is told.
+/// Arguments of `fetch mixpanel`.
 #[derive(Args, Clone, Debug)]
 pub struct MixpanelArguments {
     #[command(flatten)]
-    how: How,
+    options: FetchOptions,
     #[command(flatten)]
-    range: Range,
-    /// The service: https://data.mixpanel.com, https://data-eu.mixpanel.com or https://data-in.mixpanel.com
+    range: DayRange,
+    /// URL of the service: https://data.mixpanel.com, https://data-eu.mixpanel.com or
+    /// https://data-in.mixpanel.com
     #[arg(long, value_name = "URL", default_value = MixpanelExport::URL_US)]
     from_url: String,
-    /// A service account's name; without one, the secret is the project's
+    /// Name of a service account; without it, the secret is the project's
     #[arg(long, value_name = "NAME", requires = "project_id")]
     service_account: Option<String>,
-    /// The project to read
+    /// Id of the project to read
     #[arg(long, value_name = "N")]
     project_id: Option<u64>,
-    /// The secret of the service account or the project; better given as MIXPANEL_SECRET
+    /// Secret of the service account or the project; better given as MIXPANEL_SECRET
     #[arg(
         long,
         value_name = "SECRET",
@@ -70,25 +71,25 @@ pub struct MixpanelArguments {
         hide_env_values = true
     )]
     secret: String,
-    /// Days of a file
+    /// Days per file
     #[arg(long, value_name = "N", default_value_t = 1)]
     days_per_part: u32,
 }
 
-/// What `fetch amplitude` is told.
+/// Arguments of `fetch amplitude`.
 #[derive(Args, Clone, Debug)]
 pub struct AmplitudeArguments {
     #[command(flatten)]
-    how: How,
+    options: FetchOptions,
     #[command(flatten)]
-    range: Range,
-    /// The service: https://amplitude.com or https://analytics.eu.amplitude.com
+    range: DayRange,
+    /// URL of the service: https://amplitude.com or https://analytics.eu.amplitude.com
     #[arg(long, value_name = "URL", default_value = AmplitudeExport::URL_US)]
     from_url: String,
-    /// The project's API key
+    /// API key of the project
     #[arg(long, value_name = "KEY", env = "AMPLITUDE_API_KEY")]
     api_key: String,
-    /// The project's secret key; better given as AMPLITUDE_SECRET_KEY
+    /// Secret key of the project; better given as AMPLITUDE_SECRET_KEY
     #[arg(
         long,
         value_name = "SECRET",
@@ -96,28 +97,28 @@ pub struct AmplitudeArguments {
         hide_env_values = true
     )]
     api_secret: String,
-    /// Hours of a file
+    /// Hours per file
     #[arg(long, value_name = "N", default_value_t = 1)]
     hours_per_part: u32,
 }
 
-/// What every source has.
+/// Options of every source.
 #[derive(Args, Clone, Debug)]
-pub struct How {
+pub struct FetchOptions {
     #[command(flatten)]
     common: Common,
-    /// Seconds that the source may be silent in the middle of a part before it is asked again
+    /// Seconds of silence in the middle of a part after which the request is repeated
     #[arg(long, value_name = "SECONDS", default_value_t = Transfer::SILENCE_TIMEOUT.as_secs())]
     silence: u64,
 }
 
-/// Which days.
+/// Range of days.
 #[derive(Args, Clone, Debug)]
-pub struct Range {
-    /// The first day, as in 2024-01-31
+pub struct DayRange {
+    /// First day, as in 2024-01-31
     #[arg(long, value_name = "DAY")]
     from: String,
-    /// The last day
+    /// Last day
     #[arg(long, value_name = "DAY")]
     until: String,
 }
@@ -139,7 +140,7 @@ impl MixpanelArguments {
             from: self.range.from.clone(),
             until: self.range.until.clone(),
             days_per_part: self.days_per_part,
-            pace: MixpanelExport::PACE,
+            rate_limit: MixpanelExport::RATE_LIMIT,
         })?;
         Ok(export)
     }
@@ -154,34 +155,35 @@ impl AmplitudeArguments {
             from: self.range.from.clone(),
             until: self.range.until.clone(),
             hours_per_part: self.hours_per_part,
-            pace: AmplitudeExport::PACE,
+            rate_limit: AmplitudeExport::RATE_LIMIT,
         })?;
         Ok(export)
     }
 }
 
-/// What `fetch objects` is told.
+/// Arguments of `fetch objects`.
 #[derive(Args, Clone, Debug)]
 pub struct ObjectsArguments {
     #[command(flatten)]
-    how: How,
-    /// The prefix: s3://bucket/exports/2024, gs://bucket/exports or az://container/exports
+    options: FetchOptions,
+    /// Prefix of the objects: s3://bucket/exports/2024, gs://bucket/exports or
+    /// az://container/exports
     #[arg(value_name = "URL")]
     prefix: String,
 }
 
-/// What `fetch clickhouse` is told.
+/// Arguments of `fetch clickhouse`.
 #[derive(Args, Clone, Debug)]
 pub struct TableArguments {
     #[command(flatten)]
-    how: How,
-    /// ClickHouse's HTTP interface, such as http://clickhouse.example.com:8123
+    options: FetchOptions,
+    /// HTTP interface of the source's ClickHouse, such as http://clickhouse.example.com:8123
     #[arg(long, value_name = "URL")]
     from_url: String,
-    /// The user to read as
+    /// User to read as
     #[arg(long, value_name = "USER", default_value = "default")]
     from_user: String,
-    /// That user's password
+    /// Password of that user
     #[arg(
         long,
         value_name = "PASSWORD",
@@ -190,19 +192,19 @@ pub struct TableArguments {
         default_value = ""
     )]
     from_password: String,
-    /// The table
+    /// Table to read
     #[arg(long, value_name = "NAME", default_value = "posthog.events")]
     table: String,
-    /// Whose events there
+    /// Id of the project in that table
     #[arg(long, value_name = "N")]
     from_team_id: i64,
-    /// The first day, as in 2024-01-31
+    /// First day, as in 2024-01-31
     #[arg(long, value_name = "DAY")]
     from: Option<String>,
-    /// The last day
+    /// Last day
     #[arg(long, value_name = "DAY")]
     until: Option<String>,
-    /// Rows that are asked for at once
+    /// Rows per query
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     page_rows: u64,
 }
@@ -222,44 +224,48 @@ impl TableArguments {
 }
 
 impl Command {
-    fn how(&self) -> &How {
+    fn options(&self) -> &FetchOptions {
         match self {
-            Self::Mixpanel(arguments) => &arguments.how,
-            Self::Amplitude(arguments) => &arguments.how,
-            Self::Objects(arguments) => &arguments.how,
-            Self::Clickhouse(arguments) => &arguments.how,
+            Self::Mixpanel(arguments) => &arguments.options,
+            Self::Amplitude(arguments) => &arguments.options,
+            Self::Objects(arguments) => &arguments.options,
+            Self::Clickhouse(arguments) => &arguments.options,
         }
     }
 
-    async fn export(&self, transfer: &Transfer, meter: &Meter) -> anyhow::Result<Box<dyn Export>> {
+    async fn export(
+        &self,
+        transfer: &Transfer,
+        stats: &StageStats,
+    ) -> anyhow::Result<Box<dyn Export>> {
         Ok(match self {
             Self::Mixpanel(arguments) => Box::new(arguments.export()?),
             Self::Amplitude(arguments) => Box::new(arguments.export()?),
             Self::Objects(arguments) => {
-                Box::new(Objects::list(&arguments.prefix, transfer, meter).await?)
+                Box::new(Objects::list(&arguments.prefix, transfer, stats).await?)
             }
             Self::Clickhouse(arguments) => Box::new(arguments.export().await?),
         })
     }
 }
 
-pub(super) fn run(command: &Command, given: &Given) -> anyhow::Result<()> {
-    let How { common, silence } = command.how();
+pub(super) fn run(command: &Command, invocation: &Invocation) -> anyhow::Result<()> {
+    let FetchOptions { common, silence } = command.options();
     let staging = common.open()?;
     let transfer = Transfer {
         silence_timeout: Duration::from_secs((*silence).max(1)),
         ..Transfer::new(client()?)
     };
-    let meter = Arc::new(Meter::default());
-    let watch = Watch::start("fetch", &meter, common.audience());
-    let fetched = open::block_on(async {
-        let export = command.export(&transfer, &meter).await?;
-        let fetched = fetch(&*export, &staging, &transfer, &meter).await?;
+    let stats = Arc::new(StageStats::default());
+    let reporter = ProgressReporter::start("fetch", &stats, common.audience());
+    let fetched = connect::block_on(async {
+        let export = command.export(&transfer, &stats).await?;
+        let fetched = fetch(&*export, &staging, &transfer, &stats).await?;
         anyhow::Ok((fetched, export.left_out()))
     });
-    drop(watch);
+    drop(reporter);
     let (fetched, left_out) = fetched?;
-    tell(common, &fetched, &left_out, &staging.data(), given);
+    print_summary(common, &fetched, &left_out, &staging.data(), invocation);
     if left_out.is_empty() {
         return Ok(());
     }
@@ -276,8 +282,14 @@ pub(super) fn run(command: &Command, given: &Given) -> anyhow::Result<()> {
     );
 }
 
-fn tell(common: &Common, fetched: &Fetched, left_out: &[String], folder: &Path, given: &Given) {
-    let Fetched {
+fn print_summary(
+    common: &Common,
+    fetched: &FetchSummary,
+    left_out: &[String],
+    folder: &Path,
+    invocation: &Invocation,
+) {
+    let FetchSummary {
         known,
         new,
         changed,
@@ -296,7 +308,7 @@ fn tell(common: &Common, fetched: &Fetched, left_out: &[String], folder: &Path, 
         counted(new as u64, "part"),
         HumanBytes(bytes),
         folder.display(),
-        given.command("import check", &OF_THIS_RUN)
+        invocation.command("import check", &SINGLE_RUN_OPTIONS)
     ));
     if changed > 0 {
         crate::print(&format!(

@@ -1,28 +1,28 @@
-//! `millrace import load`: sends events.
+//! `millrace import load`: sends events to a server.
 
-use super::rejects::where_they_are;
+use super::rejects::rejects_hint;
 use super::{Common, Sources};
-use crate::commands::{Given, table};
+use crate::commands::{Invocation, table};
 use crate::config::Config;
-use crate::open;
+use crate::connect;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use millrace_import::chunk::Cuts;
+use millrace_import::chunk::ChunkLimits;
 use millrace_import::count::counted;
 use millrace_import::load::{Load, Outcome, run as load};
-use millrace_import::meter::Meter;
-use millrace_import::progress::Watch;
+use millrace_import::progress::ProgressReporter;
 use millrace_import::send::{Compression, server_url};
+use millrace_import::stats::StageStats;
 use millrace_rows::shown;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The code of a project that has imported all it may.
+/// Error code of a project that has used up its import quota.
 const VOLUME_EXCEEDED: &str = "migration_volume_exceeded";
 
-/// What `load` is told.
+/// Arguments of `load`.
 #[derive(Args, Clone, Debug)]
 pub struct Arguments {
     #[command(flatten)]
@@ -31,45 +31,47 @@ pub struct Arguments {
     sources: Sources,
     #[command(flatten)]
     target: TargetArguments,
-    /// Files that are read at once
+    /// Files that are read in parallel
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
     parallel_files: u8,
-    /// Requests under way at once, at most; fewer are when the server is busy
+    /// Most requests in parallel; fewer when the server is busy
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
     parallel_requests: u8,
-    /// Events of a request, at most
+    /// Most events of a request
     #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u16).range(1..=50_000))]
     request_events: u16,
-    /// Bytes of a stretch that is recorded as a whole
+    /// Bytes of a chunk, whose progress is recorded as a whole
     #[arg(long, hide = true, value_name = "N", default_value_t = 16 << 20)]
     chunk_bytes: usize,
-    /// How bodies are compressed; by default not at all to this machine, and by zstd to others
+    /// Compression of request bodies; by default none to this machine, zstd to others
     #[arg(long, value_enum)]
     compress: Option<Compress>,
-    /// Seconds that the server may take nothing before the import stops
+    /// Seconds without an accepted request after which the import stops
     #[arg(long, value_name = "SECONDS", default_value_t = 900)]
     patience: u64,
-    /// Send the records of a file of rejects again, mended there or by the mapping
+    /// Resend the records of a rejects file, corrected there or by the mapping
     #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "restart"])]
     rejects: Option<PathBuf>,
-    /// Forget how far this import is and begin anew; nothing is stored twice, as the events have the same uuids
+    /// Discard the progress of this import and begin anew; no event is stored twice, as the uuids
+    /// are the same
     #[arg(long)]
     restart: bool,
 }
 
-/// Where events go.
+/// Server and project that receive the events.
 #[derive(Args, Clone, Debug)]
 pub struct TargetArguments {
-    /// Where events are posted to, such as https://events.example.com; by default the server of --data-dir
+    /// URL to post events to, such as https://events.example.com; by default the server of
+    /// --data-dir
     #[arg(long)]
     pub(super) url: Option<String>,
-    /// The key of the project that gets the events; try a project of its own first
+    /// Key of the project that gets the events; try an import with a separate project first
     #[arg(long, value_name = "KEY")]
     project_key: Option<String>,
 }
 
 impl TargetArguments {
-    /// The server and the key: those of the running server of the data folder by default.
+    /// Resolves URL and project key; by default those of the running server of the data folder.
     pub(super) fn resolve(&self, config: &Config) -> anyhow::Result<(String, String)> {
         if let Some(url) = &self.url {
             server_url(url)?;
@@ -77,7 +79,7 @@ impl TargetArguments {
         if let (Some(url), Some(key)) = (&self.url, &self.project_key) {
             return Ok((url.clone(), key.clone()));
         }
-        let running = open::running(config).context(
+        let running = connect::running_credentials(config).context(
             "say where the events go with --url and --project-key, or run the server here",
         )?;
         let url = self.url.clone().unwrap_or(running.ingest_url);
@@ -89,14 +91,14 @@ impl TargetArguments {
     }
 }
 
-/// A compression by name.
+/// Compression of request bodies.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Compress {
-    /// Not at all
+    /// Do not compress
     None,
-    /// By gzip
+    /// Compress with gzip
     Gzip,
-    /// By zstd
+    /// Compress with zstd
     Zstd,
 }
 
@@ -110,14 +112,18 @@ impl From<Compress> for Compression {
     }
 }
 
-pub(super) fn run(config: &Config, arguments: &Arguments, given: &Given) -> anyhow::Result<()> {
+pub(super) fn run(
+    config: &Config,
+    arguments: &Arguments,
+    invocation: &Invocation,
+) -> anyhow::Result<()> {
     let (url, project_key) = arguments.target.resolve(config)?;
     let staging = arguments.common.open()?;
     let mut plan = arguments.sources.plan()?;
     plan.is_replay = arguments.rejects.is_some();
     let files = match arguments.rejects {
         Some(_) => Vec::new(),
-        None => arguments.sources.files(&staging, given)?,
+        None => arguments.sources.files(&staging, invocation)?,
     };
     let stage = Load {
         url,
@@ -131,50 +137,50 @@ pub(super) fn run(config: &Config, arguments: &Arguments, given: &Given) -> anyh
         requests_parallel: usize::from(arguments.parallel_requests),
         compression: arguments.compress.map(Compression::from),
         patience: Duration::from_secs(arguments.patience),
-        cuts: Cuts {
+        limits: ChunkLimits {
             request_events: usize::from(arguments.request_events),
             chunk_bytes: arguments.chunk_bytes,
-            ..Cuts::default()
+            ..ChunkLimits::default()
         },
     };
-    let meter = Arc::new(Meter::default());
-    let watch = Watch::start("load", &meter, arguments.common.audience());
-    let outcome = load(&stage, &meter);
-    drop(watch);
+    let stats = Arc::new(StageStats::default());
+    let reporter = ProgressReporter::start("load", &stats, arguments.common.audience());
+    let outcome = load(&stage, &stats);
+    drop(reporter);
     let outcome = outcome?;
     if arguments.common.json {
-        tell_machine(&stage, &outcome, &meter);
+        print_json_summary(&stage, &outcome, &stats);
     } else {
-        tell(&stage, &outcome, &meter, given);
+        print_summary(&stage, &outcome, &stats, invocation);
     }
-    judge(&outcome, given)
+    exit_result(&outcome, invocation)
 }
 
-fn tell_machine(stage: &Load, outcome: &Outcome, meter: &Meter) {
+fn print_json_summary(stage: &Load, outcome: &Outcome, stats: &StageStats) {
     let sum = &outcome.progress.sum;
     let rejected: u64 = sum.rejected.values().sum();
     let rejects = stage.staging.load(&stage.project_key).rejects();
-    let reading = meter.read();
+    let snapshot = stats.snapshot();
     let result = json!({
         "stage": "load",
         "result": {
             "records": sum.records, "accepted": sum.accepted.total(), "generated": sum.generated.total(),
             "skipped": sum.skipped, "rejected": rejected, "rejected_by_code": sum.rejected,
-            "rejects": rejects, "accepted_now": reading.accepted, "left_out_now": outcome.left_out,
+            "rejects": rejects, "accepted_now": snapshot.accepted, "left_out_now": outcome.left_out,
             "passed_over_now": outcome.passed_over,
-            "seconds": reading.seconds, "broken": outcome.broken,
+            "seconds": snapshot.seconds, "broken": outcome.broken,
             "stopped": outcome.stop.as_ref().map(|stop| &stop.code),
         },
     });
     crate::print_json(&result.to_string());
 }
 
-fn tell(stage: &Load, outcome: &Outcome, meter: &Meter, given: &Given) {
+fn print_summary(stage: &Load, outcome: &Outcome, stats: &StageStats, invocation: &Invocation) {
     let sum = &outcome.progress.sum;
     let rejected: u64 = sum.rejected.values().sum();
-    let reading = meter.read();
+    let snapshot = stats.snapshot();
     if sum.records == 0 && outcome.stop.is_some() {
-        // Why is all there is to say.
+        // The reason of the stop is all there is to report.
         return;
     }
     let generated = match sum.generated.total() {
@@ -187,8 +193,8 @@ fn tell(stage: &Load, outcome: &Outcome, meter: &Meter, given: &Given) {
         counted(sum.accepted.total(), "event"),
         counted(sum.skipped, "record"),
         counted(rejected, "record"),
-        counted(reading.accepted, "event"),
-        reading.seconds,
+        counted(snapshot.accepted, "event"),
+        snapshot.seconds,
     ));
     if outcome.left_out > 0 {
         crate::print(&format!(
@@ -209,17 +215,17 @@ fn tell(stage: &Load, outcome: &Outcome, meter: &Meter, given: &Given) {
             .map(|(code, count)| [code.clone(), count.to_string()]);
         table::print(["REJECTED AS", "RECORDS"], rows.collect(), "");
         let folder = stage.staging.load(&stage.project_key);
-        crate::print(&where_they_are(&folder, rejected, given));
+        crate::print(&rejects_hint(&folder, rejected, invocation));
     }
     if is_over {
         crate::print(&format!(
             "Compare with what is stored:\n  {}",
-            given.command("import reconcile", &["rejects", "restart", "json"])
+            invocation.command("import reconcile", &["rejects", "restart", "json"])
         ));
     }
 }
 
-fn judge(outcome: &Outcome, given: &Given) -> anyhow::Result<()> {
+fn exit_result(outcome: &Outcome, invocation: &Invocation) -> anyhow::Result<()> {
     if let Some(stop) = &outcome.stop {
         if stop.code == VOLUME_EXCEEDED {
             bail!(
@@ -227,8 +233,8 @@ fn judge(outcome: &Outcome, given: &Given) -> anyhow::Result<()> {
                  --events-per-minute N\nThen go on where it stopped with:\n  {}",
                 stop.code,
                 stop.message,
-                given.command("migrations approve", &[]),
-                given.command("import load", &["restart"])
+                invocation.command("migrations approve", &[]),
+                invocation.command("import load", &["restart"])
             );
         }
         bail!("the import stopped ({}): {}", stop.code, stop.message);

@@ -1,13 +1,13 @@
-//! `millrace import`: past events out of other tools and files into a running server, in stages that are each begun
-//! anew alone.
+//! `millrace import`: imports past events from other tools and files into a running server, in
+//! stages that can be repeated one by one.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `fetch` | exports into staged files |
+//! | `fetch` | downloads exports into the staging folder |
 //! | `check` | the dry run |
-//! | `load` | the stage that imports |
-//! | `reconcile` | what was accepted against what is stored |
-//! | `rejects` | words on what was refused, for the two |
+//! | `load` | sends events to the server |
+//! | `reconcile` | compares accepted events with stored ones |
+//! | `rejects` | messages on rejected records, for `load` and `reconcile` |
 
 mod check;
 mod fetch;
@@ -17,7 +17,7 @@ mod rejects;
 
 use load::TargetArguments;
 
-use crate::commands::Given;
+use crate::commands::Invocation;
 use crate::config::Config;
 use clap::{Args, Subcommand};
 use millrace_import::files::{SourceFile, find};
@@ -26,26 +26,26 @@ use millrace_import::progress::Audience;
 use millrace_import::staging::Staging;
 use std::path::PathBuf;
 
-/// The stages of an import.
+/// Stage of an import.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Get an export and put it into the staging folder; run again, it goes on with what is missing
+    /// Download an export into the staging folder; run again, it resumes with the missing parts
     #[command(subcommand)]
     Fetch(fetch::Command),
-    /// Look what an import would do and send nothing: counts, rejects, names, times, size
+    /// Check what an import would do without sending anything: counts, rejects, names, times, size
     Check(check::Arguments),
-    /// Send events to a server, as fast as it takes them; run again, it goes on where it stopped
+    /// Send events to a server, as fast as it accepts them; run again, it resumes where it stopped
     Load(load::Arguments),
-    /// Compare what was loaded with what ClickHouse has, by day and event; fails when they differ
+    /// Compare loaded events with those in ClickHouse, by day and event; fails if they differ
     Reconcile(reconcile::Arguments),
-    /// Show the imports of a staging folder beside one another, such as a trial and the real one
+    /// Compare the imports of a staging folder, such as a trial and the real one
     Report(reconcile::ReportArguments),
 }
 
-/// What every stage has.
+/// Options of every stage.
 #[derive(Args, Clone, Debug)]
 pub struct Common {
-    /// The folder that keeps what stages leave for one another; made when it is not there
+    /// Folder that stages share; created if it does not exist
     #[arg(long, value_name = "DIR", default_value = "millrace-import")]
     staging: PathBuf,
     /// Print progress and result as lines of JSON
@@ -53,20 +53,20 @@ pub struct Common {
     json: bool,
 }
 
-/// Options of one run, which the next one has no use for.
-const OF_THIS_RUN: [&str; 5] = ["files", "rejects", "restart", "json", "wait"];
+/// Options of a single run, which are left out of follow-up commands.
+const SINGLE_RUN_OPTIONS: [&str; 5] = ["files", "rejects", "restart", "json", "wait"];
 
-/// Which files, and what is done with them.
+/// Files to import, and their mapping.
 #[derive(Args, Clone, Debug)]
 pub struct Sources {
-    /// Files, folders, patterns such as 'exports/2024-*.json.gz', zip archives, or - for standard input; without any,
-    /// what `fetch` left in the staging folder
+    /// Files, folders, patterns such as 'exports/2024-*.json.gz', zip archives, or - for standard
+    /// input; by default the files that `fetch` left in the staging folder
     #[arg(value_name = "FILE")]
     files: Vec<String>,
-    /// What the files are: captured, mixpanel, amplitude...; guessed for each without
+    /// Format of the files: captured, mixpanel, amplitude...; by default detected for each file
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
-    /// A mapping file: TOML that renames, drops, casts and sets
+    /// Mapping file: TOML that renames, drops, casts and sets fields
     #[arg(long, value_name = "FILE")]
     mapping: Option<PathBuf>,
 }
@@ -76,7 +76,7 @@ impl Common {
         Staging::open(&self.staging)
     }
 
-    /// The staging folder of stages that read what others left there.
+    /// Opens the staging folder of an earlier stage.
     fn existing(&self) -> anyhow::Result<Staging> {
         if !self.staging.exists() {
             anyhow::bail!(
@@ -101,14 +101,14 @@ impl Sources {
         Plan::read(self.mapping.as_deref(), self.format.as_deref())
     }
 
-    fn files(&self, staging: &Staging, given: &Given) -> anyhow::Result<Vec<SourceFile>> {
+    fn files(&self, staging: &Staging, invocation: &Invocation) -> anyhow::Result<Vec<SourceFile>> {
         let files = if self.files.is_empty() {
             let data = staging.data();
             if !data.exists() {
                 anyhow::bail!(
                     "there is nothing to import: name files, or first get an export, which goes into {}:\n  {}",
                     data.display(),
-                    given
+                    invocation
                         .command("import fetch objects", &["json"])
                         .replacen("objects", "SOURCE", 1)
                 );
@@ -127,13 +127,13 @@ impl Sources {
 /// Runs a stage.
 ///
 /// # Errors
-/// When it cannot be run to its end, or its result is not as it should be.
-pub fn run(config: &Config, command: &Command, given: &Given) -> anyhow::Result<()> {
+/// When the stage cannot be completed, or its result is a failure.
+pub fn run(config: &Config, command: &Command, invocation: &Invocation) -> anyhow::Result<()> {
     match command {
-        Command::Fetch(command) => fetch::run(command, given),
-        Command::Check(arguments) => check::run(arguments, given),
-        Command::Load(arguments) => load::run(config, arguments, given),
-        Command::Reconcile(arguments) => reconcile::run(config, arguments, given),
+        Command::Fetch(command) => fetch::run(command, invocation),
+        Command::Check(arguments) => check::run(arguments, invocation),
+        Command::Load(arguments) => load::run(config, arguments, invocation),
+        Command::Reconcile(arguments) => reconcile::run(config, arguments, invocation),
         Command::Report(arguments) => reconcile::report(arguments),
     }
 }

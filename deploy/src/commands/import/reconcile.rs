@@ -1,31 +1,31 @@
-//! `millrace import reconcile`: what was accepted against what is stored; `millrace import report`: imports beside one
-//! another.
+//! `millrace import reconcile`: compares accepted events with stored ones. `millrace import
+//! report`: compares imports with each other.
 
-use super::rejects::load_them;
+use super::rejects::resend_command;
 use super::{Common, Sources, TargetArguments};
-use crate::commands::{Given, table};
+use crate::commands::{Invocation, table};
 use crate::config::Config;
-use crate::open;
+use crate::connect;
 use anyhow::{Context, bail};
 use clap::Args;
 use millrace_clickhouse::Settings;
 use millrace_import::check::Findings;
 use millrace_import::clickhouse::{ClickHouse, Stored};
 use millrace_import::count::counted;
+use millrace_import::event_counts::{EventCounts, day_text};
 use millrace_import::journal::{Journal, Progress};
-use millrace_import::reconcile::{Difference, differences, without_doubles};
+use millrace_import::reconcile::{Difference, differences, without_duplicates};
 use millrace_import::send::server_url;
 use millrace_import::staging::LoadFolder;
-use millrace_import::tally::{Tally, day_text};
 use serde_json::json;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Differences that are listed.
+/// Most differences that are listed.
 const ROWS_MAX: usize = 50;
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
-/// What `reconcile` is told.
+/// Arguments of `reconcile`.
 #[derive(Args, Clone, Debug)]
 pub struct Arguments {
     #[command(flatten)]
@@ -34,44 +34,48 @@ pub struct Arguments {
     sources: Sources,
     #[command(flatten)]
     target: TargetArguments,
-    /// Number of the project in ClickHouse; by default that of the key
+    /// Id of the project in ClickHouse; by default that of the key
     #[arg(long, value_name = "N")]
     team_id: Option<i64>,
-    /// Wait so many seconds for ClickHouse to have all
+    /// Seconds to wait until ClickHouse has all events
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     wait: u64,
-    /// Let the project have more events than this import brought, as after another import
+    /// Allow the project to have more events than this import brought, as after another import
     #[arg(long)]
     allow_more: bool,
 }
 
-pub(super) fn run(config: &Config, arguments: &Arguments, given: &Given) -> anyhow::Result<()> {
+pub(super) fn run(
+    config: &Config,
+    arguments: &Arguments,
+    invocation: &Invocation,
+) -> anyhow::Result<()> {
     let staging = arguments.common.existing()?;
     let (_, project_key) = arguments.target.resolve(config)?;
     let journal = staging.load(&project_key).journal();
     let progress = Journal::read(&journal)?;
-    let Some(heading) = &progress.heading else {
+    let Some(header) = &progress.header else {
         bail!(
             "nothing was loaded into this project from {}; first run:\n  {}",
             staging.path().display(),
-            given.command("import load", &["json"])
+            invocation.command("import load", &["json"])
         );
     };
     if let Some(url) = &arguments.target.url
-        && server_url(url)? != server_url(&heading.url)?
+        && server_url(url)? != server_url(&header.url)?
     {
         bail!(
             "--url is {url}, and this import went to {}; leave --url out, or name that",
-            heading.url
+            header.url
         );
     }
     let team_id = team_id(config, arguments, &project_key)?;
-    let settings = open::clickhouse_settings(config)?;
-    let clickhouse = stored_in(&settings)?;
-    let (stored, mut found) = open::block_on(async {
-        // First by the client that knows what to do about each of its errors.
-        let answers = open::clickhouse(config)?.ping().await;
-        answers.map_err(|error| open::explained(config, error))?;
+    let settings = connect::clickhouse_settings(config)?;
+    let clickhouse = import_client(&settings)?;
+    let (stored, mut found) = connect::block_on(async {
+        // First by the client whose errors come with advice.
+        let answers = connect::clickhouse(config)?.ping().await;
+        answers.map_err(|error| connect::explain(config, error))?;
         let deadline = Instant::now() + Duration::from_secs(arguments.wait);
         loop {
             let stored = clickhouse.stored(&settings.database, team_id).await?;
@@ -82,11 +86,11 @@ pub(super) fn run(config: &Config, arguments: &Arguments, given: &Given) -> anyh
             tokio::time::sleep(ASK_EVERY).await;
         }
     })?;
-    let mut doubles = 0;
+    let mut duplicates = 0;
     if found.iter().any(Difference::is_missing)
-        && let Ok(files) = arguments.sources.files(&staging, given)
+        && let Ok(files) = arguments.sources.files(&staging, invocation)
     {
-        doubles = without_doubles(&mut found, &files, &arguments.sources.plan()?)?;
+        duplicates = without_duplicates(&mut found, &files, &arguments.sources.plan()?)?;
     }
     if arguments.allow_more {
         found.retain(Difference::is_missing);
@@ -95,21 +99,21 @@ pub(super) fn run(config: &Config, arguments: &Arguments, given: &Given) -> anyh
     let unfinished = progress.files.values().filter(|file| !file.is_end).count();
     if arguments.common.json {
         let result = json!({
-            "source": progress.sum.made.total(), "checked": checked.as_ref().map(Tally::total), "accepted": progress.sum.accepted.total(),
+            "source": progress.sum.made.total(), "checked": checked.as_ref().map(EventCounts::total), "accepted": progress.sum.accepted.total(),
             "generated": progress.sum.generated.total(), "stored": stored.merged.total(),
-            "rows": stored.rows, "doubles_of_the_source": doubles, "unfinished_files": unfinished,
+            "rows": stored.rows, "doubles_of_the_source": duplicates, "unfinished_files": unfinished,
             "differences": found,
         });
         crate::print_json(&json!({ "stage": "reconcile", "result": result }).to_string());
     } else {
-        tell(&progress, checked.as_ref(), &stored, doubles, &found);
+        print_summary(&progress, checked.as_ref(), &stored, duplicates, &found);
     }
-    judge(unfinished, &found, given, || {
-        again(&staging.load(&project_key), given)
+    exit_result(unfinished, &found, invocation, || {
+        resume_command(&staging.load(&project_key), invocation)
     })
 }
 
-fn stored_in(settings: &Settings) -> anyhow::Result<ClickHouse> {
+fn import_client(settings: &Settings) -> anyhow::Result<ClickHouse> {
     let Settings {
         url,
         user,
@@ -122,31 +126,31 @@ fn stored_in(settings: &Settings) -> anyhow::Result<ClickHouse> {
     }
 }
 
-/// What goes on with an import that did not end.
-fn again(folder: &LoadFolder, given: &Given) -> String {
+/// Command that resumes an import that did not end.
+fn resume_command(folder: &LoadFolder, invocation: &Invocation) -> String {
     let resending = folder.resending();
     if resending.exists() {
         let rejects = folder.rejects();
-        return load_them(given, &rejects);
+        return resend_command(invocation, &rejects);
     }
-    given.command("import load", &["json"])
+    invocation.command("import load", &["json"])
 }
 
-fn judge(
+fn exit_result(
     unfinished: usize,
     found: &[Difference],
-    given: &Given,
-    again: impl Fn() -> String,
+    invocation: &Invocation,
+    resume_command: impl Fn() -> String,
 ) -> anyhow::Result<()> {
     if unfinished > 0 {
         bail!(
             "{} not loaded to the end; go on with:\n  {}",
             counted(unfinished as u64, "file"),
-            again()
+            resume_command()
         );
     }
     if !found.is_empty() {
-        let mut told = differ(found.len());
+        let mut told = differing_counts(found.len());
         if found.iter().any(Difference::is_missing) {
             told += "; those stored less are missing";
         }
@@ -154,7 +158,7 @@ fn judge(
             told += &format!(
                 "; those stored more came from elsewhere. If the project is to have others, too, leave them out with:\n  {} \
                  --allow-more",
-                given.command("import reconcile", &["json"])
+                invocation.command("import reconcile", &["json"])
             );
         }
         bail!(told);
@@ -162,8 +166,8 @@ fn judge(
     Ok(())
 }
 
-/// Says how many counts are not the same.
-fn differ(count: usize) -> String {
+/// Message on the number of counts that differ.
+fn differing_counts(count: usize) -> String {
     match count {
         1 => "1 count of a day and an event differs".to_owned(),
         _ => format!(
@@ -173,7 +177,7 @@ fn differ(count: usize) -> String {
     }
 }
 
-fn checked(path: &Path) -> Option<Tally> {
+fn checked(path: &Path) -> Option<EventCounts> {
     let text = std::fs::read_to_string(path).ok()?;
     let findings: Findings = serde_json::from_str(&text).ok()?;
     Some(findings.events)
@@ -183,7 +187,7 @@ fn team_id(config: &Config, arguments: &Arguments, project_key: &str) -> anyhow:
     if let Some(team_id) = arguments.team_id {
         return Ok(team_id);
     }
-    let found = open::on_catalog(config, async |catalog| {
+    let found = connect::with_catalog(config, async |catalog| {
         Ok(catalog.project_by_key(project_key).await?)
     });
     let found = found.context("say the project's number with --team-id")?;
@@ -192,11 +196,11 @@ fn team_id(config: &Config, arguments: &Arguments, project_key: &str) -> anyhow:
     })
 }
 
-fn tell(
+fn print_summary(
     progress: &Progress,
-    checked: Option<&Tally>,
+    checked: Option<&EventCounts>,
     stored: &Stored,
-    doubles: u64,
+    duplicates: u64,
     found: &[Difference],
 ) {
     let sum = &progress.sum;
@@ -204,7 +208,7 @@ fn tell(
     crate::print(&format!(
         "Source            {}{}\nAccepted          {}{}\nRejected          {}\nStored            {}",
         counted(sum.made.total(), "event"),
-        match checked.map(Tally::total) {
+        match checked.map(EventCounts::total) {
             Some(count) if count != sum.made.total() => format!(
                 ", where the last `import check` here counted {count}: of other files, of a part of them, by another mapping, or before rejects were mended"
             ),
@@ -225,10 +229,10 @@ fn tell(
             counted(stored.rows - stored.merged.total(), "row")
         ));
     }
-    if doubles > 0 {
+    if duplicates > 0 {
         crate::print(&format!(
             "In the source twice or more under the same id, and stored once: {}.",
-            counted(doubles, "event")
+            counted(duplicates, "event")
         ));
     }
     let rows = found.iter().take(ROWS_MAX).map(|it| {
@@ -252,7 +256,7 @@ fn tell(
     }
 }
 
-/// What `report` is told.
+/// Arguments of `report`.
 #[derive(Args, Clone, Debug)]
 pub struct ReportArguments {
     #[command(flatten)]
@@ -264,28 +268,28 @@ pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<()> {
     let mut loads = Vec::new();
     for folder in staging.loads()? {
         let progress = Journal::read(&folder.journal())?;
-        // One that the server let nothing of in brought nothing that could be compared.
+        // An import of which nothing was accepted has nothing to compare.
         if !progress.files.is_empty() {
             loads.push((folder, progress));
         }
     }
-    let different = loads.windows(2).map(|pair| match pair {
-        [(_, one), (_, other)] => different(&one.sum.accepted, &other.sum.accepted),
+    let differing = loads.windows(2).map(|pair| match pair {
+        [(_, one), (_, other)] => count_differences(&one.sum.accepted, &other.sum.accepted),
         _ => 0,
     });
-    let different: usize = different.sum();
+    let differing: usize = differing.sum();
     if arguments.common.json {
         let list: Vec<_> = loads
             .iter()
             .map(|(folder, progress)| json!({ "project_key": folder.name(), "sum": progress.sum }))
             .collect();
-        let result = json!({ "loads": list, "different_counts": different });
+        let result = json!({ "loads": list, "different_counts": differing });
         crate::print_json(&json!({ "stage": "report", "result": result }).to_string());
         return Ok(());
     }
     let rows = loads.iter().map(|(folder, progress)| {
         let sum = &progress.sum;
-        // Rejects that were sent again are in the journal as well.
+        // Resent rejects are in the journal as well.
         let resending = folder.resending();
         let is_source = |name: &str| Path::new(name).file_name() != resending.file_name();
         let files = progress.files.iter().filter(|(name, _)| is_source(name));
@@ -312,23 +316,23 @@ pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<()> {
         "Nothing was loaded from this staging folder.",
     );
     if loads.len() > 1 {
-        crate::print(&match different {
+        crate::print(&match differing {
             0 => "They brought the same events of each day and name.".to_owned(),
-            count => format!("{} between them.", differ(count)),
+            count => format!("{} between them.", differing_counts(count)),
         });
     }
     Ok(())
 }
 
-/// How many days and events have another count.
-fn different(one: &Tally, other: &Tally) -> usize {
-    let unlike = |this: &Tally, that: &Tally| {
+/// Number of days and events whose counts differ.
+fn count_differences(one: &EventCounts, other: &EventCounts) -> usize {
+    let differing = |this: &EventCounts, that: &EventCounts| {
         this.iter()
             .filter(|(day, event, count)| that.get(*day, event) != *count)
             .map(|(day, event, _)| (day, event.to_owned()))
             .collect::<std::collections::HashSet<_>>()
     };
-    let mut all = unlike(one, other);
-    all.extend(unlike(other, one));
+    let mut all = differing(one, other);
+    all.extend(differing(other, one));
     all.len()
 }

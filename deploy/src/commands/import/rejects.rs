@@ -1,14 +1,14 @@
-//! Words on the file of rejects of an import, and how its records are sent again.
+//! Messages on the rejects file of an import, and the command that resends its records.
 
-use super::OF_THIS_RUN;
-use crate::commands::{Given, quoted};
+use super::SINGLE_RUN_OPTIONS;
+use crate::commands::{Invocation, quoted};
 use millrace_import::staging::LoadFolder;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
-/// Says where the rejects of an import are, of which people may have taken some out.
-pub(super) fn where_they_are(folder: &LoadFolder, rejected: u64, given: &Given) -> String {
+/// Names the file of an import's rejects, from which people may have removed some.
+pub(super) fn rejects_hint(folder: &LoadFolder, rejected: u64, invocation: &Invocation) -> String {
     let rejects = folder.rejects();
     let lines = lines(&rejects).unwrap_or_default();
     let which = match lines {
@@ -24,11 +24,11 @@ pub(super) fn where_they_are(folder: &LoadFolder, rejected: u64, given: &Given) 
     format!(
         "{which} in {}, one on each line, with reason, file and line.{others} Mend `raw` there, or the mapping, then:\n  {}",
         rejects.display(),
-        load_them(given, &rejects)
+        resend_command(invocation, &rejects)
     )
 }
 
-/// Counts the lines of a file that have something in them.
+/// Counts the lines of a file that are not blank.
 fn lines(path: &Path) -> io::Result<u64> {
     let mut file = BufReader::new(File::open(path)?);
     let (mut count, mut is_empty) = (0, true);
@@ -50,9 +50,9 @@ fn lines(path: &Path) -> io::Result<u64> {
     }
 }
 
-/// The command that sends rejects again.
-pub(super) fn load_them(given: &Given, rejects: &Path) -> String {
-    let command = given.command("import load", &OF_THIS_RUN);
+/// Command that resends rejects.
+pub(super) fn resend_command(invocation: &Invocation, rejects: &Path) -> String {
+    let command = invocation.command("import load", &SINGLE_RUN_OPTIONS);
     format!("{command} --rejects {}", quoted(&rejects.to_string_lossy()))
 }
 
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_with_something_in_them_are_counted() {
+    fn blank_lines_are_not_counted() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rejects.ndjson");
         let table = [

@@ -1,25 +1,25 @@
-//! `millrace rejected`: events that were refused. They are kept with the reason, so that they can
-//! be mended and sent again.
+//! `millrace rejected`: lists, shows and resends rejected events. They are kept with the reason, so
+//! that they can be corrected and sent again.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `resend` | the loop that sends again and notes what was accepted |
-//! | `mended` | an event as it is sent again |
-//! | `raws` | the JSON of events, a little of it at a time |
-//! | `exchange` | one request to the server, and what its answer means |
-//! | `on_its_way` | the request that is sent, for the next resend if this one is stopped |
-//! | `show` | events as they are shown |
+//! | `resend` | the loop that sends events again and records the accepted ones |
+//! | `corrected` | an event as it is sent again |
+//! | `raws` | the JSON of events, read in bounded groups |
+//! | `client` | one request to the server, and its outcome |
+//! | `pending_resend` | the request under way, for the next resend if this one is stopped |
+//! | `show` | events for people |
 
-mod exchange;
-mod mended;
-mod on_its_way;
+mod client;
+mod corrected;
+mod pending_resend;
 mod raws;
 mod resend;
 mod show;
 
-use super::{Given, counted, table};
+use super::{Invocation, counted, table};
 use crate::config::Config;
-use crate::open;
+use crate::connect;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use millrace_clickhouse::{ClickHouse, QueryError, RejectedEvent, RejectedFilter};
@@ -28,23 +28,23 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Answer where there is nothing to look at.
+/// Message where there is nothing to list.
 const NO_EVENT: &str = "No event was refused.";
 
-/// What to do with refused events.
+/// Subcommand of `millrace rejected`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// List refused events, oldest first
-    List(Which),
-    /// Show refused events with the JSON that was sent
-    Show(Which),
-    /// Send refused events again, mended by --set; those that were not sent again yet
+    /// List rejected events, oldest first
+    List(EventSelection),
+    /// Show rejected events with the JSON that was sent
+    Show(EventSelection),
+    /// Send rejected events again, corrected by --set; only those that were not sent again yet
     #[command(mut_arg("unsent", |arg| arg.hide(true)))]
     Resend {
-        /// Which events
+        /// Selection of events
         #[command(flatten)]
-        which: Which,
-        /// Also those that were sent again already
+        selection: EventSelection,
+        /// Include events that were sent again already
         #[arg(long, conflicts_with = "unsent")]
         all: bool,
         /// Set a top-level field first, as in distinct_id=ada or timestamp=2026-01-31T12:00:00Z
@@ -53,28 +53,28 @@ pub enum Command {
     },
 }
 
-/// Which events.
+/// Selection of rejected events.
 #[derive(Args, Clone, Debug)]
-pub struct Which {
-    /// Of this project
+pub struct EventSelection {
+    /// Only events of this project
     #[arg(long, value_name = "N")]
     team_id: Option<i64>,
-    /// Refused with this code, such as missing_distinct_id
+    /// Only events that were rejected with this code, such as missing_distinct_id
     #[arg(long)]
     code: Option<String>,
-    /// Received since, as in 2026-11-20T00:00:00Z
+    /// Only events that were received since this time, as in 2026-11-20T00:00:00Z
     #[arg(long, value_parser = time_of)]
     since: Option<Micros>,
-    /// Sent in this request (X-Request-Id of its answer)
+    /// Only events of this request (X-Request-Id of its response)
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
-    /// At this place in its batch, from 0
+    /// Only the event at this place in its batch, from 0
     #[arg(long, value_name = "N")]
     index: Option<u32>,
-    /// Only those that were not sent again yet
+    /// Only events that were not sent again yet
     #[arg(long)]
     unsent: bool,
-    /// At most so many, the newest
+    /// Limit of events; the newest are taken
     #[arg(long = "limit", value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     rows_max: u32,
 }
@@ -82,22 +82,27 @@ pub struct Which {
 /// Runs the command.
 ///
 /// # Errors
-/// When ClickHouse, the catalog or the server cannot be reached, there is nothing to show, or something was not sent.
-pub fn run(config: &Config, command: &Command, given: &Given) -> anyhow::Result<()> {
-    let which = match command {
-        Command::List(which) | Command::Show(which) => which,
-        Command::Resend { which, all, set } => {
+/// When ClickHouse, the catalog or the server cannot be reached, there is nothing to show, or
+/// something was not sent.
+pub fn run(config: &Config, command: &Command, invocation: &Invocation) -> anyhow::Result<()> {
+    let selection = match command {
+        Command::List(selection) | Command::Show(selection) => selection,
+        Command::Resend {
+            selection,
+            all,
+            set,
+        } => {
             let unsent = !all;
-            let which = Which {
+            let selection = EventSelection {
                 unsent,
-                ..which.clone()
+                ..selection.clone()
             };
-            return resend::run(config, &which, set, given);
+            return resend::run(config, &selection, set, invocation);
         }
     };
-    let found = find(config, which)?;
+    let found = find(config, selection)?;
     if found.is_empty() {
-        let why = why_none(config, which, given)?;
+        let why = explain_none(config, selection, invocation)?;
         match command {
             Command::Show(_) if why != NO_EVENT => bail!(why),
             _ => crate::print(&why),
@@ -108,10 +113,10 @@ pub fn run(config: &Config, command: &Command, given: &Given) -> anyhow::Result<
         Command::Show(_) => show::run(config, &found)?,
         _ => list(&found),
     }
-    more(config, which, found.len())
+    print_limit_hint(config, selection, found.len())
 }
 
-impl Which {
+impl EventSelection {
     fn filter(&self) -> RejectedFilter {
         RejectedFilter {
             team_id: self.team_id,
@@ -125,9 +130,9 @@ impl Which {
     }
 }
 
-fn find(config: &Config, which: &Which) -> anyhow::Result<Vec<RejectedEvent>> {
+fn find(config: &Config, selection: &EventSelection) -> anyhow::Result<Vec<RejectedEvent>> {
     ask(config, async |clickhouse| {
-        clickhouse.rejected(&which.filter()).await
+        clickhouse.rejected(&selection.filter()).await
     })
 }
 
@@ -141,25 +146,29 @@ fn ask<T>(
     config: &Config,
     question: impl AsyncFnOnce(&ClickHouse) -> Result<T, QueryError>,
 ) -> anyhow::Result<T> {
-    let clickhouse = open::clickhouse(config)?;
-    open::block_on(async {
+    let clickhouse = connect::clickhouse(config)?;
+    connect::block_on(async {
         question(&clickhouse)
             .await
-            .map_err(|error| open::explained(config, error))
+            .map_err(|error| connect::explain(config, error))
             .context("cannot read rejected_events")
     })
 }
 
-/// Says why no event was found, and how many there are.
-fn why_none(config: &Config, which: &Which, given: &Given) -> anyhow::Result<String> {
+/// Explains why no event was found, and how many there are.
+fn explain_none(
+    config: &Config,
+    selection: &EventSelection,
+    invocation: &Invocation,
+) -> anyhow::Result<String> {
     let all = count(config, &RejectedFilter::default())?;
     if all == 0 {
         return Ok(NO_EVENT.to_owned());
     }
-    if which.unsent {
+    if selection.unsent {
         let filter = RejectedFilter {
             unsent: false,
-            ..which.filter()
+            ..selection.filter()
         };
         let sent = count(config, &filter)?;
         if sent > 0 {
@@ -167,28 +176,28 @@ fn why_none(config: &Config, which: &Which, given: &Given) -> anyhow::Result<Str
             return Ok(format!(
                 "Nothing is left to send: {} {verb} sent again already. `rejected resend --all` sends such once more; list with:\n  {}",
                 counted(sent, "refused event"),
-                given.command("rejected list", &["unsent"])
+                invocation.command("rejected list", &["unsent"])
             ));
         }
     }
-    if let Some(index) = which.index {
+    if let Some(index) = selection.index {
         let filter = RejectedFilter {
             index: None,
-            ..which.filter()
+            ..selection.filter()
         };
         let others = count(config, &filter)?;
         if others > 0 {
             return Ok(format!(
                 "No refused event has the index {index}. Without --index there {}; list with:\n  {}",
                 there_are(others),
-                given.command("rejected list", &["index"])
+                invocation.command("rejected list", &["index"])
             ));
         }
     }
     Ok(format!(
         "No refused event matches. In all there {}; list with:\n  {}",
         there_are(all),
-        given.command(
+        invocation.command(
             "rejected list",
             &["team_id", "code", "since", "request_id", "index", "unsent"]
         )
@@ -200,12 +209,16 @@ fn there_are(count: u64) -> String {
     format!("{verb} {}", counted(count, "refused event"))
 }
 
-/// Says that the limit left some out.
-fn more(config: &Config, which: &Which, found: usize) -> anyhow::Result<()> {
-    if found == 0 || (found as u64) < u64::from(which.rows_max) {
+/// Prints a hint if the limit left some out.
+fn print_limit_hint(
+    config: &Config,
+    selection: &EventSelection,
+    found: usize,
+) -> anyhow::Result<()> {
+    if found == 0 || (found as u64) < u64::from(selection.rows_max) {
         return Ok(());
     }
-    let all = count(config, &which.filter())?;
+    let all = count(config, &selection.filter())?;
     if all > found as u64 {
         crate::print(&format!(
             "These are the newest of {}; --limit {all} takes all.",
@@ -239,7 +252,7 @@ fn list(events: &[RejectedEvent]) {
     table::print(headings, rows.collect(), NO_EVENT);
 }
 
-/// When an event was sent again and accepted.
+/// Time at which an event was sent again and accepted, as text.
 fn sent_again(event: &RejectedEvent) -> Option<String> {
     (event.resent_at > 0).then(|| time_text(event.resent_at))
 }
@@ -259,12 +272,12 @@ fn time_of(text: &str) -> Result<Micros, String> {
     ))
 }
 
-/// `FIELD=VALUE`; a value that is JSON is taken as JSON, anything else as text.
+/// Parses `FIELD=VALUE`; a value that is JSON is taken as JSON, anything else as text.
 fn assignment(text: &str) -> Result<(String, Value), String> {
-    let given = text
+    let assigned = text
         .split_once('=')
         .filter(|(field, _)| !field.trim().is_empty());
-    let (field, value) = given.ok_or("give FIELD=VALUE, such as distinct_id=ada")?;
+    let (field, value) = assigned.ok_or("give FIELD=VALUE, such as distinct_id=ada")?;
     let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
     Ok((field.to_owned(), value))
 }

@@ -1,47 +1,49 @@
-//! The JSON of refused events, a little of it at a time: that of one may have 100 MB, as it was kept whole before.
+//! JSON of rejected events, read in bounded groups: a single event may have 100 MB, as earlier
+//! versions kept it whole.
 
 use super::ask;
 use crate::config::Config;
 use millrace_clickhouse::RejectedEvent;
 
-/// Bytes that are read of an event's JSON; no larger one is sent again, as no request takes it.
+/// Most bytes that are read of an event's JSON; a larger event is not sent again, as no request
+/// takes it.
 pub(super) const RAW_BYTES_MAX: u64 = 32 << 20;
-/// Events whose sizes are asked for at once.
+/// Events whose sizes are queried at once.
 pub(super) const PIECE_EVENTS_MAX: usize = 100;
-/// Bytes of the JSON that is read at once; a larger one is read alone.
+/// Bytes of JSON that are read at once; a larger event is read alone.
 const GROUP_BYTES_MAX: u64 = 4 << 20;
 
 /// Events whose JSON is read at once.
 #[derive(Debug)]
-pub(super) struct Group<'a> {
+pub(super) struct EventGroup<'a> {
     pub(super) events: Vec<&'a RejectedEvent>,
-    /// Of all of them; above [`RAW_BYTES_MAX`] it is one.
+    /// Total size of their JSON; above [`RAW_BYTES_MAX`] the group is one event.
     pub(super) bytes: u64,
 }
 
 /// Puts at most [`PIECE_EVENTS_MAX`] events into groups, in their order.
 ///
 /// # Errors
-/// When ClickHouse cannot be asked.
+/// When ClickHouse cannot be queried.
 pub(super) fn groups<'a>(
     config: &Config,
     events: &[&'a RejectedEvent],
-) -> anyhow::Result<Vec<Group<'a>>> {
+) -> anyhow::Result<Vec<EventGroup<'a>>> {
     let sizes = ask(config, async |clickhouse| {
         clickhouse.rejected_sizes(events).await
     })?;
     Ok(grouped(events, &sizes))
 }
 
-fn grouped<'a>(events: &[&'a RejectedEvent], sizes: &[u64]) -> Vec<Group<'a>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+fn grouped<'a>(events: &[&'a RejectedEvent], sizes: &[u64]) -> Vec<EventGroup<'a>> {
+    let mut groups: Vec<EventGroup<'_>> = Vec::new();
     for (event, bytes) in events.iter().zip(sizes) {
         match groups.last_mut() {
             Some(last) if last.bytes.saturating_add(*bytes) <= GROUP_BYTES_MAX => {
                 last.events.push(event);
                 last.bytes += bytes;
             }
-            _ => groups.push(Group {
+            _ => groups.push(EventGroup {
                 events: vec![event],
                 bytes: *bytes,
             }),
@@ -50,10 +52,10 @@ fn grouped<'a>(events: &[&'a RejectedEvent], sizes: &[u64]) -> Vec<Group<'a>> {
     groups
 }
 
-/// The JSON of these events, the first [`RAW_BYTES_MAX`] bytes of each.
+/// Reads the JSON of these events, the first [`RAW_BYTES_MAX`] bytes of each.
 ///
 /// # Errors
-/// When ClickHouse cannot be asked.
+/// When ClickHouse cannot be queried.
 pub(super) fn read(config: &Config, events: &[&RejectedEvent]) -> anyhow::Result<Vec<String>> {
     ask(config, async |clickhouse| {
         clickhouse.rejected_raws(events, RAW_BYTES_MAX).await
@@ -65,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_read_together_up_to_a_bound_and_a_larger_one_alone() {
+    fn events_are_grouped_up_to_a_size_and_a_larger_event_is_read_alone() {
         let event = RejectedEvent {
             team_id: 1,
             received_at: 0,

@@ -1,17 +1,17 @@
-//! Sends refused events again: each is reached, whatever becomes of those before it.
+//! Sends rejected events again: each is tried, whatever becomes of those before it.
 //!
-//! What a request brings in is noted before the next one is sent, so a resend that is killed leaves the events of one
-//! request at most that are stored and not noted. The next resend settles that one first (`on_its_way`), whatever it is
-//! told to set.
+//! Accepted events of a request are recorded before the next request is sent, so a resend that is
+//! killed leaves at most one request whose events are stored and not recorded. The next resend
+//! settles that request first (`pending_resend`), whatever fields it sets.
 
-use super::exchange::{Answer, Refusal, Sender};
-use super::mended::Mended;
-use super::on_its_way::{Left, OnItsWay};
-use super::raws::{self, Group, PIECE_EVENTS_MAX, RAW_BYTES_MAX};
-use super::{Which, find, more, why_none};
-use crate::commands::{Given, counted};
+use super::client::{Rejection, ResendClient, ResendOutcome};
+use super::corrected::CorrectedEvent;
+use super::pending_resend::{PendingRequest, PendingResend};
+use super::raws::{self, EventGroup, PIECE_EVENTS_MAX, RAW_BYTES_MAX};
+use super::{EventSelection, explain_none, find, print_limit_hint};
+use crate::commands::{Invocation, counted};
 use crate::config::Config;
-use crate::open;
+use crate::connect;
 use anyhow::{Context, anyhow, bail, ensure};
 use millrace_clickhouse::RejectedEvent;
 use millrace_rows::{Clock, SystemClock, TeamId, shown};
@@ -19,14 +19,14 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Events of a request: as many as an answer names when all are refused.
+/// Events of a request: as many as a response names when all are rejected.
 const REQUEST_EVENTS_MAX: usize = 100;
-/// About how many bytes a request of several events has at most; a larger event goes alone.
+/// Approximate size limit of a request of several events, in bytes; a larger event goes alone.
 const REQUEST_BYTES_MAX: usize = 4 << 20;
 /// Events that a command takes without `--limit`.
 const LIMIT_DEFAULT: usize = 100;
-/// Options that say which events, but for the project and the time.
-const OF_ONE_EVENT: [&str; 7] = [
+/// Options that select events, except project and time.
+const SELECTION_OPTIONS: [&str; 7] = [
     "code",
     "request_id",
     "index",
@@ -36,73 +36,80 @@ const OF_ONE_EVENT: [&str; 7] = [
     "set",
 ];
 
-/// Settles what an earlier resend left, sends events again, tells what became of them, and how to go on.
+/// Settles the pending request of an earlier resend, sends events again, and prints outcome and
+/// next step.
 ///
 /// # Errors
 /// When an event is not sent.
 pub(super) fn run(
     config: &Config,
-    which: &Which,
+    selection: &EventSelection,
     set: &[(String, Value)],
-    given: &Given,
+    invocation: &Invocation,
 ) -> anyhow::Result<()> {
-    let sender = Sender::new(&open::running(config)?.ingest_url);
-    let mut events = find(config, which)?;
-    let mut on_its_way = OnItsWay::take(&config.data_dir)?;
-    if let Some(left) = on_its_way.left()? {
-        settle(config, &sender, &left, on_its_way.path())?;
-        on_its_way.settled()?;
-        events = find(config, which)?;
+    let client = ResendClient::new(&connect::running_credentials(config)?.ingest_url);
+    let mut events = find(config, selection)?;
+    let mut pending = PendingResend::take(&config.data_dir)?;
+    if let Some(request) = pending.load()? {
+        settle_pending(config, &client, &request, pending.path())?;
+        pending.clear()?;
+        events = find(config, selection)?;
     }
     if events.is_empty() {
-        crate::print(&why_none(config, which, given)?);
+        crate::print(&explain_none(config, selection, invocation)?);
         return Ok(());
     }
     let mut resend = Resend {
         config,
-        sender,
-        on_its_way,
+        client,
+        pending,
         sent: 0,
         refused: Vec::new(),
         unsendable: 0,
     };
-    let ended = resend.all(&events, set);
+    let ended = resend.send_all(&events, set);
     let untried = events
         .len()
         .saturating_sub(resend.sent + resend.refused.len() + resend.unsendable);
     crate::print(&resend.totals(untried));
-    more(config, which, events.len())?;
+    print_limit_hint(config, selection, events.len())?;
     if let Err(error) = ended {
-        let again = given.command("rejected resend", &["unsent"]);
+        let again = invocation.command("rejected resend", &["unsent"]);
         return Err(error.context(format!(
             "the resend ended before its end; go on with:\n  {again}\nIt ended because"
         )));
     }
-    resend.judge(given)
+    resend.exit_result(invocation)
 }
 
-/// Sends a request that an earlier resend left as it was sent then, and notes what is stored.
+/// Repeats the pending request of an earlier resend unchanged, and records the events that are
+/// stored.
 ///
 /// # Errors
-/// When there is no answer that says what became of it; it is still left then.
-fn settle(config: &Config, sender: &Sender, left: &Left, path: &Path) -> anyhow::Result<()> {
-    let events = counted(left.events.len() as u64, "event");
-    let answer = match project_key(config, left.team_id)? {
-        Some(key) => sender.send(&key, left.historical_migration, &left.mended()),
-        None => Ok(Answer::Never(no_key(left.team_id))),
+/// When no response says whether its events are stored; the request stays pending.
+fn settle_pending(
+    config: &Config,
+    client: &ResendClient,
+    request: &PendingRequest,
+    path: &Path,
+) -> anyhow::Result<()> {
+    let events = counted(request.events.len() as u64, "event");
+    let outcome = match project_key(config, request.team_id)? {
+        Some(key) => client.send(&key, request.historical_migration, &request.corrected()),
+        None => Ok(ResendOutcome::ProjectRejected(no_key(request.team_id))),
     };
-    let why = match answer {
-        Ok(Answer::Taken) => {
-            record(config, &left.events)?;
+    let why = match outcome {
+        Ok(ResendOutcome::Accepted) => {
+            record(config, &request.events)?;
             crate::print(&format!(
                 "{events} that an earlier resend left on the way: sent, as they were then."
             ));
             return Ok(());
         }
-        // Of such a request nothing is stored, so that they are mended as it is said now.
-        Ok(Answer::Refused(_) | Answer::Whole(_)) => return Ok(()),
-        Ok(Answer::Never(why)) => anyhow!(why),
-        Ok(Answer::Lost(error)) | Err(error) => error,
+        // Nothing of such a request is stored, so its events are corrected as this resend says.
+        Ok(ResendOutcome::EventsRejected(_) | ResendOutcome::RequestRejected(_)) => return Ok(()),
+        Ok(ResendOutcome::ProjectRejected(why)) => anyhow!(why),
+        Ok(ResendOutcome::InDoubt(error)) | Err(error) => error,
     };
     Err(why.context(format!(
         "an earlier resend left {events} on the way, and nothing else is sent before it is known whether they are stored: \
@@ -114,11 +121,11 @@ fn settle(config: &Config, sender: &Sender, left: &Left, path: &Path) -> anyhow:
 
 /// Records that events were accepted.
 fn record(config: &Config, events: &[RejectedEvent]) -> anyhow::Result<()> {
-    let clickhouse = open::clickhouse(config)?;
-    open::block_on(async {
+    let clickhouse = connect::clickhouse(config)?;
+    connect::block_on(async {
         let recorded = clickhouse.record_resent(events, SystemClock.now()).await;
         recorded
-            .map_err(|error| open::explained(config, error))
+            .map_err(|error| connect::explain(config, error))
             .context(format!(
                 "{} of the last request cannot be noted as sent, which they are; the next resend does it",
                 counted(events.len() as u64, "event")
@@ -133,16 +140,20 @@ fn no_key(team_id: i64) -> String {
 /// A resend that is under way.
 struct Resend<'a> {
     config: &'a Config,
-    sender: Sender,
-    on_its_way: OnItsWay,
+    client: ResendClient,
+    pending: PendingResend,
     sent: usize,
     refused: Vec<&'a RejectedEvent>,
     unsendable: usize,
 }
 
 impl<'a> Resend<'a> {
-    /// Sends the events of one project after the other's.
-    fn all(&mut self, events: &'a [RejectedEvent], set: &[(String, Value)]) -> anyhow::Result<()> {
+    /// Sends all events, one project after the other.
+    fn send_all(
+        &mut self,
+        events: &'a [RejectedEvent],
+        set: &[(String, Value)],
+    ) -> anyhow::Result<()> {
         let mut projects: BTreeMap<_, Vec<&RejectedEvent>> = BTreeMap::new();
         for event in events {
             let key = (event.team_id, event.historical_migration);
@@ -151,63 +162,71 @@ impl<'a> Resend<'a> {
         for ((team_id, is_historical), events) in projects {
             let Some(key) = project_key(self.config, team_id)? else {
                 let why = no_key(team_id);
-                events.iter().for_each(|event| self.cannot(event, &why));
+                events
+                    .iter()
+                    .for_each(|event| self.report_unsendable(event, &why));
                 continue;
             };
             let mut never: Option<String> = None;
             for piece in events.chunks(PIECE_EVENTS_MAX) {
                 for group in raws::groups(self.config, piece)? {
                     if let Some(why) = &never {
-                        group.events.iter().for_each(|it| self.cannot(it, why));
+                        group
+                            .events
+                            .iter()
+                            .for_each(|it| self.report_unsendable(it, why));
                         continue;
                     }
-                    let mended = self.mended(&group, set)?;
-                    never = self.project(&key, (team_id, is_historical), mended)?;
+                    let corrected = self.correct(&group, set)?;
+                    never = self.send_project(&key, (team_id, is_historical), corrected)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Reads the events of a group and mends them; names those that cannot be sent.
-    fn mended(
+    /// Reads the events of a group and corrects them; prints those that cannot be sent.
+    fn correct(
         &mut self,
-        group: &Group<'a>,
+        group: &EventGroup<'a>,
         set: &[(String, Value)],
-    ) -> anyhow::Result<Vec<Mended<'a>>> {
+    ) -> anyhow::Result<Vec<CorrectedEvent<'a>>> {
         if group.bytes > RAW_BYTES_MAX {
             let bytes = counted(group.bytes, "byte");
             let why = format!("it has {bytes}; no request takes that");
-            group.events.iter().for_each(|it| self.cannot(it, &why));
+            group
+                .events
+                .iter()
+                .for_each(|it| self.report_unsendable(it, &why));
             return Ok(Vec::new());
         }
         let raws = raws::read(self.config, &group.events)?;
-        let mut mended = Vec::new();
+        let mut corrected = Vec::new();
         for (&event, raw) in group.events.iter().zip(&raws) {
-            match Mended::new(event, raw, set) {
-                Ok(event) => mended.push(event),
-                Err(error) => self.cannot(event, &error.to_string()),
+            match CorrectedEvent::new(event, raw, set) {
+                Ok(event) => corrected.push(event),
+                Err(error) => self.report_unsendable(event, &error.to_string()),
             }
         }
-        Ok(mended)
+        Ok(corrected)
     }
 
-    /// Sends events of a project, in requests that are cut smaller where one event keeps the others back. Gives why no
-    /// more of the project are taken, if so.
-    fn project(
+    /// Sends events of a project, in requests that are halved where one event holds up the others.
+    /// Returns the reason if the project accepts no more.
+    fn send_project(
         &mut self,
         key: &str,
         of: (i64, bool),
-        events: Vec<Mended<'a>>,
+        events: Vec<CorrectedEvent<'a>>,
     ) -> anyhow::Result<Option<String>> {
         let mut requests = requests(events);
         while let Some(mut request) = requests.pop() {
-            match self.exchange(key, of, &request)? {
-                Answer::Taken => self.sent += request.len(),
-                Answer::Lost(error) => return Err(error),
-                Answer::Refused(refusals) => {
+            match self.send_request(key, of, &request)? {
+                ResendOutcome::Accepted => self.sent += request.len(),
+                ResendOutcome::InDoubt(error) => return Err(error),
+                ResendOutcome::EventsRejected(rejections) => {
                     let count = request.len();
-                    let rest = self.sort_out(request, &refusals);
+                    let rest = self.without_rejected(request, &rejections);
                     ensure!(
                         rest.len() < count,
                         "the server refuses events that were not sent"
@@ -216,18 +235,20 @@ impl<'a> Resend<'a> {
                         requests.push(rest);
                     }
                 }
-                Answer::Whole(why) if request.len() == 1 => {
+                ResendOutcome::RequestRejected(why) if request.len() == 1 => {
                     let event = request.pop();
-                    event.iter().for_each(|it| self.refuse(it.event, &why));
+                    event
+                        .iter()
+                        .for_each(|it| self.report_rejected(it.event, &why));
                 }
-                Answer::Whole(_) => {
+                ResendOutcome::RequestRejected(_) => {
                     let second = request.split_off(request.len() / 2);
                     requests.extend([second, request]);
                 }
-                Answer::Never(why) => {
+                ResendOutcome::ProjectRejected(why) => {
                     let rest = requests.drain(..).flatten();
                     let all = request.into_iter().chain(rest);
-                    all.for_each(|event| self.cannot(event.event, &why));
+                    all.for_each(|event| self.report_unsendable(event.event, &why));
                     return Ok(Some(why));
                 }
             }
@@ -235,40 +256,44 @@ impl<'a> Resend<'a> {
         Ok(None)
     }
 
-    /// Takes what is refused out of a request; gives the rest.
-    fn sort_out(&mut self, request: Vec<Mended<'a>>, refusals: &[Refusal]) -> Vec<Mended<'a>> {
+    /// Takes rejected events out of a request; returns the rest.
+    fn without_rejected(
+        &mut self,
+        request: Vec<CorrectedEvent<'a>>,
+        rejections: &[Rejection],
+    ) -> Vec<CorrectedEvent<'a>> {
         let mut rest = Vec::new();
         for (index, event) in request.into_iter().enumerate() {
-            match refusals.iter().find(|refusal| refusal.index == index) {
-                Some(refusal) => self.refuse(event.event, &refusal.why()),
+            match rejections.iter().find(|rejection| rejection.index == index) {
+                Some(rejection) => self.report_rejected(event.event, &rejection.reason()),
                 None => rest.push(event),
             }
         }
         rest
     }
 
-    /// Sends a request, which is kept until it is known what became of it and that is noted.
-    fn exchange(
+    /// Sends a request, which stays pending until its outcome is known and recorded.
+    fn send_request(
         &mut self,
         key: &str,
         of: (i64, bool),
-        request: &[Mended<'_>],
-    ) -> anyhow::Result<Answer> {
-        self.on_its_way.keep(of, request)?;
-        let answer = self.sender.send(key, of.1, request);
-        match &answer {
-            Ok(Answer::Lost(_)) => return answer,
-            Ok(Answer::Taken) => {
+        request: &[CorrectedEvent<'_>],
+    ) -> anyhow::Result<ResendOutcome> {
+        self.pending.store(of, request)?;
+        let outcome = self.client.send(key, of.1, request);
+        match &outcome {
+            Ok(ResendOutcome::InDoubt(_)) => return outcome,
+            Ok(ResendOutcome::Accepted) => {
                 let accepted: Vec<_> = request.iter().map(|it| it.event.clone()).collect();
                 record(self.config, &accepted)?;
             }
             _ => {}
         }
-        self.on_its_way.settled()?;
-        answer
+        self.pending.clear()?;
+        outcome
     }
 
-    fn refuse(&mut self, event: &'a RejectedEvent, why: &str) {
+    fn report_rejected(&mut self, event: &'a RejectedEvent, why: &str) {
         self.refused.push(event);
         crate::print(&format!(
             "{} {} refused again, {why}",
@@ -278,7 +303,7 @@ impl<'a> Resend<'a> {
         ));
     }
 
-    fn cannot(&mut self, event: &RejectedEvent, why: &str) {
+    fn report_unsendable(&mut self, event: &RejectedEvent, why: &str) {
         self.unsendable += 1;
         crate::print(&format!(
             "{} {} cannot be sent: {why}",
@@ -301,8 +326,8 @@ impl<'a> Resend<'a> {
         )
     }
 
-    /// Says how to go on with what was not sent.
-    fn judge(&self, given: &Given) -> anyhow::Result<()> {
+    /// Fails with the next commands if some events were not sent.
+    fn exit_result(&self, invocation: &Invocation) -> anyhow::Result<()> {
         let not_sent = self.refused.len() + self.unsendable;
         if not_sent == 0 {
             return Ok(());
@@ -315,33 +340,33 @@ impl<'a> Resend<'a> {
         for event in &self.refused {
             codes.entry(&event.code).or_default().push(event);
         }
-        let command = given.command("rejected resend", &OF_ONE_EVENT);
+        let command = invocation.command("rejected resend", &SELECTION_OPTIONS);
         for (code, events) in codes {
-            let which = match events.as_slice() {
+            let selection = match events.as_slice() {
                 [event] => format!("--request-id {} --index {}", event.request_id, event.index),
-                several => format!("--code {code}{}", limit(several.len())),
+                several => format!("--code {code}{}", limit_option(several.len())),
             };
-            text += &format!("\n  {command} {which} --set FIELD=VALUE");
+            text += &format!("\n  {command} {selection} --set FIELD=VALUE");
         }
         if self.unsendable > 0 {
-            let list = given.command("rejected list", &OF_ONE_EVENT);
+            let list = invocation.command("rejected list", &SELECTION_OPTIONS);
             text += "\nWhy the others cannot be sent is said above; they stay in:";
-            text += &format!("\n  {list} --unsent{}", limit(not_sent));
+            text += &format!("\n  {list} --unsent{}", limit_option(not_sent));
         }
         bail!(text)
     }
 }
 
-fn limit(events: usize) -> String {
+fn limit_option(events: usize) -> String {
     match events {
         ..=LIMIT_DEFAULT => String::new(),
-        more => format!(" --limit {more}"),
+        count => format!(" --limit {count}"),
     }
 }
 
 /// Cuts events into requests, the first one last.
-fn requests(events: Vec<Mended<'_>>) -> Vec<Vec<Mended<'_>>> {
-    let mut requests: Vec<Vec<Mended<'_>>> = Vec::new();
+fn requests(events: Vec<CorrectedEvent<'_>>) -> Vec<Vec<CorrectedEvent<'_>>> {
+    let mut requests: Vec<Vec<CorrectedEvent<'_>>> = Vec::new();
     let mut bytes = 0;
     for event in events {
         bytes += event.json.get().len();
@@ -359,9 +384,9 @@ fn requests(events: Vec<Mended<'_>>) -> Vec<Vec<Mended<'_>>> {
     requests
 }
 
-/// The key of a project; none when it has none.
+/// Key of a project; `None` when it has none.
 fn project_key(config: &Config, team_id: i64) -> anyhow::Result<Option<String>> {
-    let project = open::on_catalog(config, async |catalog| {
+    let project = connect::with_catalog(config, async |catalog| {
         Ok(catalog.project(TeamId(team_id)).await?)
     })?;
     Ok(project.and_then(|project| project.api_token))

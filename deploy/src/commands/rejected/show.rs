@@ -1,4 +1,4 @@
-//! Events as they are shown, with the JSON that was sent.
+//! `millrace rejected show`: prints events with the JSON that was sent.
 
 use super::raws::{self, PIECE_EVENTS_MAX, RAW_BYTES_MAX};
 use super::{sent_again, time_text};
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 /// Prints events with their JSON.
 ///
 /// # Errors
-/// When ClickHouse cannot be asked.
+/// When ClickHouse cannot be queried.
 pub(super) fn run(config: &Config, events: &[RejectedEvent]) -> anyhow::Result<()> {
     let events: Vec<_> = events.iter().collect();
     for piece in events.chunks(PIECE_EVENTS_MAX) {
@@ -48,7 +48,8 @@ fn print(event: &RejectedEvent, raw: &str) {
     ));
 }
 
-/// An event in one line, as it can be pasted where JSON is taken; what is no JSON has no escapes of its own.
+/// Formats an event in one line that can be pasted as JSON; text that is no JSON gets its control
+/// characters escaped.
 fn shown_event(raw: &str) -> Cow<'_, str> {
     match serde_json::from_str::<IgnoredAny>(raw) {
         // Line feeds are between values only.

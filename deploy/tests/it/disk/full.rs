@@ -1,7 +1,7 @@
-//! A disk that somebody else fills up: 503 until there is room again, and nothing lost.
+//! Disk that another process fills up: 503 until there is space again, and no event is lost.
 
-use super::{SmallDisk, is_where_mounts_go_with_us};
-use crate::away::stand::{Load, Stand, exactly_once, knock};
+use super::{SmallDisk, is_in_mount_namespace};
+use crate::clickhouse_outage::test_env::{Load, TestEnv, exactly_once, post_event};
 use crate::server::{Server, allow_imports, ask, eventually, run};
 use millrace_load::clickhouse::ClickHouse;
 use millrace_load::crash::disk::FileSystem;
@@ -17,15 +17,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// A file that takes whatever room there is, also what becomes free.
-pub struct Filler {
+/// File that takes all free space, also space that becomes free.
+pub struct DiskFiller {
     path: PathBuf,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
-impl Filler {
-    /// Returns when the disk is full.
+impl DiskFiller {
+    /// Starts to fill the disk; returns when it is full.
     pub fn start(path: PathBuf) -> Self {
         let mut file = File::create(&path).unwrap();
         let mut fill = move || {
@@ -46,7 +46,7 @@ impl Filler {
         Self { path, stop, thread }
     }
 
-    /// Gives all of it back.
+    /// Frees the space.
     pub fn end(self) {
         self.stop.store(true, Ordering::Release);
         self.thread.join().unwrap();
@@ -64,7 +64,7 @@ fn heavy(plan: Plan) -> Plan {
     }
 }
 
-/// Until requests are refused, however long that takes, as long as it goes on.
+/// Waits until requests are rejected, however long that takes, as long as others are accepted.
 fn until_refused(load: &Load) {
     while load.failed() == 0 {
         let before = load.acknowledged();
@@ -75,8 +75,8 @@ fn until_refused(load: &Load) {
 }
 
 fn refuse_and_recover(disk: &str, dir: TempDir, ingest_dir: &Path) {
-    let mut stand = Stand::start_in(dir, &[]);
-    let key = stand.server.credential("project_api_key");
+    let mut env = TestEnv::start_in(dir, &[]);
+    let key = env.server.credential("project_api_key");
     let data_dir = ingest_dir.to_str().unwrap();
     let create = ["keys", "create", "--data-dir", data_dir, "--project"];
     let made = run(&[&create[..], &["Second"]].concat());
@@ -89,17 +89,17 @@ fn refuse_and_recover(disk: &str, dir: TempDir, ingest_dir: &Path) {
         .find(|word| word.starts_with("phc_"));
     let unused = unused.unwrap_or_else(|| panic!("no key in {line}"));
 
-    let load = Load::start(heavy(stand.plan(1.0)));
+    let load = Load::start(heavy(env.plan(1.0)));
     load.until_acknowledged(1_000);
-    let filler = Filler::start(ingest_dir.join("foreign"));
+    let filler = DiskFiller::start(ingest_dir.join("foreign"));
     until_refused(&load);
     let (status, seconds) = eventually("a refusal", || {
-        Some(stand.knock(&key)).filter(|(status, _)| *status != 200)
+        Some(env.post_event(&key)).filter(|(status, _)| *status != 200)
     });
     assert_eq!(status, 503, "{disk}");
     assert!(seconds.is_some_and(|seconds| seconds > 0), "{seconds:?}");
-    // A key that has to be looked up is known all the same.
-    let (status, _) = stand.knock(unused);
+    // A key that is not cached is found all the same.
+    let (status, _) = env.post_event(unused);
     assert!([200, 503].contains(&status), "{disk}: {status}");
     let failed = run(&[&create[..], &["Third"]].concat());
     let said = String::from_utf8_lossy(&failed.stderr);
@@ -109,21 +109,21 @@ fn refuse_and_recover(disk: &str, dir: TempDir, ingest_dir: &Path) {
     );
 
     filler.end();
-    eventually("room", || (stand.knock(&key).0 == 200).then_some(()));
+    eventually("room", || (env.post_event(&key).0 == 200).then_some(()));
     load.until_acknowledged(1_000);
     let failures = load.end().failures;
     assert_eq!(failures.keys().collect::<Vec<_>>(), ["status 503"]);
     let made = run(&[&create[..], &["Fourth"]].concat());
     assert!(made.status.success(), "{disk}: {made:?}");
-    let acknowledged = stand.assert_exactly_once("millrace.events");
-    assert_eq!(stand.metric("millrace_log_damaged_total", ""), 0.0);
-    stand.restart_server();
-    assert_eq!(stand.assert_exactly_once("millrace.events"), acknowledged);
+    let acknowledged = env.assert_exactly_once("millrace.events");
+    assert_eq!(env.metric("millrace_log_damaged_total", ""), 0.0);
+    env.restart_server();
+    assert_eq!(env.assert_exactly_once("millrace.events"), acknowledged);
 }
 
 #[test]
 fn a_full_disk_answers_503_and_recovers_by_itself() {
-    if !is_where_mounts_go_with_us("disk::full::a_full_disk_answers_503_and_recovers_by_itself") {
+    if !is_in_mount_namespace("disk::full::a_full_disk_answers_503_and_recovers_by_itself") {
         return;
     }
     for name in ["tmpfs", "ext4"] {
@@ -141,16 +141,14 @@ fn a_full_disk_answers_503_and_recovers_by_itself() {
 
 #[test]
 fn a_full_disk_with_the_engine_on_it_recovers_by_itself() {
-    if !is_where_mounts_go_with_us(
-        "disk::full::a_full_disk_with_the_engine_on_it_recovers_by_itself",
-    ) {
+    if !is_in_mount_namespace("disk::full::a_full_disk_with_the_engine_on_it_recovers_by_itself") {
         return;
     }
     let dir = TempDir::new().unwrap();
     let data_dir = dir.path().join("data");
     let _disk = SmallDisk::tmpfs(&data_dir, "256m");
     let server = Server::start(&data_dir);
-    // Otherwise 10 000 past events a minute are taken, and of more it is told 429, however full the disk is.
+    // Without approval, past events above 10 000 a minute get 429, however full the disk is.
     allow_imports(&["--data-dir", data_dir.to_str().unwrap()]);
     server.wait_for("EXISTS millrace.server_runs", "1");
     server.query(
@@ -169,18 +167,20 @@ fn a_full_disk_with_the_engine_on_it_recovers_by_itself() {
         ..heavy(Plan::new(&url, &key))
     });
     load.until_acknowledged(1_000);
-    let filler = Filler::start(data_dir.join("foreign"));
+    let filler = DiskFiller::start(data_dir.join("foreign"));
     until_refused(&load);
     let organization = server.credential("organization_id");
     let projects = format!("/api/organizations/{organization}/projects/");
-    // Changes may find room in what was set aside before; if not, it is not the client's fault.
+    // Changes may fit space that was allocated before; if not, the error is the server's.
     for number in 0..50 {
         let body = json!({"name": format!("Full {number}")});
         let (status, answer) = ask(&server, "POST", &projects, &body);
         assert!(status == 201 || status >= 500, "{status} {answer}");
     }
     filler.end();
-    eventually("room", || (knock(&server, &key).0 == 200).then_some(()));
+    eventually("room", || {
+        (post_event(&server, &key).0 == 200).then_some(())
+    });
     load.until_acknowledged(1_000);
     let failures = load.end().failures;
     assert_eq!(failures.keys().collect::<Vec<_>>(), ["status 503"]);

@@ -1,11 +1,11 @@
-//! Disks that are full, failing, read-only, not ours, or gone.
+//! Disks that are full, failing, read-only, of another user, or gone.
 //!
-//! Tests that mount are run again as the first process of namespaces of their own, so that nothing stays
-//! mounted however they end. Where that is not allowed, they say so on standard error.
+//! Tests that mount are run again as the first process of namespaces of their own, so that nothing
+//! stays mounted however they end. Where that is not allowed, they print so to standard error.
 
-mod broken;
-mod failing;
 mod full;
+mod io_errors;
+mod unusable_folders;
 
 use millrace_load::crash::disk::{Disk, FileSystem};
 use millrace_load::namespace;
@@ -13,19 +13,19 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Says something past the test's own output, which nobody sees when it passes.
-pub fn say_loudly(text: &str) {
+/// Prints to the terminal, as nobody sees the output of a test that passes.
+pub fn print_to_stderr(text: &str) {
     let _ = writeln!(std::io::stderr(), "\n\n{text}\n\n");
 }
 
-/// Whether this process may mount: it is the test itself. If not, the test was run in another that may, and
-/// is done.
-pub fn is_where_mounts_go_with_us(test: &str) -> bool {
+/// Returns true in a process that may mount. Otherwise runs the test in one, and returns false once
+/// it has passed.
+pub fn is_in_mount_namespace(test: &str) -> bool {
     if namespace::is_own() {
         return true;
     }
     if let Some(reason) = namespace::refusal() {
-        say_loudly(&format!("NOT TESTED: {test}: no namespaces here: {reason}"));
+        print_to_stderr(&format!("NOT TESTED: {test}: no namespaces here: {reason}"));
         return false;
     }
     let output = namespace::command(&std::env::current_exe().unwrap())
@@ -38,7 +38,7 @@ pub fn is_where_mounts_go_with_us(test: &str) -> bool {
     assert!(all.contains("1 passed"), "there is no {test}: {all}");
     for line in all.lines() {
         if line.starts_with("NOT TESTED") {
-            say_loudly(line);
+            print_to_stderr(line);
         } else if line.starts_with("MEASURED") {
             println!("{line}");
         }
@@ -46,14 +46,14 @@ pub fn is_where_mounts_go_with_us(test: &str) -> bool {
     false
 }
 
-/// A small file system; unmounted when dropped.
+/// Small file system; unmounted when dropped.
 pub enum SmallDisk {
     Tmpfs(PathBuf),
     OnLoop(#[expect(dead_code, reason = "held for its drop")] Disk),
 }
 
 impl SmallDisk {
-    /// In memory.
+    /// Mounts a file system in memory.
     pub fn tmpfs(at: &Path, size: &str) -> Self {
         std::fs::create_dir_all(at).unwrap();
         let options = format!("size={size}");
@@ -61,12 +61,13 @@ impl SmallDisk {
         Self::Tmpfs(at.to_owned())
     }
 
-    /// In a file beside the place where it is mounted. Needs loop devices; says so if there are none.
+    /// Mounts a file system from a file beside the mount point. Needs loop devices; prints so if
+    /// there are none.
     pub fn on_loop(file_system: FileSystem, at: &Path, bytes: u64) -> Option<Self> {
         match Disk::make_of(file_system, &at.with_added_extension("disk"), at, bytes) {
             Ok(disk) => Some(Self::OnLoop(disk)),
             Err(error) => {
-                say_loudly(&format!(
+                print_to_stderr(&format!(
                     "NOT TESTED: no loop mounts of {file_system} here: {error:#}"
                 ));
                 None
@@ -83,8 +84,12 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Mounts in a way.
-pub fn mount(how: &[&str], at: &Path) {
-    let output = Command::new("mount").args(how).arg(at).output().unwrap();
-    assert!(output.status.success(), "mount {how:?}: {output:?}");
+/// Mounts with these options.
+pub fn mount(options: &[&str], at: &Path) {
+    let output = Command::new("mount")
+        .args(options)
+        .arg(at)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "mount {options:?}: {output:?}");
 }

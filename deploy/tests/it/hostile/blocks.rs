@@ -1,5 +1,6 @@
-//! Streams that are made of blocks of which little or nothing comes out, and megabytes of white space: they cost no
-//! more than what was sent allows, and next to nothing of the thread that serves others.
+//! Streams that are made of blocks of which little or nothing comes out, and megabytes of white
+//! space: they cost no more than what was sent allows, and next to nothing of the thread that
+//! serves others.
 
 use super::structure::{threads, ticks_since};
 use super::{MIB, batch, connect, ingest, post};
@@ -9,8 +10,8 @@ use serde_json::json;
 use std::io::Write;
 use tempfile::TempDir;
 
-/// Blocks of deflate without an end, of which nothing comes out: twice one with a code of 128 literals of its own and one
-/// with the code that all know.
+/// Blocks of deflate without an end, of which nothing comes out: twice one with a code of 128
+/// literals of its own and one with the code that all know.
 const BLOCKS: [u8; 33] = [
     0x04, 0x40, 0x82, 0x0d, 0xca, 0xb6, 0x6d, 0xdb, 0xb6, 0x6d, 0xdb, 0xb6, 0x7d, 0x7b, 0xfb, 0x0b,
     0x40, 0x00, 0x24, 0xd8, 0xa0, 0x6c, 0xdb, 0xb6, 0x6d, 0xdb, 0xb6, 0x6d, 0xdb, 0xb7, 0xb7, 0xbf,

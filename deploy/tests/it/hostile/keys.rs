@@ -1,5 +1,5 @@
-//! Keys of nobody, of every form. `make torture` sends ten million, by `MILLRACE_RANDOM_KEYS`: so many, kept,
-//! would take gigabytes.
+//! Unknown keys of every form. `make torture` sends ten million, by `MILLRACE_RANDOM_KEYS`, which
+//! would take gigabytes if they were cached.
 
 use super::{MIB, PATIENCE, batch, connect, ingest, memory};
 use crate::server::{Server, number};
@@ -13,12 +13,12 @@ use tempfile::TempDir;
 
 const KEYS: u64 = 60_000;
 const CONNECTIONS: usize = 16;
-/// Requests sent before answers are read.
+/// Requests sent before responses are read.
 const PIPELINED: usize = 50;
-/// What the keys that are kept may take in memory, with all else that requests need.
+/// Tolerated growth of memory by cached keys and requests.
 const GROWTH_BYTES_MAX: usize = 64 * MIB;
 
-/// A key of any of the forms that nobody has.
+/// Random key of one of the forms, which no project has.
 fn random_key(number: usize) -> String {
     let mut rng = rand::rng();
     let mut random = |chars| -> String {
@@ -34,7 +34,7 @@ fn random_key(number: usize) -> String {
     key
 }
 
-/// A client that sends one wrong key after the other, and now and then the right one.
+/// Client that sends wrong keys, and now and then the right one.
 struct Client {
     stream: TcpStream,
     right: String,
@@ -70,7 +70,7 @@ impl Client {
         }
     }
 
-    /// The statuses of so many answers.
+    /// Statuses of the next `count` responses.
     fn answers(&mut self, count: usize) -> Vec<u16> {
         self.received.clear();
         let mut statuses = Vec::new();
@@ -94,7 +94,7 @@ fn request(body: &str) -> String {
     format!("POST /batch/ HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n{body}")
 }
 
-/// Status and length of the answer at the beginning, if all of it is there.
+/// Status and length of the first response in a buffer, if it is complete.
 fn answer(bytes: &[u8]) -> Option<(u16, usize)> {
     let text = std::str::from_utf8(bytes).unwrap();
     let (head, rest) = text.split_once("\r\n\r\n")?;
@@ -115,7 +115,7 @@ fn try_keys(clients: &mut [Client], count: usize) {
 }
 
 #[test]
-fn keys_of_nobody_take_no_more_memory_however_many_come() {
+fn unknown_keys_take_bounded_memory_however_many_come() {
     let keys = number("MILLRACE_RANDOM_KEYS", KEYS) as usize;
     let dir = TempDir::new().unwrap();
     let server = ingest(&dir);

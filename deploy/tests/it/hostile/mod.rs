@@ -1,4 +1,4 @@
-//! Hostile clients against the real binary, whose memory can be seen from outside.
+//! Hostile clients against the real binary, whose memory can be measured from outside.
 
 mod blocks;
 mod keys;
@@ -13,13 +13,13 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 const MIB: usize = 1 << 20;
-/// How long anything may take before a test fails.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// What all that a server may hold of one body comes to: the body, what it decodes to, and room
-/// to grow that into.
+/// Most memory that one body may take: the body, its decoded form, and the buffer that this grows
+/// into.
 const CEILING_BYTES: usize = 20 * MIB + 100 * MIB + 48 * MIB;
 
-/// `millrace ingest` with one worker, shipping nowhere.
+/// Starts `millrace ingest` with one worker and no ClickHouse.
 fn ingest(dir: &TempDir) -> Server {
     Server::start_mode(
         "ingest",
@@ -37,7 +37,7 @@ fn ingest(dir: &TempDir) -> Server {
     )
 }
 
-/// A line of the process's memory, in bytes: `VmRSS` now, `VmHWM` at most.
+/// Memory of the process, in bytes: `VmRSS` for now, `VmHWM` for the peak.
 fn memory(server: &Server, line: &str) -> usize {
     let path = format!("/proc/{}/status", server.pid().as_raw_nonzero());
     let text = std::fs::read_to_string(path).unwrap();
@@ -60,7 +60,7 @@ fn post(stream: &mut TcpStream, path: &str, headers: &str, body: &[u8]) -> u16 {
         body.len()
     );
     stream.write_all(head.as_bytes()).unwrap();
-    // A server that has refused need not read the rest.
+    // A server that has rejected the request need not read the rest.
     let _ = stream.write_all(body);
     let mut answer = [0; 4096];
     let bytes = stream.read(&mut answer).unwrap();
@@ -85,7 +85,7 @@ fn deflate_bomb(bytes: u64) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// Compressed with a window of so many bits; 31 is 2 GiB.
+/// Zstandard bomb with a window of so many bits; 31 is 2 GiB.
 fn zstd_bomb(bytes: u64, window_log: u32) -> Vec<u8> {
     let mut writer = zstd::Encoder::new(Vec::new(), 1).unwrap();
     writer.window_log(window_log).unwrap();
@@ -131,14 +131,14 @@ fn lz64_bomb(phrases: u32) -> Vec<u8> {
 }
 
 #[test]
-fn the_lz64_bomb_is_what_it_says() {
+fn the_lz64_bomb_decodes_to_its_declared_size() {
     let text = String::from_utf8(lz64_bomb(2_000)).unwrap();
     let plain = lz_str::decompress_from_base64(&text).unwrap();
     assert_eq!(plain.len(), 2_001 * 2_002 / 2);
     assert!(plain.iter().all(|unit| *unit == u16::from(b' ')));
 }
 
-/// What, its Content-Encoding headers, the body, and the status it gets.
+/// Name of a bomb, its Content-Encoding headers, its body, and the expected status.
 type Bomb = (&'static str, &'static [&'static str], Vec<u8>, u16);
 
 fn bombs() -> [Bomb; 12] {
@@ -172,15 +172,15 @@ fn bombs() -> [Bomb; 12] {
             twice.clone(),
             415,
         ),
-        // Too much before it is seen to be no JSON.
+        // Exceeds the limit before the parser sees that it is no JSON.
         ("gzip in gzip", &["gzip"], twice, 413),
     ]
 }
 
 #[test]
-fn bombs_of_every_encoding_are_refused_and_take_no_more_memory_than_one_body_may() {
+fn bombs_of_every_encoding_are_rejected_within_the_memory_of_one_body() {
     for (what, encodings, body, status) in bombs() {
-        // A process each: the allocator gives back what was freed only after a while.
+        // A process for each, as the allocator returns memory only after a while.
         let dir = TempDir::new().unwrap();
         let server = ingest(&dir);
         let mut stream = connect(&server);
@@ -199,8 +199,8 @@ fn bombs_of_every_encoding_are_refused_and_take_no_more_memory_than_one_body_may
 }
 
 #[test]
-fn ten_thousand_idle_connections_keep_nobody_waiting_and_are_cheap() {
-    // Of 10 000 that may be open, a few are for those that have something to say.
+fn ten_thousand_idle_connections_are_cheap_and_delay_nobody() {
+    // A few of 10 000 allowed connections are left for active clients.
     const IDLE: usize = 9_990;
     const MEMORY_BYTES_MAX: usize = 160 * MIB;
     let limit = getrlimit(Resource::Nofile);
@@ -211,7 +211,7 @@ fn ten_thousand_idle_connections_keep_nobody_waiting_and_are_cheap() {
         );
         return;
     }
-    // The server inherits it.
+    // The server inherits the limit.
     let most = Rlimit {
         current: limit.maximum,
         maximum: limit.maximum,
@@ -224,7 +224,7 @@ fn ten_thousand_idle_connections_keep_nobody_waiting_and_are_cheap() {
     let idle: Vec<_> = (0..IDLE)
         .map(|number| {
             let mut stream = connect(&server);
-            // One in ten has sent something before.
+            // One in ten has sent a request before.
             if number % 10 == 0 {
                 assert_eq!(
                     post(&mut stream, "/e/", "", body.as_bytes()),

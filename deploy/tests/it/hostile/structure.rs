@@ -1,5 +1,5 @@
-//! Short bodies that stand for much structure: what they may cost is bounded by what was sent, before a
-//! key is known, and memory comes back.
+//! Small bodies that decode to much structure: their cost is bounded by the bytes sent, before the
+//! key is known, and memory is released.
 
 use super::{MIB, batch, connect, ingest, memory, post};
 use crate::server::Server;
@@ -14,22 +14,23 @@ use tempfile::TempDir;
 
 /// Bytes that every bomb decodes to.
 const DECODED_BYTES: usize = 20 * MIB;
-/// What the process may take for all of them: less than forty times the 4 MiB that a known key may always
-/// decode to, as one follows the other.
+/// Most memory for all of them: less than forty times the 4 MiB that a known key may always decode
+/// to, as one follows the other.
 const MOST_BYTES: usize = 128 * MIB;
-/// What it may take beside for one without a key: threads, and pages that the allocator touches.
+/// Additional memory for a bomb without a key: threads, and pages that the allocator touches.
 const SLACK_BYTES: usize = 24 * MIB;
-/// How soon memory is back after large bodies where nobody else wants the cores (see [`patience`]), and how much of it
-/// may be kept.
+/// Time within which memory is released after large bodies on an idle machine (see [`patience`]),
+/// and the memory that may be kept.
 const MEMORY_BACK: Duration = Duration::from_secs(5);
 const MEMORY_KEPT_BYTES_MAX: usize = 64 * MIB;
-/// LZString's compressor takes the square of its time, and so much is refused as well as more.
+/// Size of an LZString bomb: its compressor takes quadratic time, and this size is rejected as
+/// well.
 const LZ64_BYTES: usize = 64 << 10;
-/// Bytes around a member of gzip that has no name.
+/// Bytes around a gzip member without a name.
 const GZIP_HEAD_BYTES: usize = 10;
 const GZIP_TAIL_BYTES: usize = 8;
 
-/// The pieces that bombs are made of, behind the beginning of a batch or bare.
+/// Pieces that bombs repeat, and true for those inside an event.
 const PIECES: [(&str, bool); 10] = [
     ("[", false),
     ("{\"\":", false),
@@ -43,10 +44,10 @@ const PIECES: [(&str, bool); 10] = [
     ("\u{1F389}", true),
 ];
 
-/// A bomb as it is sent: how, where to, what its head says beside its length, and its body.
+/// Encoding of a bomb, its path, its headers, and its body.
 type Bomb = (&'static str, &'static str, String, Vec<u8>);
 
-/// A text in every encoding, and in every way that an encoding is sent in.
+/// Bombs of a text in every encoding and every place of the encoding in a request.
 fn bombs(plain: &[u8], key: Option<&str>) -> Vec<Bomb> {
     let (gzip, brotli) = (gzip(&mut { plain }), brotli(&mut { plain }));
     let bare = gzip[GZIP_HEAD_BYTES..gzip.len() - GZIP_TAIL_BYTES].to_vec();
@@ -80,12 +81,12 @@ fn bombs(plain: &[u8], key: Option<&str>) -> Vec<Bomb> {
     ]
 }
 
-/// Base64 as the value of a field.
+/// Base64 escaped as the value of a form field.
 fn escaped(base64: &str) -> String {
     base64.replace('+', "%2B")
 }
 
-/// An event in parts, whose properties these are.
+/// Event as a multipart body, with these properties.
 fn parts(encoding: &str, key: &str, properties: &[u8]) -> Vec<u8> {
     let named = |name: &str| format!("--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n");
     let event = json!({"event": "a", "distinct_id": "b", "api_key": key});
@@ -97,7 +98,7 @@ fn parts(encoding: &str, key: &str, properties: &[u8]) -> Vec<u8> {
     [before.as_bytes(), properties, b"\r\n--b--\r\n"].concat()
 }
 
-/// The beginning of a text, as LZString's base64.
+/// Beginning of a text, as LZString's base64.
 fn lz64(plain: &[u8]) -> String {
     let beginning = &plain[..plain.len().min(LZ64_BYTES)];
     lz_str::compress_to_base64(&*String::from_utf8_lossy(beginning))
@@ -127,7 +128,7 @@ fn zstd(plain: &mut dyn Read) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// So many bytes of a piece, in an event of a batch with this key or bare.
+/// Repeats a piece to so many bytes, in an event of a batch with this key or bare.
 fn plain(piece: &str, is_in_event: bool, key: Option<&str>, bytes: usize) -> Vec<u8> {
     let mut text = Vec::with_capacity(bytes + 256);
     if is_in_event {
@@ -149,13 +150,13 @@ fn plain(piece: &str, is_in_event: bool, key: Option<&str>, bytes: usize) -> Vec
     text
 }
 
-/// Bytes that the process took more at its highest than before.
+/// Growth of the peak memory since `before`, in bytes.
 fn peak(server: &Server, before: usize) -> usize {
     memory(server, "VmHWM").saturating_sub(before)
 }
 
 #[test]
-fn structure_in_some_hundred_bytes_costs_no_memory_worth_mentioning_in_any_encoding() {
+fn small_bodies_with_much_structure_take_bounded_memory_in_every_encoding() {
     let dir = TempDir::new().unwrap();
     let server = ingest(&dir);
     let mut good = connect(&server);
@@ -189,7 +190,7 @@ fn structure_in_some_hundred_bytes_costs_no_memory_worth_mentioning_in_any_encod
 }
 
 #[test]
-fn a_bomb_in_an_image_tag_is_refused_too_in_every_encoding() {
+fn a_bomb_in_an_image_tag_is_rejected_in_every_encoding() {
     let dir = TempDir::new().unwrap();
     let server = ingest(&dir);
     let before = memory(&server, "VmRSS");
@@ -223,15 +224,15 @@ fn status(stream: &mut TcpStream) -> u16 {
     text[9..12].parse().unwrap()
 }
 
-/// Ticks of a core that each of the process's threads has taken, by its number, with its name.
+/// Names and CPU ticks of the process's threads, by id.
 pub fn threads(server: &Server) -> BTreeMap<String, (String, u64)> {
     let tasks = format!("/proc/{}/task", server.pid().as_raw_nonzero());
     let tasks = std::fs::read_dir(tasks).unwrap();
     let stat = |task: std::fs::DirEntry| {
-        // One that has ended meanwhile took no time worth mentioning.
+        // A thread that has ended meanwhile took little time.
         let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
-        // Fields are counted from behind the name, which may hold anything; the fourteenth and the fifteenth are
-        // ticks of its own and of the kernel's, the third is the first.
+        // Fields are counted from behind the name, which may hold anything: the first one there is
+        // the third. The fourteenth and the fifteenth are ticks in user mode and in the kernel.
         let (head, fields) = stat.rsplit_once(") ")?;
         let (id, name) = head.split_once(" (")?;
         let ticks = fields.split(' ').skip(14 - 3).take(2);
@@ -241,8 +242,8 @@ pub fn threads(server: &Server) -> BTreeMap<String, (String, u64)> {
     tasks.filter_map(|task| stat(task.unwrap())).collect()
 }
 
-/// How long [`MEMORY_BACK`] is where others want the cores as well: a process has its share of them, and threads of a
-/// low priority less.
+/// Returns [`MEMORY_BACK`] scaled by the load of the machine: the process gets its share of the
+/// cores, and threads of a low priority less.
 fn patience() -> Duration {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap();
     let load: f64 = load.split(' ').next().unwrap().parse().unwrap();
@@ -250,7 +251,7 @@ fn patience() -> Duration {
     MEMORY_BACK.mul_f64(1.0 + load / f64::from(u32::try_from(cores).unwrap()))
 }
 
-/// Ticks that the threads which serve requests took since then, and those beside them.
+/// Ticks of the threads that serve requests since then, and of the other threads.
 pub fn ticks_since(server: &Server, before: &BTreeMap<String, (String, u64)>) -> (u64, u64) {
     let (mut serving, mut beside) = (0, 0);
     for (id, (name, ticks)) in threads(server) {
@@ -264,10 +265,10 @@ pub fn ticks_since(server: &Server, before: &BTreeMap<String, (String, u64)>) ->
     (serving, beside)
 }
 
-/// Bodies that were paid for by what was sent, with a known key: much work, which nobody else waits for, as threads
-/// beside the one that serves do it.
+/// Large bodies with a known key are much work, which other requests do not wait for, as offload
+/// threads do it.
 #[test]
-fn large_bodies_give_their_memory_back_and_keep_nobody_waiting() {
+fn large_bodies_release_their_memory_and_delay_nobody() {
     let dir = TempDir::new().unwrap();
     let server = ingest(&dir);
     let mut good = connect(&server);

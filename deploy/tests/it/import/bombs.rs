@@ -1,5 +1,5 @@
-//! Small files that unpack to more than a machine has: the importer says what is wrong with them, and takes no more memory
-//! for one than it says.
+//! Small files that unpack to more than a machine's memory: the importer reports their problem
+//! within its documented memory.
 
 use crate::readme::root;
 use crate::server::millrace;
@@ -10,19 +10,19 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// What the guide says of a file that is read.
+/// Memory per file that the guide documents.
 const MEMORY_BYTES_MAX: u64 = 512 << 20;
-/// More than any report needs.
+/// Size limit of a report, above what any needs.
 const REPORT_BYTES_MAX: u64 = 1 << 20;
 const MIB: u64 = 1 << 20;
 
-/// Runs a program and says how much memory it took at most, in KiB, behind what it says itself.
+/// Python script that runs a program and appends its peak memory, in KiB, to its output.
 const MEASURED: &str = "import resource, subprocess, sys
 code = subprocess.run(sys.argv[1:]).returncode
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 sys.exit(code)";
 
-/// `check` of a file, and how much memory it took at most.
+/// Runs `check` on a file; returns its result and its peak memory.
 fn check(home: &Path, file: &str, more: &[&str]) -> (Value, u64) {
     let program = millrace();
     let mut command = Command::new(root().join(".test-env/python/bin/python"));
@@ -42,7 +42,7 @@ fn check(home: &Path, file: &str, more: &[&str]) -> (Value, u64) {
     (result, peak.parse::<u64>().unwrap() << 10)
 }
 
-/// A check that takes no more memory, and leaves no larger report, than it should.
+/// Runs `check` on a file, and asserts the limits of memory and report.
 fn checked(home: &Path, file: &str, more: &[&str]) -> Value {
     let (result, peak_bytes) = check(home, file, more);
     println!("{file}: {} MiB at the peak", peak_bytes >> 20);
@@ -60,7 +60,7 @@ fn checked(home: &Path, file: &str, more: &[&str]) -> Value {
 }
 
 #[test]
-fn no_parquet_takes_more_memory_than_is_said() {
+fn no_parquet_file_takes_more_than_the_documented_memory() {
     let home = TempDir::new().unwrap();
     for bomb in parquet_bombs() {
         let file = format!("{}.parquet", bomb.name);
@@ -81,7 +81,7 @@ fn no_parquet_takes_more_memory_than_is_said() {
     }
 }
 
-/// So many bytes of one kind, between others.
+/// Stream of `bytes` repetitions of a byte, between two texts.
 fn between(before: &str, byte: u8, bytes: u64, after: &str) -> impl Read + use<> {
     let middle = std::io::repeat(byte).take(bytes);
     let (before, after) = (before.to_owned(), after.to_owned());
@@ -106,7 +106,7 @@ const HEADER: &str = "event,distinct_id,timestamp\n";
 const ROW: &str = "e,d,2024-01-05\n";
 
 #[test]
-fn no_line_or_field_without_an_end_takes_more_memory_than_is_said() {
+fn no_endless_line_or_field_takes_more_than_the_documented_memory() {
     let home = TempDir::new().unwrap();
     let home = home.path();
     let text = format!("{EVENT}{{\"event\":\"");
@@ -142,7 +142,7 @@ fn no_line_or_field_without_an_end_takes_more_memory_than_is_said() {
 }
 
 #[test]
-fn no_header_or_element_without_an_end_takes_more_memory_than_is_said() {
+fn no_endless_header_or_element_takes_more_than_the_documented_memory() {
     let home = TempDir::new().unwrap();
     let home = home.path();
     let header = between("\"", b'x', 700 * MIB, "\"\n");
@@ -160,10 +160,10 @@ fn no_header_or_element_without_an_end_takes_more_memory_than_is_said() {
 }
 
 #[test]
-fn no_records_that_are_refused_gather_in_memory() {
+fn rejected_records_do_not_accumulate_in_memory() {
     let home = TempDir::new().unwrap();
     let home = home.path();
-    // No JSON, 1 MiB each; and objects of more members than an event can have.
+    // Invalid JSON of 1 MiB each, and objects with more members than an event may have.
     let line = "x".repeat(MIB as usize) + "\n";
     packed(
         home,
@@ -186,7 +186,7 @@ fn no_records_that_are_refused_gather_in_memory() {
 }
 
 #[test]
-fn no_member_of_an_archive_takes_more_memory_than_is_said() {
+fn no_archive_member_takes_more_than_the_documented_memory() {
     let home = TempDir::new().unwrap();
     let home = home.path();
     let made = Command::new(root().join(".test-env/python/bin/python"))

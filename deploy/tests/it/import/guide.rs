@@ -1,7 +1,7 @@
-//! The migration guide's commands, run as they stand there.
+//! Commands of the migration guide, run unchanged.
 
-use super::stores::Store;
-use super::{Stand, write_events};
+use super::object_stores::Store;
+use super::{TestEnv, write_events};
 use crate::readme::{block_of, root};
 use millrace_import::plan::Plan;
 use millrace_sources::Format;
@@ -12,27 +12,27 @@ use std::process::Command;
 
 const GUIDE: &str = "deploy/migrations/README.md";
 
-/// Runs a block of the guide in the stand's folder, with this program and this project.
-fn run(stand: &Stand, name: &str) -> String {
-    run_as(stand, name, &[], &[])
+/// Runs a block of the guide in the test's folder, with this program and this project.
+fn run(env: &TestEnv, name: &str) -> String {
+    run_as(env, name, &[], &[])
 }
 
-/// The same with other texts in place of some that no test has, such as a service's URL, and with an environment.
+/// Runs a block of the guide with replaced texts, such as a service's URL, and with an environment.
 fn run_as(
-    stand: &Stand,
+    env: &TestEnv,
     name: &str,
     texts: &[(&str, &str)],
     environment: &[(&str, String)],
 ) -> String {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_millrace"));
-    let mut code = block_of(GUIDE, name, &stand.server);
+    let mut code = block_of(GUIDE, name, &env.server);
     for (text, other) in texts {
         assert!(code.contains(text), "{name} has no {text}");
         code = code.replace(text, other);
     }
     let code = code
-        .replace("TEAM_ID", &stand.server.credential("team_id"))
-        .replace("PROJECT_KEY", &stand.server.credential("project_api_key"));
+        .replace("TEAM_ID", &env.server.credential("team_id"))
+        .replace("PROJECT_KEY", &env.server.credential("project_api_key"));
     let path = format!(
         "{}:/usr/local/bin:/usr/bin:/bin",
         program.parent().unwrap().display()
@@ -41,7 +41,7 @@ fn run_as(
         .args(["-ec", &code])
         .env("PATH", path)
         .envs(environment.iter().map(|(name, value)| (name, value)))
-        .current_dir(&stand.home)
+        .current_dir(&env.home)
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -49,26 +49,26 @@ fn run_as(
     text
 }
 
-/// An export as the tool writes it.
-fn export(stand: &Stand, format: Format, name: &str) {
-    std::fs::create_dir_all(stand.path("exports")).unwrap();
-    let mut file = File::create(stand.path("exports").join(name)).unwrap();
+/// Writes an export in the tool's format.
+fn export(env: &TestEnv, format: Format, name: &str) {
+    std::fs::create_dir_all(env.path("exports")).unwrap();
+    let mut file = File::create(env.path("exports").join(name)).unwrap();
     generate(format, 200, 7, &mut file).unwrap();
 }
 
 #[test]
-fn the_guide_leads_from_approval_to_reconcile() {
-    let stand = Stand::start();
-    export(&stand, Format::Mixpanel, "mixpanel-2024-05-01.ndjson");
-    run(&stand, "approve");
-    let checked = run(&stand, "check");
+fn the_guide_covers_approval_to_reconcile() {
+    let env = TestEnv::start();
+    export(&env, Format::Mixpanel, "mixpanel-2024-05-01.ndjson");
+    run(&env, "approve");
+    let checked = run(&env, "check");
     assert!(checked.contains("mixpanel"), "{checked}");
-    run(&stand, "load");
-    let reconciled = run(&stand, "reconcile");
+    run(&env, "load");
+    let reconciled = run(&env, "reconcile");
     assert!(reconciled.contains("Every day and event"), "{reconciled}");
-    let reported = run(&stand, "report");
+    let reported = run(&env, "report");
     assert!(
-        reported.contains(&stand.server.credential("project_api_key")),
+        reported.contains(&env.server.credential("project_api_key")),
         "{reported}"
     );
 }
@@ -83,21 +83,21 @@ fn the_guide_imports_each_source() {
         ("csv", Format::Csv, "events.csv"),
         ("parquet", Format::Parquet, "events.parquet"),
     ];
-    let stand = Stand::start();
+    let env = TestEnv::start();
     for (name, format, file) in table {
-        export(&stand, format, file);
-        let printed = run(&stand, name);
+        export(&env, format, file);
+        let printed = run(&env, name);
         assert!(printed.contains("events accepted"), "{name}: {printed}");
-        std::fs::remove_dir_all(stand.path("exports")).unwrap();
+        std::fs::remove_dir_all(env.path("exports")).unwrap();
     }
-    write_events(&stand.path("events.ndjson"), 10);
-    let printed = run(&stand, "own");
+    write_events(&env.path("events.ndjson"), 10);
+    let printed = run(&env, "own");
     assert!(printed.contains("10 events accepted"), "{printed}");
 }
 
 #[test]
 fn the_guide_fetches_from_apis() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let secret = |name| (name, "canary".to_owned());
     let table = [
         (
@@ -118,9 +118,9 @@ fn the_guide_fetches_from_apis() {
     for (name, service, url, environment, events) in table {
         let api = FakeApi::start(service, 1);
         let texts = [(url, &*api.url)];
-        let printed = run_as(&stand, &format!("fetch {name}"), &texts, &environment);
+        let printed = run_as(&env, &format!("fetch {name}"), &texts, &environment);
         assert!(printed.contains("parts fetched"), "{printed}");
-        let printed = run(&stand, &format!("load {name}"));
+        let printed = run(&env, &format!("load {name}"));
         let expected = format!("{events} events accepted");
         assert!(printed.contains(&expected), "{name}: {printed}");
     }
@@ -128,7 +128,7 @@ fn the_guide_fetches_from_apis() {
 
 #[test]
 fn the_guide_fetches_from_object_stores() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let table = [
         (
             Store::s3s(),
@@ -154,17 +154,17 @@ fn the_guide_fetches_from_object_stores() {
         }
         store.put(key, &file);
         let environment = store.environment(&store.url);
-        let printed = run_as(&stand, &format!("fetch {name}"), &[], &environment);
+        let printed = run_as(&env, &format!("fetch {name}"), &[], &environment);
         assert!(printed.contains("1 part fetched"), "{printed}");
-        let printed = run(&stand, &format!("load {name}"));
+        let printed = run(&env, &format!("load {name}"));
         assert!(printed.contains("50 events accepted"), "{name}: {printed}");
     }
 }
 
 #[test]
 fn the_guide_fetches_from_another_clickhouse() {
-    let stand = Stand::start();
-    let server = &stand.server;
+    let env = TestEnv::start();
+    let server = &env.server;
     server.query("CREATE DATABASE posthog");
     server.query(
         "CREATE TABLE posthog.events (uuid UUID, event String, properties String, \
@@ -186,36 +186,36 @@ fn the_guide_fetches_from_another_clickhouse() {
         "SOURCE_CLICKHOUSE_PASSWORD",
         credential("clickhouse_password"),
     )];
-    run_as(&stand, "fetch clickhouse", &texts, &password);
-    let printed = run(&stand, "load clickhouse");
+    run_as(&env, "fetch clickhouse", &texts, &password);
+    let printed = run(&env, "load clickhouse");
     assert!(printed.contains("100 events accepted"), "{printed}");
 }
 
 #[test]
 fn the_guide_sends_rejects_again() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     std::fs::write(
-        stand.path("bad.ndjson"),
+        env.path("bad.ndjson"),
         "{\"event\":\"a\",\"timestamp\":\"2024-01-05\"}\n",
     )
     .unwrap();
-    stand.result(&["load", "bad.ndjson"]);
-    let key = stand.server.credential("project_api_key");
-    let rejects = stand.path(&format!("millrace-import/loads/{key}/rejects.ndjson"));
+    env.result(&["load", "bad.ndjson"]);
+    let key = env.server.credential("project_api_key");
+    let rejects = env.path(&format!("millrace-import/loads/{key}/rejects.ndjson"));
     let text = std::fs::read_to_string(&rejects).unwrap();
     std::fs::write(
         &rejects,
         text.replace(r#""raw":{"#, r#""raw":{"distinct_id":"b","#),
     )
     .unwrap();
-    let printed = run(&stand, "rejects");
+    let printed = run(&env, "rejects");
     assert!(
         printed.contains("1 event accepted") && printed.contains("0 records rejected"),
         "{printed}"
     );
 }
 
-/// The options of a table of a mapping file, as the error about one that is none lists them.
+/// Options of a table of a mapping file, as the error about an unknown option lists them.
 fn options(table: &str) -> Vec<String> {
     let head = if table.is_empty() {
         String::new()
@@ -272,7 +272,7 @@ fn the_guide_names_every_option_of_a_mapping_file() {
         .split("\n\n")
         .next()
         .unwrap();
-    // Behind its heading and the line below that.
+    // After its heading and the line below that.
     assert_eq!(
         rows.lines().count() - 2,
         found,
@@ -281,7 +281,7 @@ fn the_guide_names_every_option_of_a_mapping_file() {
 }
 
 #[test]
-fn the_mapping_file_of_the_guide_is_one() {
+fn the_guides_mapping_file_is_valid() {
     let text = std::fs::read_to_string(root().join(GUIDE)).unwrap();
     let (_, block) = text.split_once("```toml\n").unwrap();
     let (block, _) = block.split_once("```").unwrap();
@@ -291,7 +291,7 @@ fn the_mapping_file_of_the_guide_is_one() {
     assert_eq!(plan.format, Some(Format::Mixpanel));
 }
 
-/// No command of the guide is one that no test runs.
+/// Asserts that a test runs each command of the guide.
 #[test]
 fn every_command_of_the_guide_is_run() {
     let text = std::fs::read_to_string(root().join(GUIDE)).unwrap();

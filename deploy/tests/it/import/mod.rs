@@ -1,17 +1,17 @@
-//! `millrace import`, beside a server.
+//! `millrace import`, with a running server.
 
+mod api_fetch;
 mod bombs;
-mod fetched;
+mod faulty_proxy;
 mod guide;
-mod killed;
+mod messages;
 mod months;
-mod objects;
+mod object_fetch;
+mod object_stores;
 mod odd_keys;
+mod resume;
 mod shared_devices;
 mod stages;
-mod stores;
-mod wire;
-mod words;
 
 use crate::server::{Server, millrace, run};
 use serde_json::Value;
@@ -19,26 +19,26 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// A server with a project that may import, and a folder to do it in.
-pub struct Stand {
+/// Server with a project that may import, and a working folder.
+pub struct TestEnv {
     pub home: TempDir,
     pub server: Server,
 }
 
-impl Stand {
+impl TestEnv {
     pub fn start() -> Self {
         let home = TempDir::new().unwrap();
         let server = Server::start(&home.path().join("millrace-data"));
-        let stand = Self { home, server };
-        stand.approve(&stand.server.credential("team_id"));
-        stand
+        let env = Self { home, server };
+        env.approve(&env.server.credential("team_id"));
+        env
     }
 
     fn data_dir(&self) -> PathBuf {
         self.home.path().join("millrace-data")
     }
 
-    /// Lets a project import all that tests bring.
+    /// Approves all imports of a project.
     pub fn approve(&self, team_id: &str) {
         let data_dir = self.data_dir();
         let args = [
@@ -61,7 +61,7 @@ impl Stand {
         self.home.path().join(name)
     }
 
-    /// `millrace import` in the folder.
+    /// Command `millrace import` in the working folder.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = millrace();
         command.current_dir(&self.home).arg("import").args(args);
@@ -72,7 +72,7 @@ impl Stand {
         self.command(args).output().unwrap()
     }
 
-    /// What a stage says as JSON, and its exit code.
+    /// Runs a stage; returns its JSON result and exit code.
     pub fn result(&self, args: &[&str]) -> (Value, Option<i32>) {
         let output = self.output(&[args, &["--json"]].concat());
         let text = String::from_utf8_lossy(&output.stdout);
@@ -84,7 +84,7 @@ impl Stand {
         (result, output.status.code())
     }
 
-    /// How many events there are, each once.
+    /// Waits until `count` events are stored, each of them once.
     pub fn wait_for_events(&self, count: u64) {
         let sql =
             "SELECT count(), uniqExact(uuid) FROM millrace.events FINAL WHERE historical_migration";
@@ -92,7 +92,7 @@ impl Stand {
     }
 }
 
-/// Writes events of some months, of which each has its number.
+/// Writes numbered events of three months.
 pub fn write_events(path: &Path, count: u64) {
     let line = |number: u64| {
         let (month, day) = (number * 3 / count + 1, number % 28 + 1);

@@ -1,12 +1,12 @@
-//! Objects whose keys have empty parts, or parts that no request can have.
+//! Objects whose keys have empty parts, or parts that no request can name.
 
-use super::objects::{complaint, event, fetch, fetched, staged};
-use super::stores::Store;
-use super::wire::{Mishap, pass_on, serve};
+use super::faulty_proxy::{ResponseFault, pass_on, serve};
+use super::object_fetch::{complaint, event, fetch, fetched, staged};
+use super::object_stores::Store;
 use tempfile::TempDir;
 
 #[test]
-fn keys_with_empty_parts_are_those_of_other_objects() {
+fn keys_with_empty_parts_name_objects_of_their_own() {
     let keys = ["x//a.ndjson", "x/a.ndjson", "x///a.ndjson", "x/a.ndjson/"];
     let names = ["~a.ndjson", "a.ndjson", "~~a.ndjson", "a.ndjson~"];
     for store in [Store::moto(), Store::azurite(), Store::google()] {
@@ -28,7 +28,7 @@ fn keys_with_empty_parts_are_those_of_other_objects() {
     }
 }
 
-/// A store in front of another one, which says that a key has an empty part.
+/// Starts a proxy of a store whose listing shows a key with an empty part; returns its URL.
 fn renaming(store: &Store) -> String {
     let server = store.url.replace("http://", "");
     serve(move |head, body| {
@@ -36,18 +36,21 @@ fn renaming(store: &Store) -> String {
         let is_listing = head.target.contains("list-type=2");
         let text = String::from_utf8_lossy(&answer).into_owned();
         let Some((_, listed)) = text.split_once("\r\n\r\n").filter(|_| is_listing) else {
-            return (answer, Mishap::None);
+            return (answer, ResponseFault::None);
         };
         let listed = listed.replace("<Key>x/a.ndjson<", "<Key>x//a.ndjson<");
         let length = listed.len();
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close");
-        (format!("{head}\r\n\r\n{listed}").into_bytes(), Mishap::None)
+        (
+            format!("{head}\r\n\r\n{listed}").into_bytes(),
+            ResponseFault::None,
+        )
     })
 }
 
 #[test]
-fn a_key_with_an_empty_part_is_signed_as_it_is_asked_for() {
-    // It looks at signatures, and takes such a name for that of the file.
+fn a_key_with_an_empty_part_is_signed_as_requested() {
+    // This store checks signatures, and treats such a key as the name of the file.
     let store = Store::s3s();
     store.put("x/a.ndjson", &event(1));
     let home = TempDir::new().unwrap();
@@ -56,7 +59,7 @@ fn a_key_with_an_empty_part_is_signed_as_it_is_asked_for() {
 }
 
 #[test]
-fn objects_that_no_request_can_ask_for_are_named_and_the_others_fetched() {
+fn unreachable_objects_are_named_and_the_others_fetched() {
     let store = Store::google();
     for key in ["x/a.ndjson", "x/../b.ndjson", "x/./c.ndjson"] {
         store.put(key, &event(1));

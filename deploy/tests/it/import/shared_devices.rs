@@ -1,10 +1,10 @@
-//! Users who shared a device: two people before an import, and after it.
+//! Users who share a device: they stay two persons after an import.
 
-use super::Stand;
+use super::TestEnv;
 use super::stages::project;
 use serde_json::{Value, json};
 
-/// Archives of a tool, the earlier records in one file and the later ones in another.
+/// Exports of a tool, the earlier records in one file and the later ones in another.
 struct Archive {
     format: &'static str,
     early: String,
@@ -47,7 +47,7 @@ fn mixpanel(time: u32, id: &str, before: &str) -> String {
     format!("{record}\n")
 }
 
-/// An event of Original ID Merge, which joins two ids of a cluster that has a canonical one.
+/// Event of Original ID Merge, which joins two ids of a cluster with a canonical id.
 fn merging(time: u32, event: &str, canonical: &str, sent: &str, ids: &Value) -> String {
     let mut record = json!({"event": event, "properties": {"time": time, "distinct_id": canonical,
         "$distinct_id_before_identity": sent, "$insert_id": format!("{event} {time}")}});
@@ -56,8 +56,9 @@ fn merging(time: u32, event: &str, canonical: &str, sent: &str, ids: &Value) -> 
     format!("{record}\n")
 }
 
-/// Olga, whose canonical id is that of her first device, and Otto, who was on her second one after her and whose canonical
-/// id is that of a third. The earlier file was exported before their ids were merged.
+/// Olga, whose canonical id is that of her first device, and Otto, who was on her second one after
+/// her and whose canonical id is that of a third. The earlier file was exported before their ids
+/// were merged.
 fn original_id_merge() -> [String; 2] {
     let identify = |time, canonical, user: &str, device: &str| {
         let ids = json!({"$identified_id": user, "$anon_id": device});
@@ -101,7 +102,7 @@ fn archives() -> Vec<Archive> {
                 amplitude("09:00:00", Some("alice"), "d1"),
                 amplitude("10:00:00", Some("u1"), "d2"),
                 amplitude("10:01:00", Some("u2"), "d3"),
-                // A device that is called as its user is.
+                // A device whose id equals its user's id.
                 amplitude("10:02:00", Some("u6"), "u6"),
             ]
             .concat(),
@@ -142,7 +143,7 @@ fn archives() -> Vec<Archive> {
     ]
 }
 
-/// The ids of each person.
+/// Expected ids of each person.
 const PERSONS: &str = "324172\nO-1 O-2 olga\nO-3 otto otto@x.example\nalice d1\nbrowser sam\nd2 u1\nd3 u2\nerik\ngil visitor-7\ngus\nsue\nu3\nu4\nu5\nu6\nu7";
 
 fn persons(team: &str) -> String {
@@ -152,7 +153,7 @@ fn persons(team: &str) -> String {
     )
 }
 
-/// As the guide has it.
+/// Query of the guide for rejected merges.
 fn refused(team: &str) -> String {
     format!(
         "SELECT DISTINCT e.distinct_id AS user, d.distinct_id AS device \
@@ -163,7 +164,7 @@ fn refused(team: &str) -> String {
     )
 }
 
-fn load(stand: &Stand, key: &str, archive: &Archive, which: &str, more: &[&str]) {
+fn load(env: &TestEnv, key: &str, archive: &Archive, which: &str, more: &[&str]) {
     let file = format!("{}-{which}", archive.format);
     let staging = format!("staging-{}", archive.format);
     let args = [
@@ -176,54 +177,54 @@ fn load(stand: &Stand, key: &str, archive: &Archive, which: &str, more: &[&str])
         "--project-key",
         key,
     ];
-    let (loaded, code) = stand.result(&[&args[..], more].concat());
+    let (loaded, code) = env.result(&[&args[..], more].concat());
     let rejected = &loaded["rejected_by_code"];
     assert_eq!((rejected, code), (&json!({}), Some(0)), "{loaded}");
 }
 
 #[test]
 fn users_of_one_device_stay_apart_whatever_order_files_are_read_in() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let archives = archives();
     for archive in &archives {
         for (which, text) in [("early", &archive.early), ("late", &archive.late)] {
-            let path = stand.path(&format!("{}-{which}", archive.format));
+            let path = env.path(&format!("{}-{which}", archive.format));
             std::fs::write(path, text).unwrap();
         }
     }
     let own = (
-        stand.server.credential("team_id"),
-        stand.server.credential("project_api_key"),
+        env.server.credential("team_id"),
+        env.server.credential("project_api_key"),
     );
-    let other = project(&stand.server);
-    stand.approve(&other.0);
+    let other = project(&env.server);
+    env.approve(&other.0);
     for ((team, key), order) in [(&own, ["early", "late"]), (&other, ["late", "early"])] {
         for which in order {
             for archive in &archives {
-                load(&stand, key, archive, which, &[]);
+                load(&env, key, archive, which, &[]);
             }
         }
-        stand.server.wait_for(&persons(team), PERSONS);
+        env.server.wait_for(&persons(team), PERSONS);
         let expected = "O-3\tO-2\nerik\td1\ngus\tvisitor-7\nsue\tbrowser\nu3\td2\nu4\td3\nu5\td2\nu5\td3\nu7\tu6";
-        assert_eq!(stand.server.query(&refused(team)), expected, "{order:?}");
+        assert_eq!(env.server.query(&refused(team)), expected, "{order:?}");
     }
-    // What was imported is imported again, and users come live.
+    // The same files are imported again, and users send live events.
     for which in ["late", "early"] {
         for archive in &archives {
-            load(&stand, &own.1, archive, which, &["--restart"]);
+            load(&env, &own.1, archive, which, &["--restart"]);
         }
     }
     let identify = |user: &str| -> Value {
         json!({"event": "$identify", "distinct_id": user, "properties": {"$anon_distinct_id": "visitor"}})
     };
-    stand.server.capture(&json!([
+    env.server.capture(&json!([
         {"event": "seen", "distinct_id": "visitor"},
         identify("yan"),
         identify("yves"),
         {"event": "seen", "distinct_id": "zoe", "properties": {"$set": {"last": true}}},
     ]));
     let sql = "SELECT count() FROM millrace.person_distinct_ids WHERE distinct_id = 'zoe'";
-    stand.server.wait_for(sql, "1");
+    env.server.wait_for(sql, "1");
     let expected = format!("{PERSONS}\nvisitor yan\nyves\nzoe");
-    stand.server.wait_for(&persons(&own.0), &expected);
+    env.server.wait_for(&persons(&own.0), &expected);
 }

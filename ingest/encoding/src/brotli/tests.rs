@@ -1,16 +1,16 @@
-//! Brotli as compressors write it, and as nobody does who means well.
+//! Brotli as compressors write it, and as attackers may.
 
 use super::*;
 use proptest::prelude::*;
 use std::io::Write;
 
-/// Four bytes as they are, and a block of 16 MiB of copies of two bytes from four bytes before, none of which takes a
-/// bit.
+/// Four bytes as they are, and a block of 16 MiB of copies of two bytes from four bytes before,
+/// none of which takes a bit.
 fn copies() -> Vec<u8> {
     let parts: [(u32, u32); 17] = [
         // The largest window.
         (0b1111, 4),
-        // Not the last block; four nibbles of length; as it is; the bytes.
+        // Not the last block; four nibbles of length; uncompressed; the bytes.
         (0, 1),
         (0, 2),
         (4 - 1, 16),
@@ -23,7 +23,8 @@ fn copies() -> Vec<u8> {
         (0, 1),
         // One type of block each, no postfix, no direct codes, a context mode, one tree each.
         (0, 13),
-        // Codes of one symbol: a literal; insert nothing and copy two from the last distance; a distance.
+        // Codes of one symbol: a literal; insert nothing and copy two from the last distance; a
+        // distance.
         (0b0001, 4),
         (0, 8),
         (0b0001, 4),
@@ -80,7 +81,7 @@ fn batch(events: usize, is_key_first: bool, seed: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_window_is_as_large_as_what_may_come_out_takes() {
+fn a_window_is_as_large_as_the_output_that_is_allowed() {
     for (bytes_max, bits) in [
         (0, 10),
         (1_023, 10),
@@ -95,7 +96,7 @@ fn a_window_is_as_large_as_what_may_come_out_takes() {
 }
 
 #[test]
-fn copies_that_take_no_bit_fill_no_more_than_what_may_come_out_takes() {
+fn copies_that_take_no_bit_fill_no_more_than_the_output_that_is_allowed() {
     for bytes_max in [1, 16 << 10, 100_000, 1 << 20] {
         let body = copies();
         let mut stream = Stream::of(&body, bytes_max);
@@ -134,7 +135,7 @@ fn windows_beyond_the_standard_and_bytes_behind_the_end_are_refused() {
     }
 }
 
-/// A body in a window that is smaller than it, so that copies reach back to what came out before.
+/// A window that is smaller than the body, so that copies reach back to earlier output.
 #[test]
 fn bodies_are_the_same_in_windows_of_all_sizes() {
     let plain = batch(4_000, true, 7);
@@ -152,7 +153,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_sdks_send_comes_out_as_it_was_up_to_the_limit(
+    fn batches_are_decoded_up_to_the_limit(
         (quality, window_bits) in (0..=11_u32, WINDOW_BITS_MIN..=WINDOW_BITS_MAX),
         (events, is_key_first, seed) in (0..600_usize, any::<bool>(), any::<u64>()),
         share in 0.0..1.5_f64,

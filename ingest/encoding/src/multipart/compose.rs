@@ -1,9 +1,10 @@
-//! One event of its parts: text is put beside text, so that all of it stays as it was sent.
+//! Composes one event of its parts: text is put beside text, so that all of it stays as it was
+//! sent.
 
 use super::members::{Event, Members};
 use super::{Part, refused, shown};
-use crate::UnwrapError;
-use crate::unwrap::Encoded;
+use crate::BodyDecodeError;
+use crate::body_decoder::Encoded;
 use http::StatusCode;
 use millrace_parse::{ApiError, ErrorType};
 use serde_json::value::RawValue;
@@ -12,7 +13,7 @@ use std::io::{Error, ErrorKind, Write};
 
 const PROPERTIES: &str = "event.properties";
 
-/// The parts of one event.
+/// Parts of one event.
 #[derive(Default)]
 pub(super) struct Parts {
     event: Option<Part>,
@@ -20,21 +21,21 @@ pub(super) struct Parts {
     blobs: Vec<Part>,
 }
 
-/// An event's text, and what is put into it.
+/// Layout of an event's text, with what is put into it.
 #[derive(Default)]
 struct Layout<'a> {
-    /// The members before the properties.
+    /// Members before the properties.
     before: &'a str,
-    /// The name of the properties, where the event does not have it.
+    /// Name of the properties, where the event does not have it.
     name: &'static str,
-    /// The members of the properties, if parts belong to them.
+    /// Members of the properties, if parts belong to them.
     properties: Option<Members<'a>>,
-    /// The members behind the properties.
+    /// Members behind the properties.
     after: &'a str,
 }
 
 impl Parts {
-    /// Takes a part, each name once.
+    /// Adds a part; each name may come once.
     pub(super) fn add(&mut self, part: Part) -> Result<(), ApiError> {
         let place = match part.name.as_str() {
             "event" => &mut self.event,
@@ -66,7 +67,7 @@ impl Parts {
         key: Option<&str>,
         out: &mut Vec<u8>,
         bytes_max: usize,
-    ) -> Result<(), UnwrapError> {
+    ) -> Result<(), BodyDecodeError> {
         let event = self.event.as_ref();
         let event = event.ok_or_else(|| refused("There is no part `event`.".to_owned()))?;
         let members = object(event)?;
@@ -81,7 +82,7 @@ impl Parts {
         }
         let mut out = Bounded { out, bytes_max };
         let written = self.write(key, &layout, &mut out);
-        written.map_err(|_| UnwrapError::TooLarge(Encoded::default()))
+        written.map_err(|_| BodyDecodeError::TooLarge(Encoded::default()))
     }
 
     fn lay_out<'a>(
@@ -121,7 +122,8 @@ impl Parts {
         Ok(())
     }
 
-    /// Refuses a property that is a part of its own and among the others, too: one would hide the other.
+    /// Refuses a property that is a part of its own and among the others, too: one would hide the
+    /// other.
     fn check_names(&self, properties: Members<'_>) -> Result<(), ApiError> {
         if self.blobs.is_empty() {
             return Ok(());
@@ -183,13 +185,13 @@ impl Parts {
     }
 }
 
-/// The property that a part is, if it is one.
+/// Property that a part is, if it is one.
 fn property(name: &str) -> Option<&str> {
     let name = name.strip_prefix(PROPERTIES)?.strip_prefix('.')?;
     (!name.is_empty()).then_some(name)
 }
 
-/// The members of a part that must be an object.
+/// Members of a part that must be an object.
 fn object(part: &Part) -> Result<Members<'_>, ApiError> {
     let raw: &RawValue =
         serde_json::from_str(&part.text).map_err(|error| not_json(&part.name, &error))?;
@@ -197,7 +199,7 @@ fn object(part: &Part) -> Result<Members<'_>, ApiError> {
         .ok_or_else(|| refused(format!("The part `{}` must be a JSON object.", part.name)))
 }
 
-/// A buffer that takes no more than it may.
+/// Buffer with a limit.
 struct Bounded<'a> {
     out: &'a mut Vec<u8>,
     bytes_max: usize,

@@ -1,4 +1,4 @@
-//! JSON objects as text: their members as they were sent, and the names these have.
+//! JSON objects as text: their members as they were sent, and the names of these.
 
 use millrace_parse::ApiError;
 use serde::Deserializer;
@@ -7,11 +7,11 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// A JSON object's text.
+/// Text of a JSON object.
 #[derive(Clone, Copy)]
 pub(super) struct Members<'a> {
     whole: &'a str,
-    /// Without its braces.
+    /// Text without its braces.
     pub(super) text: &'a str,
 }
 
@@ -21,7 +21,7 @@ impl<'a> Members<'a> {
         text: "",
     };
 
-    /// The members of a value, if it is an object.
+    /// Members of a value, if it is an object.
     pub(super) fn within(raw: &'a RawValue) -> Option<Self> {
         let whole = raw.get();
         let text = whole.strip_prefix('{')?.strip_suffix('}')?;
@@ -32,7 +32,7 @@ impl<'a> Members<'a> {
         self.text.trim().is_empty()
     }
 
-    /// The members before and behind a value of theirs, which is a piece of the text.
+    /// Members before and behind a value of theirs, which is a piece of the text.
     pub(super) fn around(self, value: &str) -> (&'a str, &'a str) {
         let at = value
             .as_ptr()
@@ -52,7 +52,8 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Members of an event that decide what is put into it; of several the last, as parsers have it.
+/// Members of an event that decide what is put into it; of several with one name the last, as
+/// parsers have it.
 #[derive(Default)]
 pub(super) struct Event<'a> {
     pub(super) properties: Option<&'a RawValue>,
@@ -104,7 +105,7 @@ impl<'de, F: FnMut(&[u8], &'de RawValue)> Visitor<'de> for Each<F> {
     }
 }
 
-/// A member's name as bytes, as halves of surrogate pairs are no reason to refuse it.
+/// Name of a member as bytes, as halves of surrogate pairs are no reason to refuse it.
 struct Name<'a>(Cow<'a, [u8]>);
 
 impl<'de> Deserialize<'de> for Name<'de> {

@@ -7,16 +7,16 @@
 //! | `event.properties.<name>` | one of them, and nowhere else: a value, if it is JSON and its type says so, else a text |
 //!
 //! A part may be compressed, and says so in a `Content-Encoding` of its own. All parts together, as
-//! sent, decoded or written into the event, have the room that [`Unwrapper::room`] is, and those in slow encodings the room
-//! that these have; past it the event is too large.
+//! sent, decoded or written into the event, have the limits in [`BodyDecoder::limits`], and those
+//! in slow encodings the limits of these; past them the event is too large.
 
 mod compose;
 mod members;
 
 use crate::blocks::Blocks;
+use crate::body_decoder::Encoded;
 use crate::decoder::{invalid_encoding, too_many_blocks};
-use crate::unwrap::Encoded;
-use crate::{DecodeError, Encoding, Hints, Room, UnwrapError, Unwrapper, Whole};
+use crate::{BodyBuf, BodyDecodeError, BodyDecoder, DecodeError, DecodeLimits, Encoding, Hints};
 use bytes::Bytes;
 use compose::Parts;
 use futures_util::FutureExt;
@@ -28,12 +28,12 @@ use millrace_parse::{ApiError, ErrorType};
 use multer::{Field, Multipart};
 use std::convert::Infallible;
 
-/// Parts of one body; an event has a handful.
+/// Parts of one body, at most; an event has a handful.
 const PARTS_MAX: usize = 100;
 /// Characters of a part's name that an error repeats.
 const NAME_CHARS_MAX: usize = 64;
 
-/// The text between the parts, as a `Content-Type` names it.
+/// Text between the parts, as a `Content-Type` names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Boundary(String);
 
@@ -61,59 +61,59 @@ impl Boundary {
     }
 }
 
-/// A part as it was meant.
+/// Part after decoding.
 struct Part {
     name: String,
     text: String,
-    /// The type says JSON.
+    /// True if the type says JSON.
     is_json: bool,
 }
 
-impl Unwrapper<'_> {
-    /// Makes the JSON of one event of a whole body in parts, with the project's key in it if the head
-    /// had one.
+impl BodyDecoder<'_> {
+    /// Makes the JSON of one event of a whole body in parts, with the project's key in it if the
+    /// head had one.
     ///
     /// # Errors
     ///
-    /// 400 for what is malformed or not expected, 415 for an encoding that we do not take, and what
-    /// grows too large.
+    /// 400 for a body that is malformed or not expected, 415 for an encoding that is not supported,
+    /// and [`BodyDecodeError::TooLarge`].
     pub fn parts(
         self,
         sent: &[u8],
         hints: Hints,
         boundary: Boundary,
         key: Option<&str>,
-    ) -> Result<Whole, UnwrapError> {
+    ) -> Result<BodyBuf, BodyDecodeError> {
         let body = match self.body(sent, hints)? {
-            None if sent.len() > self.room.bytes_max => {
-                return Err(UnwrapError::TooLarge(Encoded::default()));
+            None if sent.len() > self.limits.bytes_max => {
+                return Err(BodyDecodeError::TooLarge(Encoded::default()));
             }
             None => Bytes::copy_from_slice(sent),
-            Some(Whole::Frame(bytes)) => bytes,
-            Some(Whole::Buffer(bytes)) => Bytes::from(bytes),
+            Some(BodyBuf::Frame(bytes)) => bytes,
+            Some(BodyBuf::Buffer(bytes)) => Bytes::from(bytes),
         };
-        let mut room = self.room;
+        let mut limits = self.limits;
         if hints.is_any_slow() {
-            room.slow_bytes_max = room.slow_bytes_max.saturating_sub(body.len());
+            limits.slow_bytes_max = limits.slow_bytes_max.saturating_sub(body.len());
         }
         if body.is_empty() {
             return Err(Self::empty_body().into());
         }
         let cut_short = || Err(malformed("it ends within a part").into());
-        // All bytes are there, so that nothing is ever waited for.
-        let read = self.read_parts(body, boundary, room).now_or_never();
+        // All bytes are there, so nothing is ever waited for.
+        let read = self.read_parts(body, boundary, limits).now_or_never();
         let parts = read.unwrap_or_else(cut_short)?;
         let mut json = self.buffers.take();
-        parts.compose(key, &mut json, self.room.bytes_max)?;
-        Ok(Whole::Buffer(json))
+        parts.compose(key, &mut json, self.limits.bytes_max)?;
+        Ok(BodyBuf::Buffer(json))
     }
 
     async fn read_parts(
         self,
         body: Bytes,
         boundary: Boundary,
-        mut room: Room,
-    ) -> Result<Parts, UnwrapError> {
+        mut limits: DecodeLimits,
+    ) -> Result<Parts, BodyDecodeError> {
         let mut blocks = Blocks::of(body.len());
         let whole = stream::once(ready(Ok::<_, Infallible>(body)));
         let mut multipart = Multipart::new(whole, boundary.0);
@@ -128,21 +128,21 @@ impl Unwrapper<'_> {
             if count > PARTS_MAX {
                 return Err(refused(format!("A body has at most {PARTS_MAX} parts.")).into());
             }
-            let (part, encoding) = self.read_part(field, room, &mut blocks).await?;
+            let (part, encoding) = self.read_part(field, limits, &mut blocks).await?;
             blocks.next_part(part.text.len());
-            room = room.less(part.text.len(), encoding);
+            limits = limits.less(part.text.len(), encoding);
             parts.add(part)?;
         }
         Ok(parts)
     }
 
-    /// A part, and how it was encoded.
+    /// Reads a part; returns it and its encoding.
     async fn read_part(
         self,
         field: Field<'_>,
-        room: Room,
+        limits: DecodeLimits,
         blocks: &mut Blocks,
-    ) -> Result<(Part, Encoding), UnwrapError> {
+    ) -> Result<(Part, Encoding), BodyDecodeError> {
         let name = field.name().unwrap_or_default().to_owned();
         let is_json = field.content_type().is_some_and(|mime| {
             mime.subtype() == "json" || mime.suffix().is_some_and(|it| it == "json")
@@ -150,19 +150,19 @@ impl Unwrapper<'_> {
         let encoding = field.headers().get(CONTENT_ENCODING);
         let encoding = Encoding::named(encoding.map(http::HeaderValue::as_bytes))?;
         let sent = field.bytes().await.map_err(|error| unreadable(&error))?;
-        // Nobody looks for keys in one part: only what is slow need be known of it.
+        // Keys are never searched in one part: only its encoding matters, and only if that is slow.
         let too_large = || {
             let slow = Some(encoding).filter(|encoding| encoding.is_slow());
-            UnwrapError::too_large(slow.unwrap_or_default())
+            BodyDecodeError::too_large(slow.unwrap_or_default())
         };
         let bytes = if encoding == Encoding::Identity {
             Vec::from(sent)
-        } else if room.of(encoding) == 0 {
+        } else if limits.of(encoding) == 0 {
             return Err(too_large());
         } else {
             let mut decoded = Vec::new();
             let mut decoder = self.decoder.borrow_mut();
-            let bytes_max = room.of(encoding);
+            let bytes_max = limits.of(encoding);
             let done = decoder.decode_part(encoding, &sent, &mut decoded, bytes_max, blocks);
             done.map_err(|error| match error {
                 DecodeError::Broken(detail) => invalid_encoding(detail).into(),
@@ -171,8 +171,8 @@ impl Unwrapper<'_> {
             })?;
             decoded
         };
-        if bytes.len() > room.bytes_max {
-            return Err(UnwrapError::TooLarge(Encoded::default()));
+        if bytes.len() > limits.bytes_max {
+            return Err(BodyDecodeError::TooLarge(Encoded::default()));
         }
         let text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
@@ -191,17 +191,17 @@ impl Unwrapper<'_> {
     }
 }
 
-/// A name as errors repeat it.
+/// Name as errors repeat it.
 fn shown(name: &str) -> String {
     name.chars().take(NAME_CHARS_MAX).collect()
 }
 
-/// 400 for parts that are not those of one event.
+/// Builds a 400 for parts that are not those of one event.
 fn refused(detail: String) -> ApiError {
     ApiError::invalid("invalid_body", detail)
 }
 
-/// 400 for a body that cannot be taken apart.
+/// Builds a 400 for a body that cannot be split into parts.
 fn malformed(why: &str) -> ApiError {
     ApiError::new(
         StatusCode::BAD_REQUEST,
@@ -211,7 +211,8 @@ fn malformed(why: &str) -> ApiError {
     )
 }
 
-/// 400 in the library's words, which are about the form and have no more of the body than a name.
+/// Builds a 400 in the library's words, which are about the form and have no more of the body than
+/// a name.
 fn unreadable(error: &multer::Error) -> ApiError {
     malformed(&shown(&error.to_string()))
 }

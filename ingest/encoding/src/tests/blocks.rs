@@ -1,4 +1,4 @@
-//! Bodies that are made of blocks, and the two ways in which deflate is taken apart.
+//! Tests of bodies that are made of blocks, and of both ways to inflate deflate.
 
 use super::{Encoder, LIMIT, bare, decode, gzip, zlib, zst};
 use crate::blocks::{Blocks, UNCOUNTED_BYTES_MAX};
@@ -6,7 +6,7 @@ use crate::testing::{blocks_of_nothing, gzip_behind_blocks, zstd_of_tables};
 use crate::*;
 use proptest::prelude::*;
 
-/// The same a block at a time, as if it were part of a long body.
+/// Decodes a block at a time, as if it were part of a long body.
 fn decode_counted(
     encoding: Encoding,
     body: &[u8],
@@ -19,7 +19,7 @@ fn decode_counted(
         .map(|()| out)
 }
 
-/// Blocks of nothing before a text, as each encoding that has blocks has them.
+/// Blocks of nothing before a text, in each encoding that libdeflate decodes.
 fn behind_blocks(bytes: usize, text: &[u8]) -> [(Encoding, Vec<u8>); 3] {
     let adler = libdeflater::adler32(text).to_be_bytes();
     let blocks = [blocks_of_nothing(bytes), bare(text)].concat();
@@ -33,7 +33,7 @@ fn behind_blocks(bytes: usize, text: &[u8]) -> [(Encoding, Vec<u8>); 3] {
 }
 
 #[test]
-fn a_body_of_more_blocks_than_it_has_text_for_is_refused_if_it_is_long() {
+fn a_long_body_of_too_many_blocks_for_its_text_is_refused() {
     let text = vec![b'a'; LIMIT / 2];
     let beyond = 16 * UNCOUNTED_BYTES_MAX;
     for (bytes, is_taken) in [(UNCOUNTED_BYTES_MAX / 4, true), (beyond, false)] {
@@ -55,7 +55,7 @@ fn a_body_of_more_blocks_than_it_has_text_for_is_refused_if_it_is_long() {
 }
 
 #[test]
-fn a_body_that_was_flushed_behind_each_event_is_taken_however_long_it_is() {
+fn a_body_that_was_flushed_behind_each_event_is_decoded_however_long_it_is() {
     use std::io::Write;
     let mut seed = 1_u64;
     let mut event = || {
@@ -66,7 +66,7 @@ fn a_body_that_was_flushed_behind_each_event_is_taken_however_long_it_is() {
         digits.take(40).collect::<String>()
     };
     let events: Vec<String> = (0..6_000).map(|_| event()).collect();
-    // Zstd's compressor flushes; libdeflate's cannot, so that a member stands for it.
+    // Zstd's compressor flushes; libdeflate's cannot, so a member stands for a flush.
     let mut zstd = ::zstd::Encoder::new(Vec::new(), 1).unwrap();
     let mut members = Vec::new();
     for event in &events {
@@ -86,7 +86,7 @@ fn a_body_that_was_flushed_behind_each_event_is_taken_however_long_it_is() {
 }
 
 #[test]
-fn a_gzip_head_may_have_a_name_and_all_else() {
+fn a_gzip_head_may_have_a_name_and_all_other_fields() {
     let plain = b"[1,2,3]";
     let member = gzip(plain);
     for flags in 0..=255_u8 {
@@ -133,7 +133,7 @@ proptest! {
             body[place] ^= change;
             let decoded = decode(encoding, &body, bytes_max);
             let counted = decode_counted(encoding, &body, bytes_max);
-            // What is broken behind the limit is seen by one of them only.
+            // Errors behind the limit are seen by one of them only.
             if decoded != Err(DecodeError::TooLarge) && counted != Err(DecodeError::TooLarge) {
                 prop_assert_eq!(decoded, counted, "{:?}", encoding);
             }

@@ -1,4 +1,4 @@
-//! Events in parts: what all parts have together.
+//! Tests of multipart events: limits that all parts share.
 
 use super::{bare, br};
 use crate::testing::gzip_behind_blocks;
@@ -7,10 +7,10 @@ use std::cell::RefCell;
 
 const KIB: usize = 1 << 10;
 
-/// A part: how it is encoded, and its bytes.
+/// Encoding and bytes of a part.
 type Part = (&'static str, Vec<u8>);
 
-/// An event with these properties.
+/// Multipart event with these properties.
 fn event(properties: &[Part]) -> Vec<u8> {
     let named = |name: &str| format!("--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n");
     let mut sent = format!("{}\r\n{{\"event\":\"a\"}}\r\n", named("event")).into_bytes();
@@ -24,29 +24,29 @@ fn event(properties: &[Part]) -> Vec<u8> {
     sent
 }
 
-fn decode(sent: &[u8], room: Room) -> Result<usize, UnwrapError> {
-    let unwrapper = Unwrapper {
+fn decode(sent: &[u8], limits: DecodeLimits) -> Result<usize, BodyDecodeError> {
+    let body_decoder = BodyDecoder {
         buffers: &Buffers::default(),
         decoder: &RefCell::default(),
-        room,
+        limits,
     };
     let boundary = Boundary::of(Some(b"multipart/form-data; boundary=b")).unwrap();
-    let json = unwrapper.parts(sent, Hints::default(), boundary, None);
+    let json = body_decoder.parts(sent, Hints::default(), boundary, None);
     json.map(|json| json.len())
 }
 
-/// What is too large, if anything.
-fn too_large(sent: &[u8], room: Room) -> Option<Encoding> {
-    match decode(sent, room) {
+/// Encoding of the part that is too large, if any.
+fn too_large(sent: &[u8], limits: DecodeLimits) -> Option<Encoding> {
+    match decode(sent, limits) {
         Ok(_) => None,
-        Err(UnwrapError::TooLarge(encoded)) => Some(encoded.encoding),
-        Err(UnwrapError::Refused(error)) => panic!("{error:?}"),
+        Err(BodyDecodeError::TooLarge(encoded)) => Some(encoded.encoding),
+        Err(BodyDecodeError::Refused(error)) => panic!("{error:?}"),
     }
 }
 
 #[test]
-fn parts_in_slow_encodings_share_the_room_that_these_have() {
-    let room = Room {
+fn parts_in_slow_encodings_share_their_limit() {
+    let limits = DecodeLimits {
         bytes_max: 100 * KIB,
         slow_bytes_max: 40 * KIB,
     };
@@ -60,19 +60,19 @@ fn parts_in_slow_encodings_share_the_room_that_these_have() {
     ];
     for (properties, expected) in table {
         let count = properties.len();
-        assert_eq!(too_large(&event(&properties), room), expected, "{count}");
+        assert_eq!(too_large(&event(&properties), limits), expected, "{count}");
     }
     let plain = vec![("identity", vec![b'a'; 20 * KIB]); 4];
-    assert_eq!(too_large(&event(&plain), room), None);
+    assert_eq!(too_large(&event(&plain), limits), None);
 }
 
 #[test]
-fn a_part_in_a_slow_encoding_of_a_long_body_is_not_for_a_core() {
+fn a_part_in_a_slow_encoding_of_a_long_body_is_not_decoded_on_a_core() {
     for (bytes, expected) in [(15 * KIB, None), (17 * KIB, Some(Encoding::Brotli))] {
         let sent = event(&[("identity", vec![b'a'; bytes]), ("br", br(b"text"))]);
-        let room = Expansion::of(sent.len(), 1 << 20).room(true);
-        assert_eq!(too_large(&sent, room.on_core(sent.len())), expected);
-        assert_eq!(too_large(&sent, room), None);
+        let limits = Expansion::of(sent.len(), 1 << 20).limits(true);
+        assert_eq!(too_large(&sent, limits.on_core(sent.len())), expected);
+        assert_eq!(too_large(&sent, limits), None);
     }
 }
 
@@ -81,7 +81,7 @@ fn blocks_are_counted_in_all_parts_together() {
     let part = |blocks_bytes: usize| gzip_behind_blocks(blocks_bytes, &bare(b"text"), b"text");
     let is_taken = |parts: usize, blocks_bytes: usize| {
         let properties = vec![("gzip", part(blocks_bytes)); parts];
-        decode(&event(&properties), Room::of_all(1 << 20)).is_ok()
+        decode(&event(&properties), DecodeLimits::of_all(1 << 20)).is_ok()
     };
     assert!(is_taken(3, 16 * KIB), "short enough for one call each");
     assert!(is_taken(60, KIB / 8), "each some blocks");

@@ -1,4 +1,4 @@
-//! libFuzzer's way to [`millrace_fuzz::body`].
+//! libFuzzer entry point of [`millrace_fuzz::body`].
 
 #![no_main]
 

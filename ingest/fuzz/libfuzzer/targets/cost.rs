@@ -1,4 +1,4 @@
-//! libFuzzer's way to [`millrace_fuzz::cost`].
+//! libFuzzer entry point of [`millrace_fuzz::cost`].
 
 #![no_main]
 

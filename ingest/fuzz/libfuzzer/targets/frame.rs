@@ -1,4 +1,4 @@
-//! libFuzzer's way to [`millrace_fuzz::frame`].
+//! libFuzzer entry point of [`millrace_fuzz::frame`].
 
 #![no_main]
 

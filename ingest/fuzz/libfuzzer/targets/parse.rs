@@ -1,4 +1,4 @@
-//! libFuzzer's way to [`millrace_fuzz::parse`].
+//! libFuzzer entry point of [`millrace_fuzz::parse`].
 
 #![no_main]
 

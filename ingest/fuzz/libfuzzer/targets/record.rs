@@ -1,4 +1,4 @@
-//! libFuzzer's way to [`millrace_fuzz::record`].
+//! libFuzzer entry point of [`millrace_fuzz::record`].
 
 #![no_main]
 

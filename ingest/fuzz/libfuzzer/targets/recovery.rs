@@ -1,4 +1,4 @@
-//! libFuzzer's way to [`millrace_fuzz::recovery`].
+//! libFuzzer entry point of [`millrace_fuzz::recovery`].
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! libFuzzer's way to [`millrace_fuzz::timestamp`].
+//! libFuzzer entry point of [`millrace_fuzz::timestamp`].
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! JSON by serde_json: values as they are written, members in their order.
+//! JSON read by serde_json: values as written, members in their order.
 
 use millrace_parse::testing::depth;
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// What a value is.
+/// Kind of a JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Null,
@@ -31,17 +31,17 @@ pub fn kind(value: &RawValue) -> Kind {
     }
 }
 
-/// A string's characters; `None` if it has half a surrogate pair.
+/// Decodes a JSON string; `None` if it has half a surrogate pair.
 pub fn text(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
 }
 
-/// An object's members; a name with half a surrogate pair is none.
+/// Members of an object; a name with half a surrogate pair is `None`.
 #[derive(Default)]
 pub struct Members<'a>(Vec<(Option<String>, &'a RawValue)>);
 
 impl<'a> Members<'a> {
-    /// Of a value; of none if it is not an object.
+    /// Reads the members of a value; none if it is not an object.
     pub fn of(value: Option<&'a RawValue>) -> Self {
         match value {
             Some(value) if kind(value) == Kind::Object => {
@@ -92,8 +92,8 @@ impl<'de> Visitor<'de> for MembersVisitor {
     }
 }
 
-/// The text, with what the contract repairs repaired; `None` if that is not JSON, not an object or
-/// array, or nested deeper than allowed.
+/// Text of a body with the contract's repairs; `None` if that is not JSON, not an object or array,
+/// or nested deeper than allowed.
 pub fn readable(body: &[u8], depth_max: usize) -> Option<Cow<'_, str>> {
     if let Ok(text) = std::str::from_utf8(body)
         && is_readable(text, depth_max)
@@ -113,7 +113,7 @@ fn is_readable(text: &str, depth_max: usize) -> bool {
         && depth(text) <= depth_max
 }
 
-/// Pairs of surrogates that are encoded one by one, as the characters they stand for.
+/// Replaces pairs of surrogates that were encoded one by one by the characters they stand for.
 fn without_cesu(body: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = body;
@@ -141,7 +141,7 @@ fn without_cesu(body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The words that Python writes for floats that are no numbers, as `null`.
+/// Replaces the words that Python writes for floats that are no numbers by `null`.
 fn without_words(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,10 +1,12 @@
-//! Bodies through the parser, against serde_json and a model of the contract.
+//! Target `parse`: parses bodies and compares with serde_json and a model of the contract.
 
 mod json;
 mod model;
 mod rows;
 
-use millrace_parse::{Facts, KeyLookup, Limits, ParseError, Parsed, Parser, Project, Protocol};
+use millrace_parse::{
+    KeyLookup, Limits, ParseContext, ParseError, Parsed, Parser, Project, Protocol,
+};
 use millrace_rows::{Micros, TeamId};
 use std::cell::RefCell;
 use std::sync::LazyLock;
@@ -12,20 +14,20 @@ use uuid::Uuid;
 
 /// 2026-11-20T15:38:18.100Z
 const NOW: Micros = Micros(1_795_189_098_100_000);
-const TEAM: TeamId = TeamId(42);
-/// What a text that is not JSON is refused for.
+const PROJECT: TeamId = TeamId(42);
+/// Error codes for a text that is not JSON.
 const UNREADABLE: [&str; 3] = ["invalid_json", "invalid_utf8", "json_too_deep"];
 
-/// Bytes that the longest head of a request leaves for one header.
+/// Most bytes of one header in the longest request head.
 const HEADER_BYTES: usize = 60 << 10;
-/// Bytes of rows for each byte of a body: an event and what it says of a person or a group, or a
-/// refused event beside them, each with some of its texts escaped.
+/// Most bytes of rows for each byte of a body: an event and its update of a person or a group, or
+/// a refused event beside them, each with some of its texts escaped.
 const ROW_BYTES_PER_BYTE: usize = 6;
-/// Bytes of rows for each event, whatever the request's head says: ids, times, and what is spliced in.
+/// Most bytes of rows for each event: ids, times, and properties added from the request's head.
 const ROW_BYTES_PER_EVENT: usize = 1 << 10;
 
-/// Headers that name the SDK: a real one, and two as long as a head may be, one of which doubles when it
-/// is written as JSON.
+/// Headers that name the SDK: a real one, and two of the longest, one of which doubles when it is
+/// written as JSON.
 static SDK_INFO: LazyLock<[String; 3]> = LazyLock::new(|| {
     let long = |letter: &str| format!("{0}/{0}", letter.repeat(HEADER_BYTES / 2));
     ["posthog-python/7.91.1".to_owned(), long("a"), long("\"")]
@@ -36,22 +38,22 @@ thread_local! {
         RefCell::new([Parser::default(), millrace_parse::testing::portable_parser()]);
 }
 
-/// The first byte chooses what is known of the request, the rest is its body.
+/// Parses a body in the context that the input's first byte chooses.
 ///
 /// # Panics
 ///
-/// If the parser's two indexes lead to two results, if it takes what is not JSON or refuses as
-/// not JSON what is, or if it makes other rows of it than the model.
+/// If the parser's two indexes lead to two results, if it accepts invalid JSON or refuses valid
+/// JSON as invalid, or if its rows differ from the model's.
 pub fn parse(data: &[u8]) {
     let Some((&choice, body)) = data.split_first() else {
         return;
     };
-    let facts = facts(choice);
+    let context = context(choice);
     PARSERS.with_borrow_mut(|[parser, portable]| {
-        let result = parser.parse(body, &facts, &mut find);
-        let other = portable.parse(body, &facts, &mut find);
+        let result = parser.parse(body, &context, &mut find);
+        let other = portable.parse(body, &context, &mut find);
         assert_same(&result, &other);
-        check(body, &facts, &result);
+        check(body, &context, &result);
         check_bytes(body, &result);
         for (parser, result) in [(parser, result), (portable, other)] {
             if let Ok(parsed) = result {
@@ -62,14 +64,14 @@ pub fn parse(data: &[u8]) {
     });
 }
 
-pub(crate) fn facts(choice: u8) -> Facts<'static> {
+pub(crate) fn context(choice: u8) -> ParseContext<'static> {
     let has = |bit: u32| choice >> bit & 1 == 1;
     let small = Limits {
         event_bytes_max: 300,
         events_max: 3,
         depth_max: 6,
     };
-    Facts {
+    ParseContext {
         received_at: NOW,
         created_at: NOW,
         request_id: Uuid::from_u128(0x0191_f99b_0000_7000_8000_0000_0000_0001),
@@ -98,7 +100,7 @@ fn sdk_info(choice: u8) -> Option<&'static str> {
 
 fn find(_: &str) -> KeyLookup {
     KeyLookup::Found(Project {
-        team_id: TEAM,
+        team_id: PROJECT,
         anonymize_ips: false,
         ingested_event: true,
     })
@@ -121,7 +123,7 @@ fn assert_same(one: &Result<Parsed, ParseError>, other: &Result<Parsed, ParseErr
     }
 }
 
-/// Holds what is stored to a multiple of what was sent.
+/// Asserts that the bytes of rows are within a multiple of the bytes sent.
 fn check_bytes(body: &[u8], result: &Result<Parsed, ParseError>) {
     let Ok(parsed) = result else { return };
     let events = (parsed.accepted + parsed.report.rejected_count) as usize;
@@ -134,10 +136,10 @@ fn check_bytes(body: &[u8], result: &Result<Parsed, ParseError>) {
     );
 }
 
-fn check(body: &[u8], facts: &Facts<'_>, result: &Result<Parsed, ParseError>) {
-    let text = json::readable(body, facts.limits.depth_max);
+fn check(body: &[u8], context: &ParseContext<'_>, result: &Result<Parsed, ParseError>) {
+    let text = json::readable(body, context.limits.depth_max);
     match (result, text) {
-        (Ok(parsed), Some(text)) => model::check(&text, facts, parsed),
+        (Ok(parsed), Some(text)) => model::check(&text, context, parsed),
         (Ok(_), None) => panic!("taken, and no JSON to serde_json"),
         (Err(ParseError::NeedsKey(key)), _) => panic!("{key:?} was known"),
         (Err(ParseError::Refused(error)), text) => {
@@ -150,7 +152,7 @@ fn check(body: &[u8], facts: &Facts<'_>, result: &Result<Parsed, ParseError>) {
                         "{} refused, and JSON to serde_json",
                         error.code
                     );
-                    model::check_refusal(&text, facts, error.code);
+                    model::check_refusal(&text, context, error.code);
                 }
                 None => assert!(is_unreadable || error.code == "invalid_body"),
             }

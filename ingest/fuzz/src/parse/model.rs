@@ -1,32 +1,32 @@
-//! What the contract makes of a body that is JSON, written down once more and plainly.
+//! Model of the contract: a second, plain implementation that turns a JSON body into rows.
 
 use super::json::{Kind, Members, kind, text};
 use super::rows::{self, Rejected};
-use super::{NOW, TEAM};
+use super::{NOW, PROJECT};
 use crate::timestamp::reference;
-use millrace_parse::{Facts, Parsed, Protocol};
+use millrace_parse::{ParseContext, Parsed, Protocol};
 use millrace_rows::testing::Event;
 use millrace_rows::{Micros, Month};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
 const HOUR: i64 = 3_600_000_000;
-/// What names and ids may have, in characters.
+/// Most characters of names and ids.
 const NAME_CHARS_MAX: usize = 200;
 
-/// A request as the model reads it.
+/// Request as the model reads it.
 struct Request<'a> {
     events: Vec<&'a RawValue>,
     is_single: bool,
     is_v1: bool,
     historical: bool,
     shift: i64,
-    facts: &'a Facts<'a>,
+    context: &'a ParseContext<'a>,
 }
 
-/// Holds what was parsed to what is expected.
-pub fn check(body: &str, facts: &Facts<'_>, parsed: &Parsed) {
-    let request = Request::read(body, facts).expect("refused by the model");
+/// Asserts that the parsed rows equal the model's.
+pub fn check(body: &str, context: &ParseContext<'_>, parsed: &Parsed) {
+    let request = Request::read(body, context).expect("refused by the model");
     let mut stored = Vec::new();
     let mut refused = Vec::new();
     for (event, index) in request.events.iter().zip(0..) {
@@ -50,11 +50,11 @@ pub fn check(body: &str, facts: &Facts<'_>, parsed: &Parsed) {
     }
 }
 
-/// Holds a refusal to the ones that the model knows.
-pub fn check_refusal(body: &str, facts: &Facts<'_>, code: &str) {
-    match Request::read(body, facts) {
+/// Asserts that a refusal has the error code of the model.
+pub fn check_refusal(body: &str, context: &ParseContext<'_>, code: &str) {
+    match Request::read(body, context) {
         Err(expected) => assert_eq!(code, expected),
-        // Which key a request has is not the model's business, nor the uuids of v1.
+        // The model does not check keys, nor the uuids of v1.
         Ok(request) => assert!(
             code.ends_with("api_key") || code.ends_with("api_keys") || request.is_v1,
             "{code}"
@@ -62,7 +62,7 @@ pub fn check_refusal(body: &str, facts: &Facts<'_>, code: &str) {
     }
 }
 
-/// Rows come grouped by month.
+/// Groups the rows by month, as the parser does.
 fn by_month(stored: Vec<Expected>) -> Vec<Expected> {
     let month = |event: &Expected| Month::of(event.row.timestamp);
     let mut months = Vec::new();
@@ -78,9 +78,9 @@ fn by_month(stored: Vec<Expected>) -> Vec<Expected> {
 
 struct Expected {
     row: Event,
-    /// The version of the uuid that we make; `None` if the client's counts.
+    /// Version of the uuid that we generate; `None` if the client sent one.
     version: Option<usize>,
-    /// The properties' text from behind the opening brace on.
+    /// The properties' text after the opening brace.
     rest: String,
 }
 
@@ -92,7 +92,8 @@ impl Expected {
             found.uuid = self.row.uuid;
         }
         if is_v1 {
-            // What v1 adds is not modelled; it stays JSON, and what was sent stays behind it.
+            // Properties that v1 adds are not modelled: the result is JSON that ends with the
+            // text sent.
             let properties: Result<&RawValue, _> = serde_json::from_str(&found.properties);
             assert!(properties.is_ok() && found.properties.ends_with(&self.rest));
             found.properties.clone_from(&self.row.properties);
@@ -102,9 +103,9 @@ impl Expected {
 }
 
 impl<'a> Request<'a> {
-    fn read(body: &'a str, facts: &'a Facts<'a>) -> Result<Self, &'static str> {
+    fn read(body: &'a str, context: &'a ParseContext<'a>) -> Result<Self, &'static str> {
         let whole: &RawValue = serde_json::from_str(body).expect("known to be JSON");
-        let is_v1 = matches!(facts.protocol, Protocol::V1 { .. });
+        let is_v1 = matches!(context.protocol, Protocol::V1 { .. });
         let root = Members::of(Some(whole));
         let list = match (kind(whole), root.last("batch")) {
             (Kind::Array, _) if !is_v1 => Some(whole),
@@ -119,31 +120,31 @@ impl<'a> Request<'a> {
         if events.is_empty() {
             return Err("empty_batch");
         }
-        if events.len() > facts.limits.events_max {
+        if events.len() > context.limits.events_max {
             return Err("too_many_events");
         }
         if events.len() > (body.len() / 24).max(1_000) {
             return Err("body_too_complex");
         }
         let historical = match root.given("historical_migration").map(kind) {
-            None | Some(Kind::False) => facts.historical_query,
+            None | Some(Kind::False) => context.historical_query,
             Some(Kind::True) => true,
             Some(_) => return Err("invalid_historical_migration"),
         };
-        let shift = if is_v1 { 0 } else { shift(&root, facts) };
+        let shift = if is_v1 { 0 } else { shift(&root, context) };
         Ok(Self {
             is_single: list.is_none(),
             events,
             is_v1,
             historical,
             shift,
-            facts,
+            context,
         })
     }
 
     fn event(&self, whole: &'a RawValue) -> Result<Expected, &'static str> {
         let quotes = if kind(whole) == Kind::String { 2 } else { 0 };
-        if whole.get().len() - quotes > self.facts.limits.event_bytes_max {
+        if whole.get().len() - quotes > self.context.limits.event_bytes_max {
             return Err("event_too_large");
         }
         if kind(whole) != Kind::Object {
@@ -173,7 +174,7 @@ impl<'a> Request<'a> {
                 event: name,
                 properties: self.stored(&event, &properties, raw),
                 timestamp,
-                team_id: TEAM.0,
+                team_id: PROJECT.0,
                 distinct_id,
                 created_at: NOW,
                 historical_migration: self.historical,
@@ -184,7 +185,7 @@ impl<'a> Request<'a> {
     }
 
     fn name(&self, event: &Members<'_>) -> Result<String, &'static str> {
-        let is_identify = self.facts.engage && self.is_single;
+        let is_identify = self.context.engage && self.is_single;
         if is_identify && event.given("event").is_none() {
             return Ok("$identify".to_owned());
         }
@@ -223,13 +224,13 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The properties with what moves into them in front.
+    /// The properties, preceded by the members that the contract moves into them.
     fn stored(&self, event: &Members<'_>, properties: &Members<'_>, raw: &str) -> String {
         let mut added = String::new();
         let keeps_ip = properties.last("$geoip_disable").map(kind) == Some(Kind::True)
             || properties.last("$ip").is_some();
         if let Some(ip) = self
-            .facts
+            .context
             .client_ip
             .filter(|_| !self.historical && !keeps_ip)
         {
@@ -249,15 +250,15 @@ impl<'a> Request<'a> {
     }
 }
 
-/// How far a client's clock is off.
-fn shift(root: &Members<'_>, facts: &Facts<'_>) -> i64 {
+/// Microseconds by which the client's clock is behind; 0 if it is at most a minute.
+fn shift(root: &Members<'_>, context: &ParseContext<'_>) -> i64 {
     let named = |name: &str| {
         let value = root
             .last(name)
             .filter(|value| kind(value) == Kind::String)?;
         reference(text(value)?.trim())
     };
-    let query = || Some(facts.sent_at_query?.parse::<i64>().ok()? * 1_000);
+    let query = || Some(context.sent_at_query?.parse::<i64>().ok()? * 1_000);
     let sent_at = named("sent_at").or_else(|| named("sentAt")).or_else(query);
     match sent_at.map(|sent_at| NOW.0 - sent_at) {
         Some(off) if off.abs() > 60_000_000 => off,
@@ -265,7 +266,7 @@ fn shift(root: &Members<'_>, facts: &Facts<'_>) -> i64 {
     }
 }
 
-/// The time of receipt, less an offset in milliseconds that makes sense.
+/// Time of receipt less an offset in milliseconds, if that is plausible.
 fn before(offset: Option<&RawValue>) -> Micros {
     let millis = offset
         .filter(|value| kind(value) == Kind::Number)
@@ -331,7 +332,8 @@ fn uuid(event: &Members<'_>) -> Result<Option<Uuid>, &'static str> {
     }
 }
 
-/// 32 hexadecimal digits, or with hyphens in the usual places, in braces or behind `urn:uuid:`.
+/// Parses a uuid: 32 hexadecimal digits, with or without hyphens in the usual places, in braces or
+/// after `urn:uuid:`.
 fn parse_uuid(text: &str) -> Option<Uuid> {
     let in_braces = text
         .strip_prefix('{')

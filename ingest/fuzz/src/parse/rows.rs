@@ -1,9 +1,9 @@
-//! The rows that the parser made.
+//! Reads the rows that the parser made.
 
 use millrace_rows::testing::{self, Event};
 use millrace_rows::{Batch, Table};
 
-/// What counts of a row of `rejected_events`.
+/// Compared columns of a row of `rejected_events`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
     pub index: u32,
@@ -17,12 +17,12 @@ pub fn events(batch: &Batch) -> Vec<Event> {
 
 pub fn rejected(batch: &Batch) -> Vec<Rejected> {
     let rows = rows(batch, Table::RejectedEvents, testing::rejected);
-    let what_counts = |row: testing::Rejected| Rejected {
+    let compared = |row: testing::Rejected| Rejected {
         index: row.index,
         code: row.code,
         raw: row.raw,
     };
-    rows.into_iter().map(what_counts).collect()
+    rows.into_iter().map(compared).collect()
 }
 
 fn rows<T>(batch: &Batch, table: Table, read: impl Fn(&[u8]) -> Vec<T>) -> Vec<T> {

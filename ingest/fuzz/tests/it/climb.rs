@@ -1,20 +1,21 @@
-//! Bodies that take ever more memory, or time of a core, for each byte sent, as somebody who makes bombs would look for
-//! them.
+//! Hill climbing for bodies that take ever more memory or core time for each byte sent, as a maker
+//! of bombs would search.
 
 use crate::short::{corpus, runs};
 use millrace_fuzz::{Cost, Mutator, cost_of, time_of};
 
-/// One in so many inputs of other targets: what stands for megabytes takes its time.
+/// Divisor of the number of runs: an input that decodes to megabytes takes its time.
 const RUNS_SHARE: u64 = 200;
-/// The same of what is timed, and several times.
+/// Divisor of the number of timed runs, each of which runs several times.
 const TIMED_RUNS_SHARE: u64 = 2_000;
-/// How many times longer than a release build a body may take in a test's build, which checks each sum and each index and
-/// puts nothing into its callers.
+/// Factor on the time bound in an unoptimised build, which checks each sum and each index and
+/// inlines nothing.
 const SLACK: u64 = 25;
-/// The same where it is optimized all the same: room for machines that are slower than those which bounds were set on.
+/// Factor on the time bound in an optimised build, for machines that are slower than those which
+/// the bounds were set on.
 const SLACK_OPTIMIZED: u64 = 6;
 
-/// Climbs from the corpus for so many steps; the inputs that were found on the way up.
+/// Searches from the corpus by random changes, keeping each input that costs more than the best.
 fn climb(
     runs: u64,
     cost: impl Fn(&[u8]) -> Option<Cost>,
@@ -47,7 +48,7 @@ fn climb(
 }
 
 #[test]
-fn no_climb_finds_a_body_that_takes_more_memory_than_it_may() {
+fn hill_climbing_finds_no_body_over_its_memory_bound() {
     let check = |cost: &Cost, input: &[u8]| {
         assert!(
             cost.allocated_bytes <= cost.allowed_bytes(),
@@ -60,7 +61,7 @@ fn no_climb_finds_a_body_that_takes_more_memory_than_it_may() {
 }
 
 #[test]
-fn no_climb_finds_a_body_that_takes_more_time_than_it_may() {
+fn hill_climbing_finds_no_body_over_its_time_bound() {
     let slack = slack();
     let check = |cost: &Cost, input: &[u8]| {
         assert!(
@@ -78,7 +79,7 @@ fn no_climb_finds_a_body_that_takes_more_time_than_it_may() {
     );
 }
 
-/// How many times longer than a release build this one may take, as it was compiled.
+/// Factor on the time bound for the build that runs.
 fn slack() -> u64 {
     match option_env!("CARGO_PROFILE_DEV_OPT_LEVEL") {
         Some("2" | "3") => SLACK_OPTIMIZED,

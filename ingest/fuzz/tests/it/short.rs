@@ -3,7 +3,7 @@
 use millrace_fuzz::{Mutator, TARGETS, Target, frame_blocks};
 use std::path::Path;
 
-/// Changed inputs per target, unless `MILLRACE_FUZZ_RUNS` says otherwise.
+/// Number of changed inputs per target, unless `MILLRACE_FUZZ_RUNS` says otherwise.
 const RUNS: u64 = 20_000;
 
 pub fn corpus(name: &str) -> Vec<Vec<u8>> {
@@ -21,7 +21,7 @@ pub fn corpus(name: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// The input that a target is at: what is printed when it panics.
+/// Input that a target is running, printed when it panics.
 struct Current<'a>(&'a str, Vec<u8>);
 
 impl Drop for Current<'_> {
@@ -48,7 +48,7 @@ fn run(name: &str, target: Target) {
         let current = Current(name, input.clone());
         target(&current.1);
     }
-    // What stands for megabytes takes its time.
+    // An input that decodes to megabytes takes its time.
     let runs = if name == "cost" { runs() / 400 } else { runs() };
     let count = known.len();
     let mut mutator = Mutator::new(known, 1);
@@ -59,7 +59,7 @@ fn run(name: &str, target: Target) {
     println!("{name}: {count} inputs of the corpus, {runs} changed ones");
 }
 
-/// A test for each target, and their names.
+/// Defines a test for each target, and the list of their names.
 macro_rules! short_runs {
     ($($target:ident: $sentence:ident,)*) => {
         const TESTED: &[&str] = &[$(stringify!($target)),*];
@@ -73,12 +73,12 @@ macro_rules! short_runs {
 
 short_runs! {
     body: bodies_decode_as_other_libraries_decode_them,
-    cost: no_body_takes_more_memory_than_what_was_sent_allows,
-    frame: frames_are_what_we_would_write,
-    parse: what_the_parser_takes_serde_json_takes_and_the_model_agrees,
-    record: what_a_mapping_writes_the_server_reads,
-    recovery: any_two_segments_open_and_go_on,
-    timestamp: timestamps_are_what_the_calendar_says,
+    cost: no_body_takes_more_memory_than_its_bound,
+    frame: an_accepted_frame_is_byte_for_byte_what_we_would_write,
+    parse: an_accepted_body_is_json_to_serde_json_and_matches_the_model,
+    record: mapped_events_are_read_by_the_parser,
+    recovery: any_two_segments_open_and_accept_a_further_frame,
+    timestamp: timestamps_match_the_calendar,
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn every_target_has_a_test() {
 #[test]
 fn frames_of_several_blocks_are_read_and_written() {
     let known = corpus("frame");
-    // The first byte says what is done with the others.
+    // The first byte chooses the check that the others go through.
     let several = |inputs: &[Vec<u8>], kind: u8| {
         let of_kind = inputs.iter().filter(|input| input[0] % 3 == kind);
         of_kind.filter(|input| frame_blocks(input) > 1).count()

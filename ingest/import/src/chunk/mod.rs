@@ -1,133 +1,92 @@
-//! A file in chunks: stretches that are imported, acknowledged and recorded as a whole.
+//! Splits a file into chunks: ranges that are imported, acknowledged and recorded as a whole.
 //!
-//! What is in a chunk depends on where it begins, the file and the plan, and on nothing else. So a chunk that is sent
-//! again after a crash gives the same requests, which the server knows again.
+//! The content of a chunk depends only on its position, the file and the plan. A chunk that is
+//! sent again after a crash gives the same requests, which the server recognises.
 
+mod limits;
+mod rejects;
 mod writer;
 
+pub use limits::ChunkLimits;
+pub use rejects::{ChunkReject, ReplayedReject};
+
+use crate::event_counter::EventCounter;
+use crate::event_counts::EventCounts;
 use crate::files::SourceFile;
-use crate::journal::{EventState, Known, Records, Refusals, Standing};
+use crate::journal::{EventState, RecordSet, RecordStatus, Refusals};
 use crate::plan::Plan;
-use crate::reject::{By, Reason, Reject};
+use crate::reject::{Reject, RejectReason, RejectedBy};
 use crate::replay::{Origin, Replay, Source};
-use crate::request::{Head, Request};
+use crate::request::{BodyPrefix, Request};
 use crate::rules::Applier;
-use crate::tallier::Tallier;
-use crate::tally::Tally;
 use millrace_rows::Micros;
 use millrace_sources::{Events, FileError, Format, Framing, Position, framing};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use writer::{Filling, Writer};
+use writer::{ChunkBuilder, RecordWriter};
 
-/// Where chunks and requests are cut.
-#[derive(Clone, Copy, Debug)]
-pub struct Cuts {
-    /// Bytes of a chunk's requests and rejects, past which it ends.
-    pub chunk_bytes: usize,
-    /// Records of a chunk, past which it ends: those that are left out have no bytes.
-    pub chunk_records: u64,
-    /// Bytes of a request.
-    pub request_bytes: usize,
-    /// Events of a request.
-    pub request_events: usize,
-}
-
-impl Default for Cuts {
-    fn default() -> Self {
-        Self {
-            chunk_bytes: 16 << 20,
-            chunk_records: 100_000,
-            request_bytes: 4 << 20,
-            request_events: 5_000,
-        }
-    }
-}
-
-/// A stretch of a file, ready to be sent.
+/// A range of a file, ready to be sent.
 #[derive(Debug)]
 pub struct Chunk {
-    /// Where it begins.
+    /// Position of its first record.
     pub at: Position,
-    /// Where the next one begins.
+    /// Position of the next chunk.
     pub next: Position,
-    /// Whether the file ends there.
+    /// True if the file ends with this chunk.
     pub is_end: bool,
-    /// Records in it.
+    /// Number of records in it.
     pub records: u64,
-    /// Records that were left out on purpose.
+    /// Number of records skipped on purpose.
     pub skipped: u64,
-    /// Its events, each request of one month, in the order of the months.
+    /// Requests with its events, each of one month, in the order of the months.
     pub requests: Vec<Request>,
     /// Its events by day and name, without generated ones.
-    pub made: Tally,
-    /// Those of `made` that were counted before, as they replay what the server refused.
-    pub made_before: Tally,
+    pub made: EventCounts,
+    /// Events of `made` that were counted before, as they replay events that the server refused.
+    pub made_before: EventCounts,
     /// Generated events by day and name.
-    pub generated: Tally,
-    /// The times of its first and its last event.
+    pub generated: EventCounts,
+    /// Times of its first and its last event.
     pub times: Option<(Micros, Micros)>,
     /// Records that gave no event.
-    pub rejects: Vec<Rejected>,
-    /// Where its records come from: its file, or those that the rejects name which it replays.
+    pub rejects: Vec<ChunkReject>,
+    /// Files of its records: the one that is read, or those named by the rejects that it replays.
     pub sources: Vec<Origin>,
-    /// The rejects that it replays.
-    pub replayed: Vec<Replayed>,
-    /// Records that were brought in before.
+    /// Rejects that it replays.
+    pub replayed: Vec<ReplayedReject>,
+    /// Number of records left out because a resend brought them in before.
     pub left_out: u64,
-}
-
-/// A record that gave no event.
-#[derive(Clone, Debug)]
-pub struct Rejected {
-    /// Which of the chunk's sources it is of.
-    pub source: u32,
-    /// How far its event got.
-    pub event: EventState,
-    /// Itself, with the reason.
-    pub reject: Reject,
-}
-
-/// A reject that is replayed.
-#[derive(Clone, Debug)]
-pub struct Replayed {
-    /// Which of the chunk's sources it is of.
-    pub source: u32,
-    /// Which record there.
-    pub ordinal: u64,
-    /// What it was refused for; `None` when it was not refused in this import.
-    pub standing: Option<Standing>,
 }
 
 /// Reads the chunks of one file.
 pub struct ChunkReader<'a> {
     source: Source,
     framing: Box<dyn Framing>,
-    /// When the file is one of rejects: each record of it says where it came from.
+    /// Sources of the records, if the file is one of rejects.
     replay: Option<Replay<'a>>,
     /// Records to leave out.
-    settled: Option<&'a Records>,
+    settled: Option<&'a RecordSet>,
     applier: Option<Applier<'a>>,
-    head: Head,
-    cuts: Cuts,
+    prefix: BodyPrefix,
+    limits: ChunkLimits,
     at: Position,
     is_end: bool,
     events: Events,
-    /// How often each rule of the source's mapping was applied.
+    /// Number of times that each rule of the source's mapping was applied.
     notes: BTreeMap<&'static str, u64>,
-    tallier: Tallier,
+    counter: EventCounter,
 }
 
 impl<'a> ChunkReader<'a> {
     /// Opens a file at a position.
     ///
     /// # Errors
-    /// When it cannot be read, or is of no format that is known.
+    /// The file cannot be read, or its format is unknown.
     pub fn open(
         file: &SourceFile,
         plan: &'a Plan,
-        head: &Head,
+        prefix: &BodyPrefix,
         at: Position,
         read_bytes: &Arc<AtomicU64>,
     ) -> Result<Self, FileError> {
@@ -143,44 +102,44 @@ impl<'a> ChunkReader<'a> {
             replay: None,
             settled: None,
             applier: (!plan.rules.is_empty()).then(|| Applier::new(&plan.rules)),
-            head: head.clone(),
-            cuts: Cuts::default(),
+            prefix: prefix.clone(),
+            limits: ChunkLimits::default(),
             at,
             is_end: false,
             events: Events::default(),
             notes: BTreeMap::new(),
-            tallier: Tallier::default(),
+            counter: EventCounter::default(),
         })
     }
 
-    /// The same with other cuts.
+    /// Sets the limits on chunks and requests.
     #[must_use]
-    pub fn with_cuts(mut self, cuts: Cuts) -> Self {
-        self.cuts = cuts;
+    pub fn with_limits(mut self, limits: ChunkLimits) -> Self {
+        self.limits = limits;
         self
     }
 
-    /// The same for a file of rejects, of which so much is known.
+    /// Reads the file as one of rejects.
     #[must_use]
     pub fn replaying(mut self, plan: &'a Plan, refusals: &'a Refusals) -> Self {
         self.replay = Some(Replay::new(plan, refusals));
         self
     }
 
-    /// The same without some records.
+    /// Leaves out records that were settled before.
     #[must_use]
-    pub fn without(mut self, settled: &'a Records) -> Self {
+    pub fn without(mut self, settled: &'a RecordSet) -> Self {
         self.settled = (!settled.is_empty()).then_some(settled);
         self
     }
 
-    /// What the file is.
+    /// Format of the file.
     #[must_use]
     pub fn format(&self) -> Format {
         self.source.format
     }
 
-    /// How often each rule was applied: those of the source's mapping, then the user's.
+    /// Number of times that each rule was applied: those of the source's mapping and the user's.
     #[must_use]
     pub fn counts(&self) -> BTreeMap<String, u64> {
         let notes = self
@@ -193,109 +152,109 @@ impl<'a> ChunkReader<'a> {
             .collect()
     }
 
-    /// The next chunk; `None` behind the last, which says that it is the last.
+    /// Reads the next chunk; `None` after the last one, whose `is_end` is true.
     ///
     /// # Errors
-    /// When the file cannot be read on.
+    /// The file cannot be read further.
     pub fn next_chunk(&mut self) -> Result<Option<Chunk>, FileError> {
         if self.is_end {
             return Ok(None);
         }
         let at = self.at;
-        let mut filling = Filling::default();
-        while filling.bytes < self.cuts.chunk_bytes && filling.records < self.cuts.chunk_records {
-            if !self.record(&mut filling)? {
+        let mut chunk = ChunkBuilder::default();
+        while chunk.bytes < self.limits.chunk_bytes && chunk.records < self.limits.chunk_records {
+            if !self.record(&mut chunk)? {
                 self.is_end = true;
                 break;
             }
         }
-        for (month, draft) in std::mem::take(&mut filling.open) {
-            filling.full.entry(month).or_default().push(draft.finish());
+        for (month, request) in std::mem::take(&mut chunk.open) {
+            chunk.full.entry(month).or_default().push(request.finish());
         }
         Ok(Some(Chunk {
             at,
             next: self.at,
             is_end: self.is_end,
-            records: filling.records,
-            skipped: filling.skipped,
-            requests: filling.full.into_values().flatten().collect(),
-            made: self.tallier.take(),
-            made_before: filling.made_before,
-            generated: filling.generated,
-            times: filling.times,
+            records: chunk.records,
+            skipped: chunk.skipped,
+            requests: chunk.full.into_values().flatten().collect(),
+            made: self.counter.take(),
+            made_before: chunk.made_before,
+            generated: chunk.generated,
+            times: chunk.times,
             sources: match &self.replay {
                 Some(replay) => replay.origins(),
                 None => vec![self.source.origin()],
             },
-            replayed: filling.replayed,
-            left_out: filling.left_out,
-            rejects: filling.rejects,
+            replayed: chunk.replayed,
+            left_out: chunk.left_out,
+            rejects: chunk.rejects,
         }))
     }
 
-    /// Takes a record in; false at the end of the file.
-    fn record(&mut self, filling: &mut Filling) -> Result<bool, FileError> {
+    /// Adds the next record to the chunk; returns false at the end of the file.
+    fn record(&mut self, chunk: &mut ChunkBuilder) -> Result<bool, FileError> {
         let Some(record) = self.framing.next()? else {
             return Ok(false);
         };
         self.at = record.next;
-        filling.records += 1;
+        chunk.records += 1;
         self.events.clear();
         let ordinal = record.at.ordinal;
-        let is_settled = |settled: &Records| settled.contains(&self.source.file, ordinal);
+        let is_settled = |settled: &RecordSet| settled.contains(&self.source.file, ordinal);
         if self.settled.is_some_and(is_settled) {
-            filling.left_out += 1;
+            chunk.left_out += 1;
             return Ok(true);
         }
         let mut source = &mut self.source;
-        let (mut at, mut raw, mut place) = (record.at, record.raw, 0);
-        let (mut mapped, mut before) = (record.fault.map_or(Ok(()), Err), EventState::None);
+        let (mut at, mut raw, mut source_index) = (record.at, record.raw, 0);
+        let (mut mapped, mut before) = (record.error.map_or(Ok(()), Err), EventState::None);
         let reject;
         if let (Some(replay), Ok(())) = (&mut self.replay, &mapped) {
             match replay.read(raw) {
-                Ok((_, Known::Settled, _)) => {
-                    filling.left_out += 1;
+                Ok((_, RecordStatus::Settled, _)) => {
+                    chunk.left_out += 1;
                     return Ok(true);
                 }
-                Ok((found, known, from)) => {
-                    before = filling.replay(&found, known, from);
-                    (at, place) = (found.position(), from);
+                Ok((found, status, from)) => {
+                    before = chunk.replay(&found, status, from);
+                    (at, source_index) = (found.position(), from);
                     reject = found;
                     raw = reject.raw.as_bytes();
                     source = replay.source(from).unwrap_or(source);
                 }
-                Err(fault) => mapped = Err(fault),
+                Err(error) => mapped = Err(error),
             }
         }
         let mapped = mapped.and_then(|()| source.mapping.map(raw, &mut self.events));
         for note in self.events.notes() {
             *self.notes.entry(note).or_default() += 1;
         }
-        let mut writer = Writer {
+        let mut writer = RecordWriter {
             events: &self.events,
             applier: self.applier.as_mut(),
             ids: &mut source.ids,
             stem: &source.stem,
-            cuts: self.cuts,
-            head: &self.head,
-            tallier: &mut self.tallier,
-            source: u32::try_from(place).unwrap_or(u32::MAX),
+            limits: self.limits,
+            prefix: &self.prefix,
+            counter: &mut self.counter,
+            source: u32::try_from(source_index).unwrap_or(u32::MAX),
             before,
             is_written: false,
         };
-        let written = mapped.and_then(|()| writer.record(at, raw, filling));
-        if let Err(fault) = written {
+        let written = mapped.and_then(|()| writer.record(at, raw, chunk));
+        if let Err(error) = written {
             let event = writer.reached();
-            let reason = Reason {
-                by: By::Mapping,
-                code: fault.code,
-                field: fault.field.as_deref(),
-                message: &fault.message,
+            let reason = RejectReason {
+                by: RejectedBy::Mapping,
+                code: error.code,
+                field: error.field.as_deref(),
+                message: &error.message,
             };
             let reject = Reject::new(&source.file, source.format.name(), at, raw, reason);
-            // They are in memory until the chunk is sent, as its requests are.
-            filling.bytes += reject.raw.len();
-            filling.rejects.push(Rejected {
+            // Rejects are in memory until the chunk is sent, like its requests.
+            chunk.bytes += reject.raw.len();
+            chunk.rejects.push(ChunkReject {
                 source: writer.source,
                 event,
                 reject,

@@ -1,80 +1,90 @@
-//! Events of records into the requests of a chunk.
+//! Writes the events of records into the requests of a chunk.
 
-use super::{Cuts, Rejected, Replayed};
-use crate::ids::{Ids, Place};
-use crate::journal::{EventState, Known};
+use super::limits::ChunkLimits;
+use super::rejects::{ChunkReject, ReplayedReject};
+use crate::event_counter::{EventCounter, name_of};
+use crate::event_counts::{Day, EventCounts};
+use crate::ids::{EventPosition, Ids};
+use crate::journal::{EventState, RecordStatus};
 use crate::reject::Reject;
-use crate::request::{Draft, Head, NewEvent, Request};
+use crate::request::{BodyPrefix, NewEvent, Request, RequestBuilder};
 use crate::rules::Applier;
-use crate::tallier::{Tallier, name_of};
-use crate::tally::{Day, Tally};
 use millrace_rows::{Micros, Month};
 use millrace_sources::{Event, Events, Id, Position, RecordError};
 use std::collections::BTreeMap;
 
-/// The largest event, which is the server's limit.
+/// Most bytes of an event, which is the server's limit.
 const EVENT_BYTES_MAX: usize = 1 << 20;
 const MICROS_PER_DAY: i64 = 86_400_000_000;
 
 /// A chunk that is being read.
 #[derive(Default)]
-pub(super) struct Filling {
-    /// The request of each month that takes more events.
-    pub(super) open: BTreeMap<Month, Draft>,
-    /// Those that are full, by month.
+pub(super) struct ChunkBuilder {
+    /// The request of each month that has space for more events.
+    pub(super) open: BTreeMap<Month, RequestBuilder>,
+    /// Full requests by month.
     pub(super) full: BTreeMap<Month, Vec<Request>>,
     pub(super) bytes: usize,
     pub(super) records: u64,
     pub(super) skipped: u64,
-    pub(super) made_before: Tally,
-    pub(super) generated: Tally,
+    pub(super) made_before: EventCounts,
+    pub(super) generated: EventCounts,
     pub(super) times: Option<(Micros, Micros)>,
-    pub(super) rejects: Vec<Rejected>,
-    pub(super) replayed: Vec<Replayed>,
+    pub(super) rejects: Vec<ChunkReject>,
+    pub(super) replayed: Vec<ReplayedReject>,
     pub(super) left_out: u64,
 }
 
-impl Filling {
-    /// Takes a reject in that is replayed; how far its event got before.
-    pub(super) fn replay(&mut self, reject: &Reject, known: Known, source: usize) -> EventState {
-        let standing = match known {
-            Known::Refused(standing) => Some(standing),
-            Known::Settled | Known::New => None,
+impl ChunkBuilder {
+    /// Notes a reject that is replayed; returns the state that its event reached before.
+    pub(super) fn replay(
+        &mut self,
+        reject: &Reject,
+        status: RecordStatus,
+        source: usize,
+    ) -> EventState {
+        let open_refusal = match status {
+            RecordStatus::Refused(open_refusal) => Some(open_refusal),
+            RecordStatus::Settled | RecordStatus::New => None,
         };
-        let event = standing.as_ref().map_or(EventState::None, |it| it.event);
-        self.replayed.push(Replayed {
+        let event = open_refusal
+            .as_ref()
+            .map_or(EventState::None, |it| it.event);
+        self.replayed.push(ReplayedReject {
             source: u32::try_from(source).unwrap_or(u32::MAX),
             ordinal: reject.ordinal,
-            standing,
+            open_refusal,
         });
         event
     }
 }
 
 /// Writes the events of a record into requests.
-pub(super) struct Writer<'a, 'rules> {
+pub(super) struct RecordWriter<'a, 'rules> {
     pub(super) events: &'a Events,
     pub(super) applier: Option<&'a mut Applier<'rules>>,
     pub(super) ids: &'a mut Ids,
     pub(super) stem: &'a str,
-    pub(super) cuts: Cuts,
-    pub(super) head: &'a Head,
-    pub(super) tallier: &'a mut Tallier,
-    /// The place of the record's source among the chunk's.
+    pub(super) limits: ChunkLimits,
+    pub(super) prefix: &'a BodyPrefix,
+    pub(super) counter: &'a mut EventCounter,
+    /// Index of the record's file among the chunk's sources.
     pub(super) source: u32,
-    /// How far the record's event got before this.
+    /// State that the record's event reached in an earlier attempt.
     pub(super) before: EventState,
-    /// Whether it was written, and so is accepted unless the server says no.
+    /// True if the event was written, and so is accepted unless the server refuses it.
     pub(super) is_written: bool,
 }
 
-impl Writer<'_, '_> {
-    /// Of several events of a record, those before one that cannot be written stay: none depends on another.
+impl RecordWriter<'_, '_> {
+    /// Writes the events of a record.
+    ///
+    /// Those before one that cannot be written stay: events do not depend on each other.
     pub(super) fn record(
         &mut self,
         at: Position,
         raw: &[u8],
-        filling: &mut Filling,
+        chunk: &mut ChunkBuilder,
     ) -> Result<(), RecordError> {
         let mut is_skipped = true;
         for (index, event) in (0..).zip(self.events.list()) {
@@ -82,12 +92,12 @@ impl Writer<'_, '_> {
                 Id::Own => None,
                 Id::Key(range) => Some(self.ids.of_key(self.events.key(range))),
                 Id::Record => {
-                    let place = Place {
+                    let position = EventPosition {
                         stem: self.stem,
                         ordinal: at.ordinal,
                         index,
                     };
-                    Some(self.ids.of_record(raw, place))
+                    Some(self.ids.of_record(raw, position))
                 }
             };
             let from = if event.in_record {
@@ -106,20 +116,21 @@ impl Writer<'_, '_> {
                 source: self.source,
                 counted: None,
             };
-            is_skipped &= !self.event(event, new, name, raw, filling)?;
+            is_skipped &= !self.event(event, new, name, raw, chunk)?;
         }
-        filling.skipped += u64::from(is_skipped);
+        chunk.skipped += u64::from(is_skipped);
         Ok(())
     }
 
-    /// Takes an event through the rules into the request of its month; whether it was kept.
+    /// Applies the rules to an event and writes it into the request of its month; returns false if
+    /// a rule drops it.
     fn event(
         &mut self,
         event: &Event,
         new: NewEvent<'_>,
         name: &[u8],
         raw: &[u8],
-        filling: &mut Filling,
+        chunk: &mut ChunkBuilder,
     ) -> Result<bool, RecordError> {
         let timestamp = event.timestamp.unwrap_or_default();
         let Some(applier) = self.applier.as_mut() else {
@@ -127,8 +138,8 @@ impl Writer<'_, '_> {
                 counted: self.counted(event, timestamp),
                 ..new
             };
-            self.put(new, timestamp, filling)?;
-            self.count(event, timestamp, name, filling);
+            self.put(new, timestamp, chunk)?;
+            self.count(event, timestamp, name, chunk);
             return Ok(true);
         };
         let applied = applier.apply(new.json, timestamp)?;
@@ -143,12 +154,12 @@ impl Writer<'_, '_> {
             counted: self.counted(event, applied.timestamp),
             ..new
         };
-        self.put(new, applied.timestamp, filling)?;
-        self.count(event, applied.timestamp, name, filling);
+        self.put(new, applied.timestamp, chunk)?;
+        self.count(event, applied.timestamp, name, chunk);
         Ok(true)
     }
 
-    /// How far the record's event got now, if the server takes what it is sent.
+    /// State that the record's event reached, if the server accepts the request.
     pub(super) fn reached(&self) -> EventState {
         if self.is_written {
             EventState::Accepted
@@ -157,21 +168,21 @@ impl Writer<'_, '_> {
         }
     }
 
-    fn count(&mut self, event: &Event, at: Micros, name: &[u8], filling: &mut Filling) {
+    fn count(&mut self, event: &Event, at: Micros, name: &[u8], chunk: &mut ChunkBuilder) {
         if event.generated {
-            filling.generated.add(day(at), &name_of(name), 1);
+            chunk.generated.add(day(at), &name_of(name), 1);
             return;
         }
         self.is_written = true;
         match self.before {
             EventState::Accepted => return,
-            EventState::Made => filling.made_before.add(day(at), &name_of(name), 1),
+            EventState::Made => chunk.made_before.add(day(at), &name_of(name), 1),
             EventState::None => {}
         }
-        self.tallier.add(day(at), name);
+        self.counter.add(day(at), name);
     }
 
-    /// The day that an event is counted on, unless it was before.
+    /// Day that an event is counted on; `None` for a generated event or one counted before.
     fn counted(&self, event: &Event, at: Micros) -> Option<Day> {
         (!event.generated && self.before != EventState::Accepted).then(|| day(at))
     }
@@ -180,27 +191,27 @@ impl Writer<'_, '_> {
         &mut self,
         new: NewEvent<'_>,
         at: Micros,
-        filling: &mut Filling,
+        chunk: &mut ChunkBuilder,
     ) -> Result<(), RecordError> {
         if new.json.len() > EVENT_BYTES_MAX {
             return Err(too_large());
         }
         let month = Month::of(at);
-        let draft = filling
+        let request = chunk
             .open
             .entry(month)
-            .or_insert_with(|| Draft::new(self.head));
-        let is_full = draft.len() >= self.cuts.request_events
-            || draft.bytes() + new.json.len() > self.cuts.request_bytes;
-        if is_full && !draft.is_empty() {
-            let full = std::mem::replace(draft, Draft::new(self.head));
-            filling.full.entry(month).or_default().push(full.finish());
+            .or_insert_with(|| RequestBuilder::new(self.prefix));
+        let is_full = request.len() >= self.limits.request_events
+            || request.bytes() + new.json.len() > self.limits.request_bytes;
+        if is_full && !request.is_empty() {
+            let full = std::mem::replace(request, RequestBuilder::new(self.prefix));
+            chunk.full.entry(month).or_default().push(full.finish());
         }
-        let (first, last) = filling.times.unwrap_or((at, at));
-        filling.times = Some((first.min(at), last.max(at)));
-        let before = draft.bytes();
-        draft.push(new);
-        filling.bytes += draft.bytes().saturating_sub(before);
+        let (first, last) = chunk.times.unwrap_or((at, at));
+        chunk.times = Some((first.min(at), last.max(at)));
+        let before = request.bytes();
+        request.push(new);
+        chunk.bytes += request.bytes().saturating_sub(before);
         Ok(())
     }
 }

@@ -1,91 +1,91 @@
-//! The stage that fetches: an export into files of the staging folder, part by part.
+//! The fetch stage: copies an export into files of the staging folder, part by part.
 //!
-//! A part is written under another name and gets its own when it is whole and synced; so a stage that is begun anew
-//! goes on with the parts that are not there.
+//! A part is written under a temporary name and gets its own when it is whole and synced; so a
+//! fetch that is started again continues with the missing parts.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `ledger` | of what the folder has parts, and which |
-//! | `part` | one part |
-//! | `tries` | how often and when something is tried again |
+//! | `fetched_parts` | list of the parts in the folder |
+//! | `part` | fetching of one part |
+//! | `retries` | number of retries and pauses between them |
 //! | `objects` | object stores |
 //! | `table` | the events table of another instance, or of PostHog |
 
-mod ledger;
+mod fetched_parts;
 mod objects;
 mod part;
+mod retries;
 mod table;
-mod tries;
 
 pub use objects::Objects;
 pub use table::{TableExport, TableSettings};
 
-use crate::meter::Meter;
 use crate::staging::Staging;
+use crate::stats::StageStats;
 use anyhow::Context;
+use fetched_parts::{FetchedParts, PartState};
 use futures_util::stream::{self, StreamExt};
-use ledger::{Ledger, State};
 use millrace_sources::{Export, Part, Transfer};
-use part::Fetching;
+use part::PartFetch;
 use std::path::Path;
 use std::sync::Mutex;
 
-/// What a stage of fetching did.
+/// Result of a fetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fetched {
-    /// Parts that were there already.
+pub struct FetchSummary {
+    /// Number of parts that were there already.
     pub known: usize,
-    /// Parts that were fetched now.
+    /// Number of parts that were fetched now.
     pub new: usize,
-    /// Of these, parts that were there and have changed at the source since.
+    /// Number of new parts that replace an older version.
     pub changed: usize,
-    /// Bytes that came now.
+    /// Bytes fetched now.
     pub bytes: u64,
 }
 
-/// Fetches all parts of an export that are not there.
+/// Fetches all parts of an export that are missing in the folder.
 ///
 /// # Errors
-/// When the folder has the parts of another source, a part cannot be had, or the folder cannot be written. Parts that
-/// were fetched stay.
+/// The folder has the parts of another source, a part cannot be fetched, or the folder cannot be
+/// written. Parts that were fetched stay.
 pub async fn run(
     export: &dyn Export,
     staging: &Staging,
     transfer: &Transfer,
-    meter: &Meter,
-) -> anyhow::Result<Fetched> {
+    stats: &StageStats,
+) -> anyhow::Result<FetchSummary> {
     let folder = staging.data();
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    let ledger = Ledger::open(staging, &export.source())?;
-    let mut fetched = Fetched::default();
+    let fetched_parts = FetchedParts::open(staging, &export.source())?;
+    let mut fetched = FetchSummary::default();
     let mut missing = Vec::new();
     for part in export.parts() {
-        match ledger.state(&folder, &part) {
-            State::Known => fetched.known += 1,
-            State::Changed => {
+        match fetched_parts.state(&folder, &part) {
+            PartState::Present => fetched.known += 1,
+            PartState::Changed => {
                 fetched.changed += 1;
                 missing.push(part);
             }
-            State::Missing => missing.push(part),
+            PartState::Missing => missing.push(part),
         }
     }
-    meter.expect_parts(missing.len() as u64);
-    meter.expect(missing.iter().filter_map(|part| part.bytes).sum());
+    stats.expect_parts(missing.len() as u64);
+    stats.expect(missing.iter().filter_map(|part| part.bytes).sum());
     let kept = missing
         .iter()
         .filter(|_| export.is_resumable())
         .filter_map(part::unfinished_name);
     remove_unfinished(&folder, &kept.collect::<Vec<_>>())?;
-    let ledger = Mutex::new(ledger);
-    let ledger = &ledger;
+    let fetched_parts = Mutex::new(fetched_parts);
+    let fetched_parts = &fetched_parts;
     let mut parts = stream::iter(missing)
         .map(|part: Part| async {
-            let one = Fetching {
+            let one = PartFetch {
                 export,
                 transfer,
-                meter,
-                ledger,
+                stats,
+                fetched_parts,
                 folder: &folder,
                 part,
             };
@@ -99,7 +99,7 @@ pub async fn run(
     Ok(fetched)
 }
 
-/// Parts that were begun, and that nobody goes on with.
+/// Removes unfinished parts that will not be resumed.
 fn remove_unfinished(folder: &Path, kept: &[String]) -> anyhow::Result<()> {
     let kept: std::collections::HashSet<_> = kept.iter().map(String::as_str).collect();
     let removed = || -> std::io::Result<()> {

@@ -1,11 +1,11 @@
-//! One part on its way: into a file of another name, which gets the part's own when it is whole and synced.
+//! Fetches one part into a temporary file, which gets the part's name when it is whole and synced.
 //!
-//! Where an export can be resumed, the file is gone on with, after a broken transfer as after a crash. Its name has the
-//! part's version, so that what is gone on with is the beginning of the same.
+//! If an export can be resumed, the file is continued after a broken transfer or a crash. Its name
+//! contains the part's version, so that only the same version is continued.
 
-use super::ledger::Ledger;
-use super::tries::Tries;
-use crate::meter::Meter;
+use super::fetched_parts::FetchedParts;
+use super::retries::Retries;
+use crate::stats::StageStats;
 use anyhow::bail;
 use millrace_sources::{Export, FetchError, Part, Transfer};
 use std::fs::{File, OpenOptions};
@@ -15,45 +15,45 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The ending of parts that are not whole.
+/// Ending of the file of an unfinished part.
 pub(super) const UNFINISHED: &str = ".part";
-/// How often a part is tried in a row, without a byte of it, before the stage gives up.
+/// Attempts in a row without a byte of a part, before the fetch gives up.
 const TRIES_MAX: usize = 12;
 
-/// The name of a part that can be gone on with, while it is not whole.
+/// File name of an unfinished part that can be resumed.
 pub(super) fn unfinished_name(part: &Part) -> Option<String> {
     let version = xxh3_64(part.version.as_ref()?.as_bytes());
     Some(format!("{}.{version:016x}{UNFINISHED}", part.name))
 }
 
-pub(super) struct Fetching<'a> {
+pub(super) struct PartFetch<'a> {
     pub(super) export: &'a dyn Export,
     pub(super) transfer: &'a Transfer,
-    pub(super) meter: &'a Meter,
-    pub(super) ledger: &'a Mutex<Ledger>,
+    pub(super) stats: &'a StageStats,
+    pub(super) fetched_parts: &'a Mutex<FetchedParts>,
     pub(super) folder: &'a Path,
     pub(super) part: Part,
 }
 
-impl Fetching<'_> {
-    /// Fetches it; gives the bytes that came.
+impl PartFetch<'_> {
+    /// Fetches the part; returns the bytes transferred.
     pub(super) async fn run(&self) -> anyhow::Result<u64> {
-        let mut tries = Tries::new(TRIES_MAX);
+        let mut retries = Retries::new(TRIES_MAX);
         let mut came_bytes = 0;
         loop {
             let (bytes, outcome) = self.once().await;
             came_bytes += bytes;
             let Err(error) = outcome else {
-                self.meter.part_done();
+                self.stats.part_done();
                 return Ok(came_bytes);
             };
-            // A part of many gigabytes may break off at every one of them.
+            // Start counting again: a part of many gigabytes may break off at each of them.
             if bytes > 0 && self.is_resumable() {
-                tries = Tries::new(TRIES_MAX);
+                retries = Retries::new(TRIES_MAX);
             }
-            match tries.after(error, &self.part.name, self.meter).await {
+            match retries.wait_after(error, &self.part.name, self.stats).await {
                 Ok(()) => {}
-                Err(FetchError::Again { message, .. }) => bail!(
+                Err(FetchError::Retryable { message, .. }) => bail!(
                     "{} could not be fetched: {message}\nRun the same command again: it goes on with this part",
                     self.part.name
                 ),
@@ -66,7 +66,7 @@ impl Fetching<'_> {
         self.export.is_resumable() && self.part.version.is_some()
     }
 
-    /// The bytes that came, and what became of it.
+    /// Makes one attempt; returns the bytes transferred and the outcome.
     async fn once(&self) -> (u64, Result<(), FetchError>) {
         let mut file = match self.open() {
             Ok(file) => file,
@@ -74,18 +74,18 @@ impl Fetching<'_> {
         };
         let begun_bytes = file.bytes;
         if begun_bytes > 0 {
-            self.meter.read_bytes(begun_bytes);
+            self.stats.read_bytes(begun_bytes);
         }
         let fetched = self.fetch(&mut file).await;
         let came_bytes = file.bytes - begun_bytes;
-        // What the file has not is asked for again, and counted again then.
+        // The next attempt counts the file's bytes again.
         if fetched.is_err() {
-            self.meter.unread_bytes(file.bytes);
+            self.stats.unread_bytes(file.bytes);
         }
         (came_bytes, fetched)
     }
 
-    async fn fetch(&self, file: &mut Counted<'_>) -> Result<(), FetchError> {
+    async fn fetch(&self, file: &mut CountedFile<'_>) -> Result<(), FetchError> {
         let begun_bytes = file.bytes;
         if self.part.bytes != Some(begun_bytes) {
             let fetched = self
@@ -98,11 +98,14 @@ impl Fetching<'_> {
         file.inner.get_ref().sync_all()?;
         std::fs::rename(&file.path, self.folder.join(&self.part.name))?;
         File::open(self.folder)?.sync_all()?;
-        let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(ledger.append(&self.part)?)
+        let mut fetched_parts = self
+            .fetched_parts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        Ok(fetched_parts.append(&self.part)?)
     }
 
-    fn open(&self) -> std::io::Result<Counted<'_>> {
+    fn open(&self) -> std::io::Result<CountedFile<'_>> {
         let resumed = unfinished_name(&self.part).filter(|_| self.export.is_resumable());
         let name = resumed
             .clone()
@@ -114,28 +117,28 @@ impl Fetching<'_> {
         if !is_beginning {
             file.set_len(0)?;
         }
-        Ok(Counted {
+        Ok(CountedFile {
             inner: BufWriter::new(file),
             path,
             bytes: if is_beginning { begun_bytes } else { 0 },
-            meter: self.meter,
+            stats: self.stats,
         })
     }
 }
 
-/// A file that knows its length.
-struct Counted<'a> {
+/// Writes a file and counts its bytes.
+struct CountedFile<'a> {
     inner: BufWriter<File>,
     path: PathBuf,
     bytes: u64,
-    meter: &'a Meter,
+    stats: &'a StageStats,
 }
 
-impl Write for Counted<'_> {
+impl Write for CountedFile<'_> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let written = self.inner.write(bytes)?;
         self.bytes += written as u64;
-        self.meter
+        self.stats
             .bytes_read()
             .fetch_add(written as u64, Ordering::Relaxed);
         Ok(written)

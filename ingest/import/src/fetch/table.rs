@@ -1,5 +1,5 @@
-//! The events table of another instance of this service, or of PostHog: read day by day over ClickHouse's HTTP interface,
-//! in pages that begin behind the last row of the one before.
+//! Export of the events table of another instance of this service, or of PostHog: read day by day
+//! over ClickHouse's HTTP interface, in pages that begin after the last row of the page before.
 
 use crate::clickhouse::{ClickHouse, QueryError};
 use anyhow::{Context, bail};
@@ -8,22 +8,22 @@ use millrace_sources::{Export, FetchError, Part, Transfer};
 use serde::Deserialize;
 use std::io::Write;
 
-/// What is read.
+/// Rows that a table export reads.
 #[derive(Clone, Debug)]
 pub struct TableSettings {
-    /// The table, such as `millrace.events` or `posthog.events`.
+    /// Name of the table, such as `millrace.events` or `posthog.events`.
     pub table: String,
-    /// Whose events.
+    /// Project of the events.
     pub team_id: i64,
-    /// The first day, `YYYY-MM-DD` in UTC.
+    /// First day, `YYYY-MM-DD` in UTC.
     pub from: Option<String>,
-    /// The last day.
+    /// Last day, `YYYY-MM-DD` in UTC.
     pub until: Option<String>,
-    /// Rows of a page.
+    /// Number of rows in a page.
     pub page_rows: u64,
 }
 
-/// An events table.
+/// Export of an events table.
 #[derive(Debug)]
 pub struct TableExport {
     clickhouse: ClickHouse,
@@ -32,7 +32,7 @@ pub struct TableExport {
     rows: u64,
 }
 
-/// What the next page begins behind.
+/// Last row of a page, after which the next page begins.
 #[derive(Deserialize)]
 struct Cursor {
     timestamp: String,
@@ -40,10 +40,10 @@ struct Cursor {
 }
 
 impl TableExport {
-    /// Asks which days there are.
+    /// Opens a table and lists its days.
     ///
     /// # Errors
-    /// When the table cannot be read, or has nothing.
+    /// The table cannot be read, or has no events of the project in that time.
     pub async fn open(clickhouse: ClickHouse, settings: TableSettings) -> anyhow::Result<Self> {
         let is_name = settings
             .table
@@ -88,7 +88,7 @@ impl TableExport {
         })
     }
 
-    /// Rows of all days.
+    /// Number of rows of all days.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.rows
@@ -100,7 +100,7 @@ impl TableExport {
         day: &str,
         cursor: Option<&Cursor>,
     ) -> Result<String, FetchError> {
-        let behind = match cursor {
+        let after = match cursor {
             Some(_) => "AND (at, uuid) > ({timestamp:DateTime64(6, 'UTC')}, {uuid:UUID}) ",
             None => "",
         };
@@ -108,7 +108,7 @@ impl TableExport {
             "SELECT team_id, uuid, event, properties, toString(at) AS timestamp, distinct_id FROM \
              (SELECT team_id, uuid, event, properties, toDateTime64(timestamp, 6, 'UTC') AS at, \
              distinct_id FROM {} WHERE team_id = {{team:Int64}} AND toDate(timestamp) = {{day:Date}}) \
-             WHERE 1 {behind}ORDER BY at, uuid LIMIT 1 BY at, uuid LIMIT {{rows:UInt64}} \
+             WHERE 1 {after}ORDER BY at, uuid LIMIT 1 BY at, uuid LIMIT {{rows:UInt64}} \
              FORMAT JSONEachRow",
             self.settings.table
         );
@@ -121,23 +121,23 @@ impl TableExport {
             params.push(("timestamp", cursor.timestamp.clone()));
             params.push(("uuid", cursor.uuid.clone()));
         }
-        let answer = transfer.head(self.clickhouse.query(&sql, &params)).await?;
-        let mut answer = answer.map_err(|error| match error {
-            QueryError::Refused(_) => FetchError::Final {
+        let response = transfer.head(self.clickhouse.query(&sql, &params)).await?;
+        let mut response = response.map_err(|error| match error {
+            QueryError::Refused(_) => FetchError::Permanent {
                 message: error.to_string(),
             },
             QueryError::Unreachable { .. } | QueryError::Busy(_) => {
-                FetchError::again(error.to_string())
+                FetchError::retryable(error.to_string())
             }
         })?;
         let mut page = Vec::new();
         let broke_off = |error: reqwest::Error| {
-            FetchError::again(format!("the page broke off: {}", error.without_url()))
+            FetchError::retryable(format!("the page broke off: {}", error.without_url()))
         };
-        while let Some(piece) = transfer.piece(answer.chunk()).await?.map_err(broke_off)? {
+        while let Some(piece) = transfer.piece(response.chunk()).await?.map_err(broke_off)? {
             page.extend_from_slice(&piece);
         }
-        String::from_utf8(page).map_err(|_| FetchError::Final {
+        String::from_utf8(page).map_err(|_| FetchError::Permanent {
             message: "ClickHouse answers something else than text".to_owned(),
         })
     }
@@ -165,7 +165,7 @@ impl Export for TableExport {
         self.days.iter().map(part).collect()
     }
 
-    /// Each page sorts a day, which another server has better to do than twice at once.
+    /// One page at a time: each sorts a day, which costs the other server much.
     fn parallel(&self) -> usize {
         1
     }
@@ -187,7 +187,7 @@ impl Export for TableExport {
                 break;
             }
             let last = page.lines().next_back().unwrap_or_default();
-            let last = serde_json::from_str(last).map_err(|error| FetchError::Final {
+            let last = serde_json::from_str(last).map_err(|error| FetchError::Permanent {
                 message: format!("ClickHouse answers something else than rows: {error}"),
             })?;
             cursor = Some(last);

@@ -1,7 +1,7 @@
-//! Zip archives: where entries are, and their bytes.
+//! Zip archives: their entries, and the bytes of an entry.
 //!
-//! The crate would lend an entry's reader from its archive; ours is read by itself, from the place that the crate
-//! names, and its checksum is looked at where it ends.
+//! The `zip` crate's reader of an entry borrows its archive. Ours owns the file: it reads from the
+//! offset that the crate finds, and verifies the checksum at the end.
 
 use super::SourceFile;
 use crc32fast::Hasher;
@@ -11,7 +11,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use zip::{CompressionMethod, ZipArchive};
 
-/// The files in an archive, in the order of their names.
+/// Lists the files in an archive, in the order of their names.
 pub(super) fn entries(path: &Path) -> io::Result<Vec<SourceFile>> {
     let mut archive = ZipArchive::new(File::open(path)?)?;
     let mut files = Vec::new();
@@ -30,7 +30,7 @@ pub(super) fn entries(path: &Path) -> io::Result<Vec<SourceFile>> {
     Ok(files)
 }
 
-/// The bytes of an entry. `wrap` is given the archive's file, at the entry's first byte.
+/// Opens an entry. `wrap` is given the archive's file, at the entry's first byte.
 pub(super) fn open(
     path: &Path,
     name: &str,
@@ -57,21 +57,21 @@ pub(super) fn open(
             return Err(io::Error::other(message));
         }
     };
-    Ok(Box::new(Checked {
+    Ok(Box::new(ChecksumReader {
         inner: unpacked,
         hasher: Hasher::new(),
         checksum,
     }))
 }
 
-/// Compares the checksum at the end.
-struct Checked {
+/// Reads an entry and compares its checksum at the end.
+struct ChecksumReader {
     inner: Box<dyn Read + Send>,
     hasher: Hasher,
     checksum: u32,
 }
 
-impl Read for Checked {
+impl Read for ChecksumReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.inner.read(buffer)?;
         if length == 0 && !buffer.is_empty() && self.hasher.clone().finalize() != self.checksum {

@@ -1,4 +1,4 @@
-//! Paths, patterns and folders into files.
+//! Expands paths, patterns and folders into files.
 
 use super::{SourceFile, archive};
 use std::fs::FileType;
@@ -7,45 +7,46 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Why there is nothing to import.
+/// Failure to find files.
 #[derive(Debug, Error)]
 pub enum FindError {
-    /// A pattern of names is none.
+    /// A pattern of file names is invalid.
     #[error("{pattern} is no pattern of file names: {error}")]
     Pattern {
-        /// As given.
+        /// The pattern.
         pattern: String,
-        /// What is wrong.
+        /// Error in the pattern.
         error: glob::PatternError,
     },
-    /// Nothing of this name.
+    /// No file has this name.
     #[error("there is no file {0}; check the path")]
     Absent(String),
-    /// What has no end, or waits for somebody to write to it.
+    /// A device, socket or named pipe, which may never end.
     #[error("{path} is {what}, and files are read; {advice}")]
     NoFile {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// What it is instead.
+        /// Kind of the thing at the path.
         what: &'static str,
-        /// What to do.
+        /// Advice for the user.
         advice: &'static str,
     },
-    /// The disk.
+    /// A file or folder cannot be read.
     #[error("cannot read {path}: {error}")]
     Io {
-        /// Which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// What happened.
+        /// Cause of the failure.
         error: io::Error,
     },
 }
 
-/// All files that these arguments name, in the order of their names: files, folders with all that is in them, patterns
-/// such as `exports/2024-*.json.gz`, zip archives with all that is in them, `-` for standard input.
+/// Finds all files that the arguments name, in the order of their names: files, folders with all
+/// that is in them, patterns such as `exports/2024-*.json.gz`, zip archives with all their
+/// entries, `-` for standard input.
 ///
 /// # Errors
-/// When one of them names nothing, or cannot be read.
+/// An argument names no file, or a file cannot be read.
 pub fn find(arguments: &[String]) -> Result<Vec<SourceFile>, FindError> {
     let mut files = Vec::new();
     for argument in arguments {
@@ -90,7 +91,7 @@ fn matching(pattern: &str) -> Result<Vec<PathBuf>, FindError> {
         .collect()
 }
 
-/// Hidden files are none, nor are those that are being fetched.
+/// Adds a file, or all files in a folder but hidden and unfinished ones.
 fn add(path: &Path, files: &mut Vec<SourceFile>) -> Result<(), FindError> {
     let at = |error| FindError::Io {
         path: path.to_owned(),
@@ -123,8 +124,10 @@ fn add(path: &Path, files: &mut Vec<SourceFile>) -> Result<(), FindError> {
     Ok(())
 }
 
-/// Refuses what nobody may ever write to, or what never ends. A pipe of a descriptor of ours has been opened by the shell, as
-/// in `<(zcat a.gz)` and for `/dev/stdin`, and is read once.
+/// Refuses things that may never end or never be written to.
+///
+/// A pipe of our own descriptor was opened by the shell, as in `<(zcat a.gz)` and for
+/// `/dev/stdin`, and is read once.
 fn check_kind(path: &Path, kind: FileType) -> Result<(), FindError> {
     let (what, advice) = if kind.is_file() || (kind.is_fifo() && is_descriptor(path)) {
         return Ok(());

@@ -1,8 +1,8 @@
-//! The files of an import: which there are, and their decompressed bytes.
+//! The files of an import: how they are found, and their decompressed bytes.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `find` | paths, patterns, folders and archives into files |
+//! | `find` | expansion of paths, patterns, folders and archives into files |
 //! | `open` | decompression |
 //! | `archive` | zip files |
 
@@ -22,17 +22,17 @@ use std::sync::atomic::AtomicU64;
 /// One file to import: on a disk, in a zip archive, or standard input.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SourceFile {
-    /// Where it is; `-` is standard input.
+    /// Path of the file; `-` is standard input.
     pub path: PathBuf,
-    /// Its name in the archive at `path`.
+    /// Name in the archive at `path`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<String>,
-    /// Its bytes on the disk, compressed as it is; 0 where nobody knows.
+    /// Bytes on the disk, compressed as it is; 0 if unknown.
     pub bytes: u64,
 }
 
 impl SourceFile {
-    /// How it is called in reports: the path, and behind `!` what it is in an archive.
+    /// Name in reports: the path, and after `!` the name in the archive.
     #[must_use]
     pub fn name(&self) -> String {
         match &self.entry {
@@ -41,13 +41,14 @@ impl SourceFile {
         }
     }
 
-    /// Its bytes on the disk; standard input and pipes do not say before their end.
+    /// Bytes on the disk; `None` for standard input and pipes, whose length is known at their end.
     #[must_use]
     pub fn known_bytes(&self) -> Option<u64> {
         (!self.is_stdin() && self.path.is_file()).then_some(self.bytes)
     }
 
-    /// Its own name without folders and endings of compression: what stays when the same file is moved, or packed.
+    /// File name without folders and endings of compression: it stays the same when the file is
+    /// moved or compressed.
     #[must_use]
     pub fn stem(&self) -> String {
         let name = match &self.entry {
@@ -66,16 +67,16 @@ impl SourceFile {
         name
     }
 
-    /// Whether it is standard input, which cannot be read twice.
+    /// Returns true for standard input, which cannot be read twice.
     #[must_use]
     pub fn is_stdin(&self) -> bool {
         self.path.as_os_str() == "-"
     }
 
-    /// What it is, by the plan or by its first bytes, and its decompressed bytes from the beginning.
+    /// Determines the format by the plan or by the first bytes, and opens the decompressed bytes.
     ///
     /// # Errors
-    /// When it cannot be read, or nobody knows what it is.
+    /// The file cannot be read, or its format is unknown.
     pub fn format(
         &self,
         plan: &Plan,
@@ -86,15 +87,15 @@ impl SourceFile {
             return Ok((format, input));
         }
         if plan.is_replay {
-            // Each reject says what it is.
+            // Each reject names its format.
             return Ok((Format::Captured, input));
         }
         let (beginning, input) = framing::peek(input)?;
         if beginning.is_empty() {
-            // What has nothing in it has no record, whatever it would be.
+            // An empty file has no records in any format.
             return Ok((Format::Captured, input));
         }
-        let format = Format::guess(&self.stem(), &beginning);
+        let format = Format::detect(&self.stem(), &beginning);
         let format = format.ok_or_else(|| FileError::Malformed {
             offset: 0,
             message: "Nothing says what this file is. Name its format with --format.".to_owned(),

@@ -1,4 +1,4 @@
-//! Decompression, by the first bytes and not by the name.
+//! Opens and decompresses files, by their first bytes and not by their names.
 
 use super::{SourceFile, archive};
 use flate2::read::MultiGzDecoder;
@@ -13,14 +13,16 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 const BUFFER_BYTES: usize = 256 << 10;
 
 impl SourceFile {
-    /// Its decompressed bytes from the beginning. `read_bytes` is told how many were read of it as it is on the disk;
-    /// of plain files it is told nothing, as their positions say it.
+    /// Opens the decompressed bytes from the beginning.
+    ///
+    /// `read_bytes` counts the bytes read from the disk; but not of plain files, whose positions
+    /// are counted instead.
     ///
     /// # Errors
-    /// When it cannot be opened or is not what its first bytes say.
+    /// The file cannot be opened, or is not of the compression that its first bytes show.
     pub fn open(&self, read_bytes: &Arc<AtomicU64>) -> io::Result<Input> {
         let count = |inner: Box<dyn Read + Send>| -> Box<dyn Read + Send> {
-            Box::new(Counted {
+            Box::new(CountingReader {
                 inner,
                 bytes: Arc::clone(read_bytes),
             })
@@ -49,7 +51,7 @@ impl SourceFile {
     }
 }
 
-/// What cannot be sought in is read once: a named pipe, a device.
+/// Returns true for a named pipe or a device, which has no seek and is read once.
 fn is_pipe(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| !metadata.is_file())
 }
@@ -73,8 +75,8 @@ fn decompressed(mut inner: Box<dyn Read + Send>) -> io::Result<Input> {
 
 fn read_full(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
-    while let Some(room) = buffer.get_mut(length..).filter(|room| !room.is_empty()) {
-        match from.read(room) {
+    while let Some(rest) = buffer.get_mut(length..).filter(|rest| !rest.is_empty()) {
+        match from.read(rest) {
             Ok(0) => break,
             Ok(read) => length += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -84,13 +86,13 @@ fn read_full(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(length)
 }
 
-/// Counts what passes.
-struct Counted {
+/// Counts the bytes read.
+struct CountingReader {
     inner: Box<dyn Read + Send>,
     bytes: Arc<AtomicU64>,
 }
 
-impl Read for Counted {
+impl Read for CountingReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.inner.read(buffer)?;
         self.bytes.fetch_add(length as u64, Ordering::Relaxed);

@@ -1,7 +1,8 @@
-//! The lock of an import's folder: whoever has it alone writes, empties and removes what is in there.
+//! Lock of an import's folder: only its holder writes, empties and removes the files in there.
 //!
-//! The lock is the journal's own, and another process may open the journal just before it is removed. A lock on such a file
-//! holds nobody off, so it is given up for one on the file that is there.
+//! The lock is on the journal itself, and another process may open the journal just before it is
+//! removed. A lock on a removed file excludes nobody, so it is dropped for one on the file that is
+//! at the path.
 
 use anyhow::{Context, bail};
 use rustix::fs::{FlockOperation, flock};
@@ -10,10 +11,10 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Times that a journal may be removed between its opening and its lock.
+/// Most times that a journal may be removed between its opening and its lock.
 const TRIES_MAX: u32 = 100;
 
-/// A journal that no other process writes as long as this is there.
+/// A locked journal, which no other process writes until this is dropped.
 #[derive(Debug)]
 pub struct Lock {
     pub(super) file: File,
@@ -21,10 +22,10 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Locks the journal at this path; makes it, and its folder, where there is none.
+    /// Locks the journal at a path; creates it and its folder if there is none.
     ///
     /// # Errors
-    /// When it cannot be made, or another process has it.
+    /// The journal cannot be created, or another process holds the lock.
     pub fn take(path: &Path) -> anyhow::Result<Self> {
         let at = || format!("cannot write {}", path.display());
         for _ in 0..TRIES_MAX {
@@ -54,7 +55,7 @@ impl Lock {
         )
     }
 
-    /// The journal.
+    /// Path of the journal.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -63,22 +64,22 @@ impl Lock {
     /// Bytes of the journal.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors of the disk.
     pub fn journal_bytes(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }
 
-    /// Forgets what the journal says.
+    /// Empties the journal.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors of the disk.
     pub fn empty(&self) -> anyhow::Result<()> {
         let emptied = self.file.set_len(0).and_then(|()| self.file.sync_all());
         emptied.with_context(|| format!("cannot write {}", self.path.display()))
     }
 }
 
-/// Whether this file is the one that the path leads to.
+/// Returns true if the open file is the one at the path.
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let own = file.metadata()?;
     match path.metadata() {
@@ -94,7 +95,7 @@ mod tests {
     use crate::staging::Staging;
 
     #[test]
-    fn who_has_the_lock_has_the_journal_that_is_there_however_often_others_remove_it() {
+    fn a_lock_is_always_on_the_journal_at_its_path_while_others_remove_it() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Staging::open(dir.path()).unwrap().load("phc_a");
         let path = folder.journal();

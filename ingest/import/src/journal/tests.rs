@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn heading() -> Heading {
-    Heading {
+fn header() -> JournalHeader {
+    JournalHeader {
         version: 1,
         url: "http://127.0.0.1:8000".to_owned(),
         project_key: "phc_a".to_owned(),
@@ -12,23 +12,23 @@ fn heading() -> Heading {
     }
 }
 
-fn passed(file: &str, offset: u64, is_end: bool) -> Passed {
-    let mut passed = Passed {
+fn imported(file: &str, offset: u64, is_end: bool) -> ImportedChunk {
+    let mut imported = ImportedChunk {
         file: file.to_owned(),
         file_bytes: 100,
         is_end,
         records: 2,
-        ..Passed::default()
+        ..ImportedChunk::default()
     };
-    passed.next.offset = offset;
-    passed.made.add(19_000, "a", 2);
-    passed.accepted.add(19_000, "a", 1);
-    passed.rejected.insert("invalid_json".to_owned(), 1);
-    passed
+    imported.next.offset = offset;
+    imported.made.add(19_000, "a", 2);
+    imported.accepted.add(19_000, "a", 1);
+    imported.rejected.insert("invalid_json".to_owned(), 1);
+    imported
 }
 
-fn open(path: &Path, heading: &Heading) -> anyhow::Result<(Journal, Progress)> {
-    Journal::open(&Lock::take(path)?, heading)
+fn open(path: &Path, header: &JournalHeader) -> anyhow::Result<(Journal, Progress)> {
+    Journal::open(&Lock::take(path)?, header)
 }
 
 fn file(path: &str, bytes: u64) -> SourceFile {
@@ -40,30 +40,30 @@ fn file(path: &str, bytes: u64) -> SourceFile {
 }
 
 #[test]
-fn an_import_goes_on_where_its_journal_ends_wherever_it_is_cut() {
+fn a_journal_cut_at_any_byte_continues_after_its_last_whole_line() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
-    let (mut journal, progress) = open(&path, &heading()).unwrap();
+    let (mut journal, progress) = open(&path, &header()).unwrap();
     assert_eq!(
         progress.of(&file("a", 100)).unwrap(),
         Some(Position::default())
     );
-    journal.append(vec![passed("a", 10, false)]).unwrap();
+    journal.append(vec![imported("a", 10, false)]).unwrap();
     let before = std::fs::metadata(&path).unwrap().len();
     journal
-        .append(vec![passed("b", 7, false), passed("a", 20, true)])
+        .append(vec![imported("b", 7, false), imported("a", 20, true)])
         .unwrap();
     drop(journal);
     let whole = std::fs::read(&path).unwrap();
     for length in before as usize..whole.len() {
         std::fs::write(&path, &whole[..length]).unwrap();
-        let (mut journal, progress) = open(&path, &heading()).unwrap();
+        let (mut journal, progress) = open(&path, &header()).unwrap();
         assert_eq!(
             progress.of(&file("a", 100)).unwrap().unwrap().offset,
             10,
             "{length}"
         );
-        journal.append(vec![passed("a", 15, false)]).unwrap();
+        journal.append(vec![imported("a", 15, false)]).unwrap();
         let progress = Journal::read(&path).unwrap();
         assert_eq!(progress.of(&file("a", 100)).unwrap().unwrap().offset, 15);
     }
@@ -78,14 +78,14 @@ fn an_import_goes_on_where_its_journal_ends_wherever_it_is_cut() {
 fn another_import_another_file_and_another_process_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
-    let (mut journal, _) = open(&path, &heading()).unwrap();
-    journal.append(vec![passed("a", 10, false)]).unwrap();
+    let (mut journal, _) = open(&path, &header()).unwrap();
+    journal.append(vec![imported("a", 10, false)]).unwrap();
     let error = Lock::take(&path).unwrap_err().to_string();
     assert!(error.contains("another import is writing"), "{error}");
     drop(journal);
-    let other = Heading {
+    let other = JournalHeader {
         project_key: "phc_b".to_owned(),
-        ..heading()
+        ..header()
     };
     let error = open(&path, &other).unwrap_err().to_string();
     assert!(error.contains("another project key"), "{error}");
@@ -95,11 +95,11 @@ fn another_import_another_file_and_another_process_are_refused() {
 }
 
 #[test]
-fn a_damaged_journal_is_not_gone_on_with() {
+fn a_damaged_journal_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
-    let (mut journal, _) = open(&path, &heading()).unwrap();
-    journal.append(vec![passed("a", 10, false)]).unwrap();
+    let (mut journal, _) = open(&path, &header()).unwrap();
+    journal.append(vec![imported("a", 10, false)]).unwrap();
     drop(journal);
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[3] = b'\n';

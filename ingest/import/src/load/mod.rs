@@ -1,120 +1,94 @@
-//! The stage that imports: files into requests, requests to the server, and a record of what was acknowledged.
+//! The load stage: turns files into requests, sends them to the server, and records acknowledged
+//! chunks.
 //!
-//! Threads read files and make requests of them; the calling thread sends. What is under way is bounded: each reader has
-//! a chunk in its hands, one waits for the sender, and the sender takes the next when less than a round of requests is
-//! left.
+//! Threads read files and make requests of them; the calling thread sends. The work in progress is
+//! bounded: each reader holds one chunk, one more waits in the channel, and the sender takes the
+//! next when no request of the last waits.
 //!
 //! | Module | Holds |
 //! |---|---|
+//! | `settings` | settings of an import |
 //! | `reading` | the threads that read |
 //! | `resend` | rejects that are sent again |
 //! | `sending` | the loop that sends |
-//! | `tracker` | which chunks are acknowledged, in the order of their file |
+//! | `tracker` | acknowledged chunks, in the order of their file |
 
 mod order;
 mod reading;
 mod resend;
 mod sending;
+mod settings;
 mod tracker;
 
-use crate::chunk::Cuts;
+pub use settings::Load;
+
 use crate::files::SourceFile;
-use crate::journal::{ANY, Heading, Journal, Lock, Progress};
-use crate::meter::Meter;
-use crate::plan::Plan;
+use crate::journal::{ANY_MAPPING, Journal, JournalHeader, Lock, Progress};
 use crate::reject::{Rejects, convert};
-use crate::request::Head;
-use crate::send::{Compression, Stop, Target};
-use crate::staging::{LoadFolder, Staging};
+use crate::request::BodyPrefix;
+use crate::send::{Stop, Target};
+use crate::staging::LoadFolder;
+use crate::stats::StageStats;
 use anyhow::{Context, ensure};
 use millrace_sources::Position;
-use reading::Known;
-use sending::Ended;
+use reading::PriorRecords;
+use sending::SendResult;
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use tracker::Tracker;
 
-/// Version of the journal.
+/// Version of the journal's format.
 const VERSION: u32 = 1;
 
-/// An import.
-#[derive(Clone, Debug)]
-pub struct Load {
-    /// The server, such as `http://127.0.0.1:8000`.
-    pub url: String,
-    /// Whose events they are there.
-    pub project_key: String,
-    /// What is done with the files.
-    pub plan: Plan,
-    /// The files.
-    pub files: Vec<SourceFile>,
-    /// A file of rejects whose records are sent again, in place of files.
-    pub rejects: Option<PathBuf>,
-    /// The folder that keeps how far it is.
-    pub staging: Staging,
-    /// Whether it begins anew, whatever was done.
-    pub is_restart: bool,
-    /// Files that are read at once.
-    pub files_parallel: usize,
-    /// Requests under way at once, at most.
-    pub requests_parallel: usize,
-    /// How bodies are compressed; what pays without.
-    pub compression: Option<Compression>,
-    /// How long the server may take nothing before the import stops.
-    pub patience: Duration,
-    /// Where chunks and requests are cut.
-    pub cuts: Cuts,
-}
-
-/// How an import ended.
+/// Result of an import.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// What the journal says, of earlier runs too.
+    /// Content of the journal, of earlier runs too.
     pub progress: Progress,
     /// Files that could not be read to their end, with the reason.
     pub broken: Vec<(String, String)>,
-    /// Why it stopped, if it did.
+    /// Reason for which it stopped early, if it did.
     pub stop: Option<Stop>,
-    /// Records that were left out, as a resend had brought them in before.
+    /// Number of records left out because a resend had brought them in before.
     pub left_out: u64,
-    /// Lines of a file of rejects that are too long to be sent again, as `file:line`. They stay where they are.
+    /// Lines of a file of rejects that are too long to be sent again, as `file:line`. They stay in
+    /// their file.
     pub passed_over: Vec<String>,
 }
 
-/// Runs an import to its end, or to where it cannot go on.
+/// Runs an import until it ends or has to stop.
 ///
 /// # Errors
-/// When it cannot begin, or the staging folder cannot be written.
-pub fn run(load: &Load, meter: &Arc<Meter>) -> anyhow::Result<Outcome> {
+/// The import cannot start, or the staging folder cannot be written.
+pub fn run(load: &Load, stats: &Arc<StageStats>) -> anyhow::Result<Outcome> {
     let target = Target::new(&load.url, load.compression)?;
     let folder = load.staging.load(&load.project_key);
-    // Held until nothing of the folder is written or removed any more.
+    // Held until the last write to the folder.
     let lock = Lock::take(&folder.journal())?;
     if load.is_restart {
         folder.empty(&lock)?;
     }
-    keep_rejects_of_others(&folder, &lock)?;
-    let (journal, progress) = Journal::open(&lock, &heading(load))?;
+    refuse_rejects_without_journal(&folder, &lock)?;
+    let (journal, progress) = Journal::open(&lock, &journal_header(load))?;
     let (rejects, bytes) = (folder.rejects(), progress.sum.rejects_bytes);
     convert(&folder.packed_rejects(), &rejects, bytes)?;
     let rejects = Rejects::open(&rejects, bytes, &folder.journal())?;
-    let sending = Sending {
+    let uploader = Uploader {
         load,
         target,
-        meter,
+        stats,
         folder: &folder,
     };
     let mut tracker = Tracker::new(journal, rejects);
     let ended = match &load.rejects {
-        Some(rejects) => sending.resend(rejects, &mut tracker)?,
+        Some(rejects) => uploader.resend(rejects, &mut tracker)?,
         None => {
             let mut work = Vec::new();
             for file in &load.files {
                 work.extend(progress.of(file)?.map(|at| (file.clone(), at)));
             }
-            sending.send(work, Known::Settled(&progress.settled), &mut tracker)?
+            uploader.send(work, PriorRecords::Settled(&progress.settled), &mut tracker)?
         }
     };
     let (left_out, passed_over) = (tracker.left_out, std::mem::take(&mut tracker.passed_over));
@@ -132,8 +106,9 @@ pub fn run(load: &Load, meter: &Arc<Meter>) -> anyhow::Result<Outcome> {
     })
 }
 
-/// Refuses a folder with rejects and no journal: they may have been mended by hand, and a new journal has none of them.
-fn keep_rejects_of_others(folder: &LoadFolder, lock: &Lock) -> anyhow::Result<()> {
+/// Refuses a folder with rejects but no journal: they may have been mended by hand, and a new
+/// journal would not list them.
+fn refuse_rejects_without_journal(folder: &LoadFolder, lock: &Lock) -> anyhow::Result<()> {
     if lock.journal_bytes()? > 0 {
         return Ok(());
     }
@@ -153,62 +128,62 @@ fn keep_rejects_of_others(folder: &LoadFolder, lock: &Lock) -> anyhow::Result<()
     Ok(())
 }
 
-/// An import that sends.
-struct Sending<'a> {
+/// Sends the files or rejects of an import.
+struct Uploader<'a> {
     load: &'a Load,
     target: Target,
-    meter: &'a Arc<Meter>,
+    stats: &'a Arc<StageStats>,
     folder: &'a LoadFolder,
 }
 
-impl Sending<'_> {
-    /// Sends files, each from where it goes on.
+impl Uploader<'_> {
+    /// Sends files, each from its position on.
     fn send(
         &self,
         work: Vec<(SourceFile, Position)>,
-        known: Known<'_>,
+        known: PriorRecords<'_>,
         tracker: &mut Tracker,
-    ) -> anyhow::Result<Ended> {
-        let (load, meter) = (self.load, self.meter);
-        work.iter().for_each(|(file, _)| meter.expect(file.bytes));
+    ) -> anyhow::Result<SendResult> {
+        let (load, stats) = (self.load, self.stats);
+        work.iter().for_each(|(file, _)| stats.expect(file.bytes));
         let work = order::by_time(work, &load.plan);
         let queue = Mutex::new(VecDeque::from(work));
-        let head = Head::new(&load.project_key);
+        let prefix = BodyPrefix::new(&load.project_key);
         let compression = self.target.compression();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .context("cannot start the runtime")?;
         std::thread::scope(|scope| {
-            let (give, take) = tokio::sync::mpsc::channel(1);
+            let (sender, receiver) = tokio::sync::mpsc::channel(1);
             for _ in 0..load.files_parallel.max(1) {
-                let give = give.clone();
-                let (queue, head) = (&queue, &head);
+                let sender = sender.clone();
+                let (queue, prefix) = (&queue, &prefix);
                 scope.spawn(move || {
-                    reading::read(load, queue, known, head, compression, meter, &give);
+                    reading::read(load, queue, known, prefix, compression, stats, &sender);
                 });
             }
-            drop(give);
+            drop(sender);
             runtime.block_on(sending::send(
                 load,
                 self.target.clone(),
-                take,
+                receiver,
                 tracker,
-                meter,
+                stats,
             ))
         })
     }
 }
 
-fn heading(load: &Load) -> Heading {
+fn journal_header(load: &Load) -> JournalHeader {
     let source = load.plan.format.map_or("", millrace_sources::Format::name);
-    Heading {
+    JournalHeader {
         version: VERSION,
         url: load.url.clone(),
         project_key: load.project_key.clone(),
         source: [source.to_owned(), load.plan.project.clone()],
         mapping: if load.rejects.is_some() {
-            ANY.to_owned()
+            ANY_MAPPING.to_owned()
         } else {
             load.plan.digest.clone()
         },

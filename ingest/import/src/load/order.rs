@@ -1,5 +1,5 @@
-//! Files in the order of their first events: so requests of a month come together, whatever files are called, and
-//! ClickHouse gets few and large parts.
+//! Sorts files by the time of their first events: requests of a month are then sent together,
+//! whatever the files' names, and ClickHouse gets few and large parts.
 
 use crate::files::SourceFile;
 use crate::plan::Plan;
@@ -7,11 +7,11 @@ use millrace_rows::Micros;
 use millrace_sources::{Events, Position};
 use std::sync::Arc;
 
-/// How many records are looked at for a time.
+/// Most records that are searched for a time.
 const RECORDS_MAX: usize = 100;
 
-/// The files by the time of the first event in each. Those without one, and what can be read once only, come last as they
-/// were.
+/// Sorts files by the time of the first event in each. Files without one, and those that can be
+/// read only once, come last in their given order.
 pub(super) fn by_time(
     mut files: Vec<(SourceFile, Position)>,
     plan: &Plan,
@@ -36,7 +36,7 @@ fn first_time(file: &SourceFile, plan: &Plan) -> Option<Micros> {
     for _ in 0..RECORDS_MAX {
         let record = framing.next().ok()??;
         events.clear();
-        if record.fault.is_none() && mapping.map(record.raw, &mut events).is_ok() {
+        if record.error.is_none() && mapping.map(record.raw, &mut events).is_ok() {
             let first = events.list().iter().find_map(|event| event.timestamp);
             if first.is_some() {
                 return first;

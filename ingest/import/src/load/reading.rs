@@ -1,12 +1,12 @@
-//! The threads that read files and make requests of them.
+//! Threads that read files and make requests of them.
 
-use super::Load;
+use super::settings::Load;
 use crate::chunk::{Chunk, ChunkReader};
 use crate::files::SourceFile;
-use crate::journal::{Records, Refusals};
-use crate::meter::Meter;
-use crate::request::{Head, Request};
+use crate::journal::{RecordSet, Refusals};
+use crate::request::{BodyPrefix, Request};
 use crate::send::Compression;
+use crate::stats::StageStats;
 use bytes::Bytes;
 use millrace_sources::Position;
 use std::collections::VecDeque;
@@ -14,40 +14,40 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::mpsc::Sender;
 
-/// What a reader hands over.
+/// Message of a reader to the sender.
 #[derive(Debug)]
-pub(super) enum Read {
-    /// A chunk of a file, with the bodies of its requests as they are sent.
+pub(super) enum ReaderMessage {
+    /// A chunk of a file, with the compressed bodies of its requests.
     Chunk {
         file: SourceFile,
         chunk: Box<Chunk>,
         wires: Vec<Bytes>,
     },
-    /// A file that cannot be read on. What was read of it before stays.
+    /// A file that cannot be read further. Chunks read before stay.
     Broken { file: SourceFile, message: String },
 }
 
-/// What is known of the records beforehand.
+/// Knowledge of the records from earlier runs.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Known<'a> {
-    /// Those that a resend brought in: they are left out.
-    Settled(&'a Records),
-    /// Those that were refused: the files are of rejects.
+pub(super) enum PriorRecords<'a> {
+    /// Records that a resend brought in, which are left out.
+    Settled(&'a RecordSet),
+    /// Refused records: the files to read are of rejects.
     Refusals(&'a Refusals),
 }
 
-/// Files that wait, and where each goes on.
-pub(super) type Queue = Mutex<VecDeque<(SourceFile, Position)>>;
+/// Waiting files, each with the position to continue at.
+pub(super) type FileQueue = Mutex<VecDeque<(SourceFile, Position)>>;
 
-/// Reads one file after the other until there are none, or nobody takes what is read.
+/// Reads one file after the other until the queue is empty or the receiver is closed.
 pub(super) fn read(
     load: &Load,
-    queue: &Queue,
-    known: Known<'_>,
-    head: &Head,
+    queue: &FileQueue,
+    known: PriorRecords<'_>,
+    prefix: &BodyPrefix,
     compression: Compression,
-    meter: &Meter,
-    give: &Sender<Read>,
+    stats: &StageStats,
+    sender: &Sender<ReaderMessage>,
 ) {
     loop {
         let next = queue
@@ -57,55 +57,56 @@ pub(super) fn read(
         let Some((file, at)) = next else {
             return;
         };
-        let read = Reading {
+        let reader = FileReader {
             load,
             known,
-            head,
+            prefix,
             compression,
-            meter,
-            give,
+            stats,
+            sender,
         };
-        if !read.file(&file, at) {
+        if !reader.file(&file, at) {
             return;
         }
     }
 }
 
-struct Reading<'a> {
+/// Reads the chunks of a file and sends them over the channel.
+struct FileReader<'a> {
     load: &'a Load,
-    known: Known<'a>,
-    head: &'a Head,
+    known: PriorRecords<'a>,
+    prefix: &'a BodyPrefix,
     compression: Compression,
-    meter: &'a Meter,
-    give: &'a Sender<Read>,
+    stats: &'a StageStats,
+    sender: &'a Sender<ReaderMessage>,
 }
 
-impl Reading<'_> {
-    /// Reads a file; false when nobody takes what is read any more.
+impl FileReader<'_> {
+    /// Reads a file; returns false if the receiver is closed.
     fn file(&self, file: &SourceFile, at: Position) -> bool {
         match self.chunks(file, at) {
             Ok(is_wanted) => is_wanted,
             Err(message) => {
                 let file = file.clone();
-                self.give
-                    .blocking_send(Read::Broken { file, message })
+                self.sender
+                    .blocking_send(ReaderMessage::Broken { file, message })
                     .is_ok()
             }
         }
     }
 
     fn chunks(&self, file: &SourceFile, at: Position) -> Result<bool, String> {
-        let counter = self.meter.bytes_read();
+        let counter = self.stats.bytes_read();
         let before = counter.load(Ordering::Relaxed);
-        let reader = ChunkReader::open(file, &self.load.plan, self.head, at, counter);
+        let reader = ChunkReader::open(file, &self.load.plan, self.prefix, at, counter);
         let reader = reader
             .map_err(|error| error.to_string())?
-            .with_cuts(self.load.cuts);
+            .with_limits(self.load.limits);
         let mut reader = match self.known {
-            Known::Settled(settled) => reader.without(settled),
-            Known::Refusals(refusals) => reader.replaying(&self.load.plan, refusals),
+            PriorRecords::Settled(settled) => reader.without(settled),
+            PriorRecords::Refusals(refusals) => reader.replaying(&self.load.plan, refusals),
         };
-        // Files that are read as they lie count their positions.
+        // Of uncompressed files, the positions are counted.
         let is_plain = counter.load(Ordering::Relaxed) == before && file.bytes > 0;
         let mut offset = 0;
         while let Some(chunk) = reader.next_chunk().map_err(|error| error.to_string())? {
@@ -113,21 +114,21 @@ impl Reading<'_> {
                 counter.fetch_add(chunk.next.offset.saturating_sub(offset), Ordering::Relaxed);
                 offset = chunk.next.offset;
             }
-            let wires = self.wires(&chunk.requests)?;
+            let wires = self.compress(&chunk.requests)?;
             let file = file.clone();
-            let read = Read::Chunk {
+            let message = ReaderMessage::Chunk {
                 file,
                 chunk: Box::new(chunk),
                 wires,
             };
-            if self.give.blocking_send(read).is_err() {
+            if self.sender.blocking_send(message).is_err() {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    fn wires(&self, requests: &[Request]) -> Result<Vec<Bytes>, String> {
+    fn compress(&self, requests: &[Request]) -> Result<Vec<Bytes>, String> {
         requests
             .iter()
             .map(|request| self.compression.apply(&request.body))

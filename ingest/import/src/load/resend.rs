@@ -1,17 +1,18 @@
-//! Rejects that are sent again.
+//! Resend of rejects.
 //!
-//! Those that are to be sent leave the file of rejects for one of their own, `resending.ndjson`; what is refused again is
-//! appended to the file of rejects as in any import. So every record that is refused stands in one of the two, once, and a
-//! resend that ended in the middle is gone on with before the next one begins. What was mended and taken is in neither.
+//! Rejects to be sent are moved from the file of rejects to one of their own, `resending.ndjson`;
+//! those refused again are appended to the file of rejects as in any import. So every refused
+//! record is in one of the two files, once, and a resend that ended early is continued before the
+//! next one starts. Records that were mended and accepted are in neither.
 
-use super::Sending;
-use super::reading::Known;
-use super::sending::Ended;
+use super::Uploader;
+use super::reading::PriorRecords;
+use super::sending::SendResult;
 use super::tracker::Tracker;
 use crate::count::counted;
 use crate::files::{SourceFile, find};
-use crate::journal::{Journal, Known as Record, Refusals};
-use crate::reject::{Doubles, Reject, rewrite};
+use crate::journal::{Journal, RecordStatus, Refusals};
+use crate::reject::{DedupBy, Reject, rewrite};
 use crate::staging::write_whole;
 use anyhow::{Context, bail};
 use millrace_sources::{Format, Position, framing};
@@ -21,12 +22,16 @@ use std::path::Path;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The code of a line that is longer than any that is read.
+/// Error code of a line that is too long to be read.
 const TOO_LARGE: &str = "record_too_large";
 
-impl Sending<'_> {
+impl Uploader<'_> {
     /// Sends the records of a file of rejects again.
-    pub(super) fn resend(&self, rejects: &Path, tracker: &mut Tracker) -> anyhow::Result<Ended> {
+    pub(super) fn resend(
+        &self,
+        rejects: &Path,
+        tracker: &mut Tracker,
+    ) -> anyhow::Result<SendResult> {
         let (resending, journal) = (self.folder.resending(), self.folder.journal());
         if resending.exists() {
             let ended = self.resend_staged(tracker)?;
@@ -35,49 +40,49 @@ impl Sending<'_> {
             }
         }
         let refusals = Refusals::read(&journal)?;
-        let from = self.named(rejects)?;
+        let from = self.rejects_file(rejects)?;
         let staged = stage(&from, &resending, &refusals)?;
         tracker.left_out += staged.left_out;
         let lines = staged.too_long.iter();
         let lines = lines.map(|line| format!("{}:{line}", from.name()));
         tracker.passed_over.extend(lines);
-        tracker.note(&source_file(&resending)?, false)?;
+        tracker.record_file(&source_file(&resending)?, false)?;
         if refusals.resent_unlisted(&from.name(), from.bytes) > 0 {
-            tracker.note(&from, true)?;
+            tracker.record_file(&from, true)?;
         }
         let own = self.folder.rejects();
         let stays = |reject: &Reject| refusals.keeps(reject) && !staged.contains(reject);
-        rewrite(&own, Doubles::OfRecord, &stays)?;
+        rewrite(&own, DedupBy::Record, &stays)?;
         tracker.reopen(&own)?;
         self.resend_staged(tracker)
     }
 
-    /// Sends what is left of those that were staged.
-    fn resend_staged(&self, tracker: &mut Tracker) -> anyhow::Result<Ended> {
+    /// Sends the rest of the staged rejects.
+    fn resend_staged(&self, tracker: &mut Tracker) -> anyhow::Result<SendResult> {
         let (own, journal) = (self.folder.rejects(), self.folder.journal());
         let file = source_file(&self.folder.resending())?;
         let (progress, refusals) = (Journal::read(&journal)?, Refusals::read(&journal)?);
         let work = match progress.files.get(&file.name()) {
             Some(known) if known.file_bytes == file.bytes && known.is_end => Vec::new(),
             Some(known) if known.file_bytes == file.bytes => vec![(file.clone(), known.next)],
-            // Staged, and then nothing more.
+            // Staged, but none was sent.
             _ => vec![(file.clone(), Position::default())],
         };
-        let ended = self.send(work, Known::Refusals(&refusals), tracker)?;
+        let ended = self.send(work, PriorRecords::Refusals(&refusals), tracker)?;
         if ended.stop.is_some() || !ended.broken.is_empty() {
             return Ok(ended);
         }
         let refusals = Refusals::read(&journal)?;
-        rewrite(&own, Doubles::OfRecord, &|reject| refusals.keeps(reject))?;
+        rewrite(&own, DedupBy::Record, &|reject| refusals.keeps(reject))?;
         tracker.reopen(&own)?;
-        tracker.note(&file, true)?;
+        tracker.record_file(&file, true)?;
         std::fs::remove_file(&file.path)
             .with_context(|| format!("cannot remove {}", file.path.display()))?;
         Ok(ended)
     }
 
-    /// The file that was named; it may be called as it was before it was unpacked.
-    fn named(&self, rejects: &Path) -> anyhow::Result<SourceFile> {
+    /// Finds the file of rejects by the user's path, which may be that of the old compressed file.
+    fn rejects_file(&self, rejects: &Path) -> anyhow::Result<SourceFile> {
         let own = self.folder.rejects();
         let packed = self.folder.packed_rejects();
         let is_packed = rejects.file_name() == packed.file_name()
@@ -107,13 +112,13 @@ fn source_file(path: &Path) -> anyhow::Result<SourceFile> {
     })
 }
 
-/// What is on its way again.
+/// Rejects that are staged for a resend.
 struct Staged {
-    /// The line of each record, and a digest of the record.
+    /// Line of each record, and a digest of the record.
     lines: HashMap<(String, u64), (u64, u64)>,
-    /// Records that were brought in before.
+    /// Number of records that were brought in before.
     left_out: u64,
-    /// Lines that are longer than any that is read, and stay where they are.
+    /// Numbers of lines that are too long to be read, which stay in their file.
     too_long: Vec<u64>,
 }
 
@@ -124,7 +129,7 @@ impl Staged {
     }
 }
 
-/// Copies the rejects of a file that are still to be sent, each once.
+/// Copies the rejects of a file that are still to be sent, without duplicates.
 fn stage(from: &SourceFile, to: &Path, refusals: &Refusals) -> anyhow::Result<Staged> {
     let resent = refusals.resent_unlisted(&from.name(), from.bytes);
     let mut staged = Staged {
@@ -138,12 +143,12 @@ fn stage(from: &SourceFile, to: &Path, refusals: &Refusals) -> anyhow::Result<St
     write_whole(to, |out| {
         while let Some(record) = rejects.next().with_context(at)? {
             let line = record.at.line + 1;
-            let reject: Reject = match record.fault {
-                Some(fault) if fault.code == TOO_LARGE => {
+            let reject: Reject = match record.error {
+                Some(error) if error.code == TOO_LARGE => {
                     staged.too_long.push(line);
                     continue;
                 }
-                Some(fault) => bail!("{}:{line}: {fault}", from.name()),
+                Some(error) => bail!("{}:{line}: {error}", from.name()),
                 None => {
                     serde_json::from_slice(record.raw).with_context(|| unreadable(from, line))?
                 }
@@ -155,12 +160,13 @@ fn stage(from: &SourceFile, to: &Path, refusals: &Refusals) -> anyhow::Result<St
                     reject.format
                 );
             }
-            let is_over = record.at.ordinal < resent || refusals.of(&reject) == Record::Settled;
+            let is_settled =
+                record.at.ordinal < resent || refusals.status(&reject) == RecordStatus::Settled;
             let digest = xxh3_64(reject.raw.as_bytes());
             match staged.lines.entry((reject.file.clone(), reject.ordinal)) {
-                _ if is_over => staged.left_out += 1,
+                _ if is_settled => staged.left_out += 1,
                 Entry::Occupied(known) if known.get().1 == digest => {}
-                Entry::Occupied(known) => bail!(twice(from, &reject, known.get().0, line)),
+                Entry::Occupied(known) => bail!(conflicting(from, &reject, known.get().0, line)),
                 Entry::Vacant(new) => {
                     new.insert((line, digest));
                     serde_json::to_writer(&mut *out, &reject)?;
@@ -173,7 +179,7 @@ fn stage(from: &SourceFile, to: &Path, refusals: &Refusals) -> anyhow::Result<St
     Ok(staged)
 }
 
-fn twice(from: &SourceFile, reject: &Reject, line: u64, other: u64) -> String {
+fn conflicting(from: &SourceFile, reject: &Reject, line: u64, other: u64) -> String {
     format!(
         "{} has the record of {}:{} twice, and not the same, in its lines {line} and {other}. Take one of them out, then \
          run the same command again; nothing was sent",

@@ -1,11 +1,11 @@
-//! The loop that sends.
+//! The loop that sends requests and records acknowledged chunks.
 
-use super::Load;
-use super::reading::Read;
+use super::reading::ReaderMessage;
+use super::settings::Load;
 use super::tracker::{Ticket, Tracker};
-use crate::meter::Meter;
 use crate::request::Request;
-use crate::send::{Delivered, Deliverer, Stop, Target};
+use crate::send::{Deliverer, RefusedEvent, Stop, Target};
+use crate::stats::StageStats;
 use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::collections::VecDeque;
@@ -13,59 +13,61 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Receiver;
 
-/// How often what was acknowledged is recorded: a sync of a disk may take some milliseconds.
+/// Interval at which acknowledged chunks are recorded: a sync of a disk may take some milliseconds.
 const RECORD_EVERY: Duration = Duration::from_millis(100);
 
-/// How sending ended.
+/// Result of sending.
 #[derive(Debug, Default)]
-pub(super) struct Ended {
+pub(super) struct SendResult {
     pub broken: Vec<(String, String)>,
     pub stop: Option<Stop>,
 }
 
-/// Sends what is read until all is acknowledged, or the import cannot go on.
+/// Sends all chunks until they are acknowledged or the import has to stop.
 pub(super) async fn send(
     load: &Load,
     target: Target,
-    mut take: Receiver<Read>,
+    mut receiver: Receiver<ReaderMessage>,
     tracker: &mut Tracker,
-    meter: &Arc<Meter>,
-) -> anyhow::Result<Ended> {
+    stats: &Arc<StageStats>,
+) -> anyhow::Result<SendResult> {
     let deliverer = Deliverer::new(
         target,
         load.requests_parallel,
         load.patience,
-        Arc::clone(meter),
+        Arc::clone(stats),
     );
-    let mut ended = Ended::default();
+    let mut ended = SendResult::default();
     let mut waiting: VecDeque<(Ticket, Request, Bytes)> = VecDeque::new();
-    let mut underway = FuturesUnordered::new();
+    let mut in_flight = FuturesUnordered::new();
     let mut is_read = false;
     let mut recorded = Instant::now();
     loop {
-        while underway.len() < deliverer.gate.window()
+        while in_flight.len() < deliverer.throttle.window()
             && let Some((ticket, request, wire)) = waiting.pop_front()
         {
             let deliverer = &deliverer;
-            underway.push(async move { (ticket, deliverer.deliver(request, wire).await) });
+            in_flight.push(async move { (ticket, deliverer.deliver(request, wire).await) });
         }
-        if is_read && underway.is_empty() && waiting.is_empty() {
+        if is_read && in_flight.is_empty() && waiting.is_empty() {
             break;
         }
         tokio::select! {
-            read = take.recv(), if !is_read && waiting.is_empty() => match read {
+            message = receiver.recv(), if !is_read && waiting.is_empty() => match message {
                 None => is_read = true,
-                Some(Read::Broken { file, message }) => ended.broken.push((file.name(), message)),
-                Some(Read::Chunk { file, mut chunk, wires }) => {
-                    meter.skipped(chunk.skipped);
-                    meter.rejected(chunk.rejects.len() as u64);
+                Some(ReaderMessage::Broken { file, message }) => {
+                    ended.broken.push((file.name(), message));
+                }
+                Some(ReaderMessage::Chunk { file, mut chunk, wires }) => {
+                    stats.skipped(chunk.skipped);
+                    stats.rejected(chunk.rejects.len() as u64);
                     let ticket = tracker.begin(&file, &mut chunk);
                     let requests = chunk.requests.into_iter().zip(wires);
                     waiting.extend(requests.map(|(request, wire)| (ticket.clone(), request, wire)));
                 }
             },
-            Some((ticket, delivered)) = underway.next(), if !underway.is_empty() => {
-                if let Err(stop) = settle(tracker, &ticket, delivered, meter) {
+            Some((ticket, delivered)) = in_flight.next(), if !in_flight.is_empty() => {
+                if let Err(stop) = settle(tracker, &ticket, delivered, stats) {
                     ended.stop = Some(stop);
                     break;
                 }
@@ -83,11 +85,11 @@ pub(super) async fn send(
 fn settle(
     tracker: &mut Tracker,
     ticket: &Ticket,
-    delivered: Result<Vec<Delivered>, Stop>,
-    meter: &Meter,
+    delivered: Result<Vec<RefusedEvent>, Stop>,
+    stats: &StageStats,
 ) -> Result<(), Stop> {
     let refused = delivered?;
-    meter.rejected(refused.len() as u64);
-    tracker.answered(ticket, &refused);
+    stats.rejected(refused.len() as u64);
+    tracker.acknowledged(ticket, &refused);
     Ok(())
 }

@@ -1,7 +1,9 @@
-//! The file of rejects, which people may edit: each record that is refused is in it once, but for those that they took out.
+//! The file of rejects, which people may edit: it has each refused record once, but for those that
+//! they removed.
 //!
-//! An import appends to it and syncs before its journal says so. A crash in between, or a person, leaves a file of another
-//! length than the journal has it: then it is written anew, without what the journal does not have as refused.
+//! An import appends to the file and syncs it before the journal. After a crash in between, or an
+//! edit, its length differs from the one in the journal: then it is rewritten without the records
+//! that the journal does not list as refused.
 
 use super::Reject;
 use crate::journal::Refusals;
@@ -14,7 +16,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The file of rejects of an import that is under way.
+/// The file of rejects of a running import.
 #[derive(Debug)]
 pub struct Rejects {
     file: File,
@@ -23,23 +25,25 @@ pub struct Rejects {
 }
 
 impl Rejects {
-    /// Opens the file to append to it; `bytes` is its length as the journal has it.
+    /// Opens the file to append to it; `bytes` is its length in the journal.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors of the disk.
     pub fn open(path: &Path, bytes: u64, journal: &Path) -> anyhow::Result<Self> {
         let length = path.metadata().map_or(0, |metadata| metadata.len());
         if length != bytes && length > 0 {
             let refusals = Refusals::read(journal)?;
-            rewrite(path, Doubles::OfText, &|reject| refusals.keeps(reject))?;
+            rewrite(path, DedupBy::RecordAndText, &|reject| {
+                refusals.keeps(reject)
+            })?;
         }
         Self::append_to(path)
     }
 
-    /// Opens the file as it is to append to it.
+    /// Opens the file to append to it, without a check.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors of the disk.
     pub fn append_to(path: &Path) -> anyhow::Result<Self> {
         let opened = || -> io::Result<(File, u64)> {
             let mut file = OpenOptions::new()
@@ -55,16 +59,16 @@ impl Rejects {
         Ok(Self { file, path, bytes })
     }
 
-    /// Its length.
+    /// Length of the file.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Appends, and syncs. Gives the file's length.
+    /// Appends rejects, and syncs. Returns the file's length.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors of the disk.
     pub fn append(&mut self, rejects: &[Reject]) -> anyhow::Result<u64> {
         if rejects.is_empty() {
             return Ok(self.bytes);
@@ -87,40 +91,40 @@ impl Rejects {
     }
 }
 
-/// Which lines of a file of rejects are one, of which the last stays.
+/// Criterion by which lines of a file of rejects are duplicates, of which the last stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Doubles {
-    /// Those of one record.
-    OfRecord,
-    /// Those of one record that have the same text for it: two that differ are somebody's, who has to choose.
-    OfText,
+pub(crate) enum DedupBy {
+    /// Lines of one record.
+    Record,
+    /// Lines of one record with equal text: of two that differ, a person has to choose.
+    RecordAndText,
 }
 
-impl Doubles {
+impl DedupBy {
     fn key(self, reject: &Reject) -> (String, u64, u64) {
         let digest = match self {
-            Self::OfRecord => 0,
-            Self::OfText => xxh3_64(reject.raw.as_bytes()),
+            Self::Record => 0,
+            Self::RecordAndText => xxh3_64(reject.raw.as_bytes()),
         };
         (reject.file.clone(), reject.ordinal, digest)
     }
 }
 
-/// Writes a file of rejects anew: those that are to stay, and lines that cannot be read, as somebody may be mending them.
-/// Gives its length.
+/// Rewrites a file of rejects with those that `keeps` selects, and with unreadable lines, as
+/// somebody may be mending them. Returns its length.
 ///
 /// # Errors
-/// Those of the disk.
+/// I/O errors of the disk.
 pub(crate) fn rewrite(
     path: &Path,
-    doubles: Doubles,
+    dedup: DedupBy,
     keeps: &dyn Fn(&Reject) -> bool,
 ) -> anyhow::Result<u64> {
     let at = || format!("cannot read {}", path.display());
     let mut last: HashMap<(String, u64, u64), u64> = HashMap::new();
     each_line(path, |number, line| {
         if let Ok(reject) = serde_json::from_slice::<Reject>(line) {
-            last.insert(doubles.key(&reject), number);
+            last.insert(dedup.key(&reject), number);
         }
         Ok(())
     })
@@ -128,8 +132,8 @@ pub(crate) fn rewrite(
     write_whole(path, |out| {
         let written = each_line(path, |number, line| {
             let stays = match serde_json::from_slice::<Reject>(line) {
-                Ok(reject) => keeps(&reject) && last.get(&doubles.key(&reject)) == Some(&number),
-                // Without its end it is one that a crash tore.
+                Ok(reject) => keeps(&reject) && last.get(&dedup.key(&reject)) == Some(&number),
+                // A line without its end was torn by a crash.
                 Err(_) => line.ends_with(b"\n"),
             };
             if !stays || line.trim_ascii().is_empty() {
@@ -160,17 +164,18 @@ fn each_line(path: &Path, mut visit: impl FnMut(u64, &[u8]) -> io::Result<()>) -
     Ok(())
 }
 
-/// Makes the file of rejects out of the compressed one of an earlier program, of which the journal has so many bytes.
+/// Converts the compressed file of rejects of an earlier version; `bytes` is its length in the
+/// journal.
 ///
 /// # Errors
-/// Those of the disk, or when it is damaged.
+/// I/O errors of the disk, or the file is damaged.
 pub(crate) fn convert(packed: &Path, path: &Path, bytes: u64) -> anyhow::Result<()> {
     if !packed.exists() {
         return Ok(());
     }
     let converted = || -> anyhow::Result<()> {
         if path.exists() {
-            // Somebody unpacked it, and may have mended it; or a crash came before the last step.
+            // Somebody decompressed and perhaps edited it; or a crash came before the last step.
             std::fs::rename(packed, packed.with_extension("gz.old"))?;
             return Ok(());
         }

@@ -1,12 +1,13 @@
-//! Records that gave no event: kept with the reason, to be mended and sent again.
+//! Rejects: records that gave no event, kept with the reason, to be mended and sent again.
 //!
-//! The file of rejects is NDJSON. A record that is a JSON object on one line stands in `raw` as it is, any other one as a
-//! text: its bytes are what its uuid is made of, and stay as they are until somebody mends them.
+//! The file of rejects is NDJSON. A record that is a JSON object on one line is in `raw` as it is,
+//! any other one as a string: the bytes determine its uuid, and stay unchanged until somebody
+//! mends them.
 
 mod file;
 
 pub use file::Rejects;
-pub(crate) use file::{Doubles, convert, rewrite};
+pub(crate) use file::{DedupBy, convert, rewrite};
 
 use millrace_sources::Position;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -16,57 +17,63 @@ use std::borrow::Cow;
 /// A record that gave no event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reject {
-    /// Its file.
+    /// Name of the file.
     pub file: String,
-    /// Its line, from 1.
+    /// Line in the file, from 1.
     pub line: u64,
-    /// Where it begins in the decompressed file.
+    /// Offset in the decompressed file.
     pub byte_offset: u64,
-    /// Which record of the file it is, from 0.
+    /// Ordinal of the record in the file, from 0.
     pub ordinal: u64,
-    /// What the records of the file are, such as `mixpanel`.
+    /// Format of the file, such as `mixpanel`.
     pub format: String,
-    /// Who refused it.
-    pub by: By,
-    /// Which rule it breaks.
+    /// Stage that refused it.
+    pub by: RejectedBy,
+    /// Code of the rule that it breaks.
     pub code: String,
-    /// In which field.
+    /// Field that breaks the rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// The same for people, with what to do.
+    /// Reason for people, with advice.
     pub message: String,
-    /// The record. What is not UTF-8 in it is replaced, and cannot be replayed.
+    /// Text of the record. Bytes that are not UTF-8 are replaced, and cannot be replayed.
     #[serde(serialize_with = "write_raw", deserialize_with = "read_raw")]
     pub raw: String,
 }
 
-/// Who refused a record.
+/// Stage that refused a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum By {
-    /// It became no event.
+pub enum RejectedBy {
+    /// The mapping made no event of it.
     Mapping,
-    /// Its event was sent.
+    /// The server refused its event.
     Server,
 }
 
-/// Why a record gave no event, and where it is.
+/// Reason for which a record was refused.
 #[derive(Clone, Copy, Debug)]
-pub struct Reason<'a> {
-    /// Who refused it.
-    pub by: By,
-    /// Which rule it breaks.
+pub struct RejectReason<'a> {
+    /// Stage that refused it.
+    pub by: RejectedBy,
+    /// Code of the rule that it breaks.
     pub code: &'a str,
-    /// In which field.
+    /// Field that breaks the rule.
     pub field: Option<&'a str>,
-    /// For people.
+    /// Reason for people.
     pub message: &'a str,
 }
 
 impl Reject {
-    /// Of a record at a place.
+    /// Creates a reject of a record at a position.
     #[must_use]
-    pub fn new(file: &str, format: &str, at: Position, raw: &[u8], reason: Reason<'_>) -> Self {
+    pub fn new(
+        file: &str,
+        format: &str,
+        at: Position,
+        raw: &[u8],
+        reason: RejectReason<'_>,
+    ) -> Self {
         Self {
             file: file.to_owned(),
             line: at.line + 1,
@@ -86,7 +93,7 @@ impl Reject {
 }
 
 impl Reject {
-    /// Where the record is in its file.
+    /// Position of the record in its file.
     #[must_use]
     pub fn position(&self) -> Position {
         Position {
@@ -120,7 +127,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn a_record_is_an_object_where_it_is_one_and_keeps_its_bytes() {
+    fn a_raw_record_is_written_as_an_object_or_a_string_and_keeps_its_bytes() {
         let table = [
             (r#"{"a":1}"#, json!({ "a": 1 })),
             (r#"{ "b" : 1.0, "a":1e999 }"#, Value::Null),
@@ -134,8 +141,8 @@ mod tests {
             ("", json!("")),
         ];
         for (raw, expected) in table {
-            let reason = Reason {
-                by: By::Mapping,
+            let reason = RejectReason {
+                by: RejectedBy::Mapping,
                 code: "invalid_json",
                 field: None,
                 message: "No.",

@@ -1,4 +1,4 @@
-//! One event through the rules.
+//! Applies the rules to one event.
 
 use super::cast::cast;
 use super::object::Object;
@@ -9,14 +9,14 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// What became of an event.
+/// An event after the rules.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Applied {
-    /// Its JSON; `None` when it is left out.
+    /// New JSON; `None` when a rule drops the event.
     pub json: Option<String>,
-    /// Its name as it now is.
+    /// New name.
     pub name: String,
-    /// Its time as it now is.
+    /// New time.
     pub timestamp: Micros,
 }
 
@@ -24,12 +24,12 @@ pub struct Applied {
 #[derive(Debug)]
 pub struct Applier<'a> {
     rules: &'a Rules,
-    /// How often each rule changed something, as `rename event Sign Up`.
+    /// Number of changes by each rule, such as `rename event Sign Up`.
     pub counts: BTreeMap<String, u64>,
 }
 
 impl<'a> Applier<'a> {
-    /// For these rules.
+    /// Creates an applier of the given rules.
     #[must_use]
     pub fn new(rules: &'a Rules) -> Self {
         Self {
@@ -42,10 +42,10 @@ impl<'a> Applier<'a> {
         *self.counts.entry(format!("{rule} {of}")).or_default() += 1;
     }
 
-    /// Takes an event through the rules.
+    /// Applies the rules to an event.
     ///
     /// # Errors
-    /// When it is no JSON, a value cannot be cast, or its time is out of bounds.
+    /// The event is not JSON, a value cannot be cast, or the time is out of bounds.
     pub fn apply(&mut self, json: &[u8], timestamp: Micros) -> Result<Applied, RecordError> {
         let text = std::str::from_utf8(json).map_err(|_| {
             broken(
@@ -66,7 +66,7 @@ impl<'a> Applier<'a> {
             .and_then(|name| serde_json::from_str(name).ok());
         let old = old.map(|name| name.trim().to_owned()).unwrap_or_default();
         let Some(name) = self.name(&old) else {
-            return Ok(left_out(old, timestamp));
+            return Ok(dropped(old, timestamp));
         };
         if name != old {
             event.set(
@@ -75,7 +75,7 @@ impl<'a> Applier<'a> {
             );
         }
         let Some(at) = self.time(timestamp)? else {
-            return Ok(left_out(name, timestamp));
+            return Ok(dropped(name, timestamp));
         };
         if at != timestamp {
             let mut text = vec![b'"'];
@@ -87,7 +87,7 @@ impl<'a> Applier<'a> {
             );
         }
         let properties = event.get("properties").unwrap_or("{}").to_owned();
-        // What is no object the server refuses with a better word.
+        // The server refuses properties that are no object, with a better message.
         if let Some(mut properties) = Object::read(&properties) {
             self.properties(&mut properties)?;
             self.persons(&mut properties);
@@ -100,7 +100,7 @@ impl<'a> Applier<'a> {
         })
     }
 
-    /// The new name; `None` when the event is left out.
+    /// New name of an event; `None` when a rule drops it.
     fn name(&mut self, old: &str) -> Option<String> {
         let rules = &self.rules.events;
         if (!rules.keep.is_empty() && !is_one_of(old, &rules.keep)) || is_one_of(old, &rules.drop) {
@@ -116,7 +116,7 @@ impl<'a> Applier<'a> {
         }
     }
 
-    /// The new time; `None` when the event is left out.
+    /// New time of an event; `None` when a rule drops it.
     fn time(&mut self, at: Micros) -> Result<Option<Micros>, RecordError> {
         let rules = &self.rules.time;
         let bound = match (rules.earliest, rules.latest) {
@@ -201,7 +201,7 @@ impl<'a> Applier<'a> {
     }
 }
 
-fn left_out(name: String, timestamp: Micros) -> Applied {
+fn dropped(name: String, timestamp: Micros) -> Applied {
     Applied {
         json: None,
         name,
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_goes_through_all_rules_and_keeps_what_none_names() {
+    fn all_rules_apply_and_other_members_stay_unchanged() {
         let event = r#"{"event":" Sign Up","timestamp":"2024-05-01","distinct_id":"a","properties":{
             "n":1e400,"secret_x":1,"$city":"Graz","price":"7.50","mail":"a@b","$set":{"x":[1, 2]}}}"#;
         let applied = applied(event, "2024-05-01").unwrap();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_left_out_by_name_and_times_are_clamped() {
+    fn events_are_dropped_by_name_and_times_are_clamped() {
         let dropped = applied(r#"{"event":"debug_x"}"#, "2024-05-01").unwrap();
         assert_eq!(dropped.json, None);
         let early = applied(r#"{"event":"a","timestamp":"2001-01-01"}"#, "2001-01-01").unwrap();
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_a_fault_of_the_record() {
+    fn an_event_that_the_rules_cannot_change_is_refused() {
         let table = [
             (r#"{"event":"a","properties":{"price":"x"}}"#, "cannot_cast"),
             (r#"{"event":}"#, "invalid_json"),
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_rule_is_called_is_refused_with_its_place() {
+    fn unknown_rules_and_invalid_values_are_refused() {
         let table = [
             ("[event]\n", "unknown field `event`"),
             ("[time]\nearliest = \"soon\"\n", "is no time"),

@@ -1,4 +1,4 @@
-//! Values into other types.
+//! Casts of values to other types.
 
 use millrace_parse::parse_timestamp;
 use millrace_rows::Micros;
@@ -7,43 +7,43 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// A type that a value is to have.
+/// Type to cast a value to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cast {
     /// Text: numbers keep their digits.
     String,
-    /// A number, out of a text that is one.
+    /// A number, from a text that is one.
     Number,
-    /// A whole number; what is behind the point is cut off.
+    /// A whole number; the fraction is cut off.
     Integer,
     /// True or false: also `"true"`, `"yes"`, `"1"`, 1 and their opposites.
     Bool,
-    /// ISO 8601 in UTC, out of a time or of seconds or milliseconds since 1970.
+    /// ISO 8601 in UTC, from a time or from seconds or milliseconds since 1970.
     Time,
-    /// What a text is as JSON.
+    /// JSON, from a text that is JSON.
     Json,
 }
 
-/// The value as JSON; `None` when it cannot be one of the type. Null stays null.
+/// Casts a JSON value; `None` when it cannot have the type. Null stays null.
 pub(super) fn cast(json: &str, to: Cast) -> Option<String> {
     let json = json.trim();
-    let kind = Kind::of(json);
+    let kind = JsonKind::of(json);
     let text = match kind {
-        Kind::Null => return Some("null".to_owned()),
-        Kind::Text => Cow::Owned(serde_json::from_str::<String>(json).ok()?),
-        // As it stands, with all its digits.
+        JsonKind::Null => return Some("null".to_owned()),
+        JsonKind::Text => Cow::Owned(serde_json::from_str::<String>(json).ok()?),
+        // Unchanged, with all its digits.
         _ => Cow::Borrowed(json),
     };
     let text = text.trim();
     match to {
-        Cast::String if kind == Kind::Text => Some(json.to_owned()),
+        Cast::String if kind == JsonKind::Text => Some(json.to_owned()),
         Cast::String => Some(Value::from(text).to_string()),
         Cast::Number => number(text, kind),
         Cast::Integer => integer(text, kind),
         Cast::Bool => bool_of(text),
         Cast::Time => time(text, kind),
-        Cast::Json if kind == Kind::Text => {
+        Cast::Json if kind == JsonKind::Text => {
             serde_json::from_str::<IgnoredAny>(text).ok()?;
             Some(text.to_owned())
         }
@@ -52,7 +52,7 @@ pub(super) fn cast(json: &str, to: Cast) -> Option<String> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum JsonKind {
     Null,
     Bool,
     Number,
@@ -60,8 +60,8 @@ enum Kind {
     Other,
 }
 
-impl Kind {
-    /// By the first byte, as the value is JSON.
+impl JsonKind {
+    /// Determines the kind of a JSON value by its first byte.
     fn of(json: &str) -> Self {
         match json.as_bytes().first() {
             Some(b'n') | None => Self::Null,
@@ -73,22 +73,22 @@ impl Kind {
     }
 }
 
-fn number(text: &str, kind: Kind) -> Option<String> {
+fn number(text: &str, kind: JsonKind) -> Option<String> {
     match kind {
-        Kind::Bool => Some(u8::from(text == "true").to_string()),
-        Kind::Number => Some(text.to_owned()),
-        Kind::Text if serde_json::from_str::<serde_json::Number>(text).is_ok() => {
+        JsonKind::Bool => Some(u8::from(text == "true").to_string()),
+        JsonKind::Number => Some(text.to_owned()),
+        JsonKind::Text if serde_json::from_str::<serde_json::Number>(text).is_ok() => {
             Some(text.to_owned())
         }
-        Kind::Text => {
+        JsonKind::Text => {
             let number: f64 = text.parse().ok()?;
             serde_json::Number::from_f64(number).map(|number| number.to_string())
         }
-        Kind::Null | Kind::Other => None,
+        JsonKind::Null | JsonKind::Other => None,
     }
 }
 
-fn integer(text: &str, kind: Kind) -> Option<String> {
+fn integer(text: &str, kind: JsonKind) -> Option<String> {
     let text = number(text, kind)?;
     if !text.contains(['.', 'e', 'E']) {
         return Some(text);
@@ -112,12 +112,12 @@ fn bool_of(text: &str) -> Option<String> {
     }
 }
 
-/// Numbers past this are milliseconds: in seconds it would be the year 5138.
+/// Limit above which numbers are milliseconds: in seconds it would be the year 5138.
 const SECONDS_MAX: f64 = 1e11;
 
-fn time(text: &str, kind: Kind) -> Option<String> {
+fn time(text: &str, kind: JsonKind) -> Option<String> {
     let at = match text.parse::<f64>() {
-        Ok(number) if kind == Kind::Number || !text.contains('-') => {
+        Ok(number) if kind == JsonKind::Number || !text.contains('-') => {
             let seconds = if number.abs() >= SECONDS_MAX {
                 number / 1e3
             } else {
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_become_what_they_are_cast_to_or_nothing() {
+    fn values_are_cast_or_refused() {
         let table = [
             ("1e400", Cast::String, Some("\"1e400\"")),
             ("\"a\"", Cast::String, Some("\"a\"")),

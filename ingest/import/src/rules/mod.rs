@@ -1,12 +1,12 @@
-//! The user's mapping: a small file that says how events of a source become events here.
+//! The user's mapping rules: a small file that changes events before they are sent.
 //!
-//! It comes after the source's own mapping, is the same for the dry run and the import, and never changes an event's uuid.
-//! The steps are in the order of [`Rules`]' fields.
+//! The rules apply after the source's own mapping, are the same for the dry run and the import,
+//! and never change an event's uuid. They apply in the order of [`Rules`]' fields.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `apply` | one event through the rules |
-//! | `cast` | values into other types |
+//! | `apply` | application of the rules to one event |
+//! | `cast` | casts of values to other types |
 //! | `object` | JSON objects whose values stay text |
 
 mod apply;
@@ -22,43 +22,43 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What a mapping file says, but for the table `source`.
+/// Rules of a mapping file.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rules {
-    /// Names of events.
+    /// Rules for names of events.
     pub events: EventRules,
-    /// Properties of events.
+    /// Rules for properties of events.
     pub properties: PropertyRules,
-    /// Properties of persons.
+    /// Rules for properties of persons.
     pub persons: PersonRules,
-    /// Times of events.
+    /// Rules for times of events.
     pub time: TimeRules,
 }
 
-/// What becomes of events by their names.
+/// Rules for events by their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EventRules {
-    /// Leaves all others out, unless it is empty. Names may end with `*`.
+    /// Names of the only events to keep, unless empty. Names may end with `*`.
     pub keep: Vec<String>,
-    /// Leaves these out. Names may end with `*`.
+    /// Names of events to drop. Names may end with `*`.
     pub drop: Vec<String>,
     /// New names by old ones.
     pub rename: BTreeMap<String, String>,
 }
 
-/// What becomes of properties.
+/// Rules for properties.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PropertyRules {
-    /// Leaves these out. Names may end with `*`.
+    /// Names of properties to drop. Names may end with `*`.
     pub drop: Vec<String>,
     /// New names by old ones.
     pub rename: BTreeMap<String, String>,
     /// Types by (new) names.
     pub cast: BTreeMap<String, Cast>,
-    /// Values that every event gets, in place of its own.
+    /// Values to set in every event, in place of its own.
     pub set: BTreeMap<String, Value>,
 }
 
@@ -66,36 +66,36 @@ pub struct PropertyRules {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PersonRules {
-    /// Those that replace what a person has, into `$set`.
+    /// Properties that replace those of the person, written to `$set`.
     pub set: BTreeMap<String, String>,
-    /// Those that do not, into `$set_once`.
+    /// Properties that do not replace those of the person, written to `$set_once`.
     pub set_once: BTreeMap<String, String>,
 }
 
-/// Which times are taken.
+/// Bounds on times.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TimeRules {
-    /// The earliest.
+    /// Earliest time.
     #[serde(deserialize_with = "instant")]
     pub earliest: Option<Micros>,
-    /// The latest.
+    /// Latest time.
     #[serde(deserialize_with = "instant")]
     pub latest: Option<Micros>,
-    /// What becomes of events outside.
+    /// Treatment of events outside the bounds.
     pub outside: Outside,
 }
 
-/// What becomes of an event whose time is out of bounds.
+/// Treatment of an event whose time is out of bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outside {
-    /// It is a reject.
+    /// The record becomes a reject.
     #[default]
     Reject,
-    /// It is left out.
+    /// The event is dropped.
     Drop,
-    /// It gets the bound as its time.
+    /// The event gets the bound as its time.
     Clamp,
 }
 
@@ -112,14 +112,14 @@ fn instant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Micros>,
 }
 
 impl Rules {
-    /// Whether they change nothing, so that events pass as they are.
+    /// Returns true if the rules change nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Whether a name is one of these, or begins as one that ends with `*`.
+/// Returns true if a name matches one of the patterns, which may end with `*`.
 fn is_one_of(name: &str, patterns: &[String]) -> bool {
     patterns
         .iter()

@@ -1,4 +1,5 @@
-//! JSON objects whose values stay the text they are: numbers keep their digits, and nothing is read that no rule names.
+//! JSON objects whose values stay text: numbers keep their digits, and only values that a rule
+//! names are parsed.
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -6,12 +7,12 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// The members of an object, in their order; of a name that is there twice, the last.
+/// Members of an object in their order; of members with the same name, the last.
 #[derive(Debug, Default)]
 pub(super) struct Object<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> Object<'a> {
-    /// Reads an object; `None` when the text is none.
+    /// Reads an object; `None` when the text is not an object.
     pub(super) fn read(json: &'a str) -> Option<Self> {
         serde_json::from_str(json).ok()
     }
@@ -22,11 +23,11 @@ impl<'a> Object<'a> {
     }
 
     pub(super) fn take(&mut self, name: &str) -> Option<Cow<'a, str>> {
-        let place = self.0.iter().position(|(known, _)| known == name)?;
-        Some(self.0.remove(place).1)
+        let index = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.remove(index).1)
     }
 
-    /// In the place of the one of this name, or behind all.
+    /// Replaces the member of this name, or appends it.
     pub(super) fn set(&mut self, name: Cow<'a, str>, value: Cow<'a, str>) {
         match self.0.iter_mut().find(|(known, _)| *known == name) {
             Some((_, old)) => *old = value,
@@ -34,7 +35,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Removes those that `keep` is false for; says how many.
+    /// Removes the members for which `keep` is false; returns their number.
     pub(super) fn retain(&mut self, keep: impl Fn(&str) -> bool) -> usize {
         let before = self.0.len();
         self.0.retain(|(name, _)| keep(name));
@@ -79,7 +80,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
     }
 }
 
-/// A name, borrowed where it has no escapes.
+/// A member's name, borrowed if it has no escapes.
 struct Name<'a>(Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {

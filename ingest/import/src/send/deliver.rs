@@ -1,13 +1,13 @@
-//! One request until all of its events are stored or refused.
+//! Delivers a request until each of its events is stored or refused.
 
-use super::answer::{Answer, Refusal};
-use super::gate::Gate;
-use super::judge::Judge;
+use super::outcome::{Refusal, RequestOutcome};
 use super::target::Target;
-use crate::meter::Meter;
+use super::throttle::Throttle;
+use super::validator::Validator;
+use crate::event_counter::name_of;
+use crate::event_counts::Day;
 use crate::request::Request;
-use crate::tallier::name_of;
-use crate::tally::Day;
+use crate::stats::StageStats;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use bytes::Bytes;
 use millrace_sources::Position;
@@ -16,119 +16,125 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// As many events as the server lists when all are refused.
+/// Most refused events that the server lists in a response.
 const LISTED_MAX: usize = 100;
 const BACKOFF_FIRST: Duration = Duration::from_millis(250);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
-/// A `Retry-After` longer than this is not waited for in one go.
+/// Longest single wait; a longer `Retry-After` is cut to it.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
-/// Why an import cannot go on now.
+/// Reason for which an import stops.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Stop {
-    /// The server's code, or `no_answer`.
+    /// Error code of the server, or `no_answer`.
     pub code: String,
-    /// What happened and what to do.
+    /// Reason, with advice.
     pub message: String,
 }
 
-/// An event that the server refused.
+/// An event that the server refused, with its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivered {
-    /// Where its record is.
+pub struct RefusedEvent {
+    /// Position of its record in the file.
     pub at: Position,
-    /// In which of the chunk's sources.
+    /// Index of the file among the chunk's sources.
     pub source: u32,
-    /// The record.
+    /// Bytes of the record.
     pub raw: Vec<u8>,
-    /// Why.
+    /// Refusal by the server.
     pub refusal: Refusal,
-    /// The day and the name it was counted by; `None` for generated events, which are counted apart.
+    /// Day and name that it was counted by; `None` for generated events, which are counted
+    /// separately.
     pub counted: Option<(Day, String)>,
 }
 
-/// Delivers requests.
+/// Delivers requests to the server.
 #[derive(Debug)]
 pub struct Deliverer {
     target: Target,
-    /// How many at once.
-    pub gate: Gate,
-    meter: Arc<Meter>,
-    /// How long nothing may be taken before the import stops.
+    /// Limits the requests in flight.
+    pub throttle: Throttle,
+    stats: Arc<StageStats>,
+    /// Time without an accepted request after which the import stops.
     patience: Duration,
     last_success: Cell<Instant>,
 }
 
 impl Deliverer {
-    /// To a server, with at most so many requests at once.
+    /// Creates a deliverer with at most `requests_max` requests in flight.
     #[must_use]
-    pub fn new(target: Target, requests_max: usize, patience: Duration, meter: Arc<Meter>) -> Self {
+    pub fn new(
+        target: Target,
+        requests_max: usize,
+        patience: Duration,
+        stats: Arc<StageStats>,
+    ) -> Self {
         Self {
             target,
-            gate: Gate::new(requests_max),
-            meter,
+            throttle: Throttle::new(requests_max),
+            stats,
             patience,
             last_success: Cell::new(Instant::now()),
         }
     }
 
-    /// Sends a request, in parts where it has to be; gives the events that were refused. `wire` is its body as it is
-    /// sent.
+    /// Sends a request, in parts if necessary; returns the refused events. `wire` is its compressed
+    /// body.
     ///
     /// # Errors
-    /// When the import cannot go on.
-    pub async fn deliver(&self, request: Request, wire: Bytes) -> Result<Vec<Delivered>, Stop> {
+    /// The import has to stop.
+    pub async fn deliver(&self, request: Request, wire: Bytes) -> Result<Vec<RefusedEvent>, Stop> {
         let mut refused = Vec::new();
         let mut parts = vec![(request, Some(wire))];
         while let Some((part, wire)) = parts.pop() {
             let count = part.events.len();
-            if count > self.gate.events_max() {
+            if count > self.throttle.events_max() {
                 parts.extend(halves(&part));
                 continue;
             }
             match self.exchange(&part, wire).await? {
-                Answer::Taken {
+                RequestOutcome::Accepted {
                     refused: listed,
                     refused_count,
                 } => {
                     let all = self.all_refused(&part, listed, refused_count).await?;
                     let accepted = count.saturating_sub(all.len());
-                    self.meter.accepted(accepted as u64);
-                    refused.extend(all.into_iter().map(|refusal| delivered(&part, refusal)));
+                    self.stats.accepted(accepted as u64);
+                    refused.extend(all.into_iter().map(|refusal| refused_event(&part, refusal)));
                 }
-                Answer::TooLarge { message } if count <= 1 => {
-                    refused.extend(whole(&part, "event_too_large", &message));
+                RequestOutcome::TooLarge { message } if count <= 1 => {
+                    refused.extend(refuse_all(&part, "event_too_large", &message));
                 }
-                Answer::TooLarge { .. } => {
-                    self.gate.too_large(count);
+                RequestOutcome::TooLarge { .. } => {
+                    self.throttle.too_large(count);
                     parts.extend(halves(&part));
                 }
-                Answer::Unreadable { code, message } => {
-                    let (bad, rest) = sort_out(&part, &code, &message);
+                RequestOutcome::Unreadable { code, message } => {
+                    let (bad, rest) = split_unreadable(&part, &code, &message);
                     refused.extend(bad);
                     parts.extend(rest);
                 }
-                Answer::Later { .. } | Answer::Never { .. } => {}
+                RequestOutcome::Retry { .. } | RequestOutcome::Fatal { .. } => {}
             }
         }
         Ok(refused)
     }
 
-    /// Sends a part until there is an answer that says something of it.
-    async fn exchange(&self, part: &Request, wire: Option<Bytes>) -> Result<Answer, Stop> {
+    /// Sends a part until the outcome is neither a retry nor fatal.
+    async fn exchange(&self, part: &Request, wire: Option<Bytes>) -> Result<RequestOutcome, Stop> {
         let compressed = wire.map_or_else(|| self.target.compression().apply(&part.body), Ok);
         let wire = compressed.map_err(|error| Stop {
             code: "cannot_compress".to_owned(),
             message: format!("a request cannot be compressed: {error}"),
         })?;
-        self.patiently(|| self.target.send(wire.clone())).await
+        self.retry(|| self.target.send(wire.clone())).await
     }
 
-    /// Asks again and again while the answer is "later".
-    async fn patiently<F>(&self, ask: impl Fn() -> F) -> Result<Answer, Stop>
+    /// Repeats a request while its outcome is a retry.
+    async fn retry<F>(&self, send: impl Fn() -> F) -> Result<RequestOutcome, Stop>
     where
-        F: Future<Output = Answer>,
+        F: Future<Output = RequestOutcome>,
     {
         let mut pauses = ExponentialBuilder::default()
             .with_min_delay(BACKOFF_FIRST)
@@ -137,31 +143,31 @@ impl Deliverer {
             .without_max_times()
             .build();
         loop {
-            self.gate.wait().await;
+            self.throttle.wait().await;
             let began = Instant::now();
-            let (after, is_rate, message) = match ask().await {
-                Answer::Later {
+            let (after, is_rate_limited, message) = match send().await {
+                RequestOutcome::Retry {
                     after,
-                    is_rate,
+                    is_rate_limited,
                     message,
-                } => (after, is_rate, message),
-                Answer::Never { code, message } => return Err(Stop { code, message }),
-                answer => {
-                    self.gate.succeeded(began);
+                } => (after, is_rate_limited, message),
+                RequestOutcome::Fatal { code, message } => return Err(Stop { code, message }),
+                outcome => {
+                    self.throttle.succeeded(began);
                     self.last_success.set(Instant::now());
-                    return Ok(answer);
+                    return Ok(outcome);
                 }
             };
             let pause = pauses.next().unwrap_or(BACKOFF_MAX);
-            // A limit on the rate is no failure of the server's, however long it lasts.
-            if is_rate {
+            // A rate limit is no failure of the server, however long it lasts.
+            if is_rate_limited {
                 self.last_success.set(Instant::now());
             } else if self.last_success.get().elapsed() > self.patience {
                 return Err(self.out_of_patience(&message));
             }
             let pause = after.map_or(pause, |after| after.min(WAIT_MAX));
-            self.meter.waits(&message, pause);
-            self.gate.failed(began, pause);
+            self.stats.note_pause(&message, pause);
+            self.throttle.failed(began, pause);
         }
     }
 
@@ -176,7 +182,7 @@ impl Deliverer {
         }
     }
 
-    /// All events that were refused; those that the server did not list are asked for without storing anything.
+    /// Finds all refused events; if the server did not list all, it is asked by dry runs.
     async fn all_refused(
         &self,
         part: &Request,
@@ -191,10 +197,10 @@ impl Deliverer {
         while from < part.events.len() {
             let until = from + LISTED_MAX;
             let piece = part.part(|index| (from..until).contains(&index));
-            let answer = self
-                .patiently(|| self.target.try_out(piece.body.clone()))
+            let outcome = self
+                .retry(|| self.target.dry_run(piece.body.clone()))
                 .await?;
-            if let Answer::Taken { refused, .. } = answer {
+            if let RequestOutcome::Accepted { refused, .. } = outcome {
                 all.extend(refused.into_iter().map(|refusal| Refusal {
                     index: refusal.index + from,
                     ..refusal
@@ -210,32 +216,33 @@ type Part = (Request, Option<Bytes>);
 
 fn halves(part: &Request) -> [Part; 2] {
     let middle = part.events.len() / 2;
-    // The stack gives the last one first.
+    // The second half first: the caller pops the last one.
     [
         (part.part(|index| index >= middle), None),
         (part.part(|index| index < middle), None),
     ]
 }
 
-/// Finds what makes a body unreadable, by the server's own rules.
-fn sort_out(part: &Request, code: &str, message: &str) -> (Vec<Delivered>, Vec<Part>) {
-    let bad: Vec<_> = Judge::default()
+/// Finds the events that make a body unreadable, by the server's own rules; returns them and the
+/// parts to send again.
+fn split_unreadable(part: &Request, code: &str, message: &str) -> (Vec<RefusedEvent>, Vec<Part>) {
+    let bad: Vec<_> = Validator::default()
         .refused(part)
         .into_iter()
         .filter(|refusal| refusal.attr.is_none())
         .collect();
     if bad.is_empty() {
-        // Rules differ between us and the server.
+        // The server's rules differ from ours.
         return match part.events.len() {
-            0 | 1 => (whole(part, code, message), Vec::new()),
+            0 | 1 => (refuse_all(part, code, message), Vec::new()),
             _ => (Vec::new(), halves(part).into()),
         };
     }
-    let places: std::collections::HashSet<_> = bad.iter().map(|refusal| refusal.index).collect();
-    let rest = part.part(|index| !places.contains(&index));
+    let indexes: std::collections::HashSet<_> = bad.iter().map(|refusal| refusal.index).collect();
+    let rest = part.part(|index| !indexes.contains(&index));
     let bad = bad
         .into_iter()
-        .map(|refusal| delivered(part, refusal))
+        .map(|refusal| refused_event(part, refusal))
         .collect();
     let is_empty = rest.events.is_empty();
     (
@@ -248,8 +255,8 @@ fn sort_out(part: &Request, code: &str, message: &str) -> (Vec<Delivered>, Vec<P
     )
 }
 
-/// All events of a part, refused for the same.
-fn whole(part: &Request, code: &str, message: &str) -> Vec<Delivered> {
+/// Refuses all events of a part for the same reason.
+fn refuse_all(part: &Request, code: &str, message: &str) -> Vec<RefusedEvent> {
     (0..part.events.len())
         .map(|index| {
             let refusal = Refusal {
@@ -258,14 +265,14 @@ fn whole(part: &Request, code: &str, message: &str) -> Vec<Delivered> {
                 detail: message.to_owned(),
                 attr: None,
             };
-            delivered(part, refusal)
+            refused_event(part, refusal)
         })
         .collect()
 }
 
-fn delivered(part: &Request, refusal: Refusal) -> Delivered {
+fn refused_event(part: &Request, refusal: Refusal) -> RefusedEvent {
     let Some(sent) = part.events.get(refusal.index) else {
-        return Delivered {
+        return RefusedEvent {
             at: Position::default(),
             source: 0,
             raw: Vec::new(),
@@ -273,7 +280,7 @@ fn delivered(part: &Request, refusal: Refusal) -> Delivered {
             counted: None,
         };
     };
-    Delivered {
+    RefusedEvent {
         at: sent.at,
         source: sent.source,
         raw: part.record(sent),

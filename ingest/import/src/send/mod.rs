@@ -1,22 +1,23 @@
-//! Requests out, answers in.
+//! Sends requests to the server.
 //!
 //! | Module | Holds |
 //! |---|---|
 //! | `target` | one exchange with the server |
-//! | `answer` | what an answer means |
-//! | `gate` | how many requests at once, and when to wait |
-//! | `judge` | the server's own rules, for requests that it refuses as a whole, and for the dry run |
-//! | `deliver` | one request until all of its events are stored or refused |
+//! | `outcome` | outcome of a request |
+//! | `protocol_mismatch` | advice for an address with another protocol |
+//! | `throttle` | number of requests in flight, and pauses |
+//! | `validator` | the server's own rules, for requests that it refuses as a whole, and for the dry run |
+//! | `deliver` | delivery of a request until each of its events is stored or refused |
 
-mod answer;
 mod deliver;
-mod gate;
-mod judge;
-mod speech;
+mod outcome;
+mod protocol_mismatch;
 mod target;
+mod throttle;
+mod validator;
 
-pub use answer::{Answer, Refusal};
-pub use deliver::{Delivered, Deliverer, Stop};
-pub use gate::Gate;
-pub use judge::Judge;
+pub use deliver::{Deliverer, RefusedEvent, Stop};
+pub use outcome::{Refusal, RequestOutcome};
 pub use target::{Compression, Target, client, client_with, server_url};
+pub use throttle::Throttle;
+pub use validator::Validator;

@@ -1,6 +1,6 @@
-//! One exchange with the server.
+//! HTTP exchanges with the server.
 
-use super::answer::Answer;
+use super::outcome::RequestOutcome;
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -11,24 +11,25 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
 use url::{Host, Url};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-/// The server answers within ten seconds; a slow line takes its time for the body.
+/// Timeout of a request: the server responds within ten seconds; a slow connection takes longer for
+/// the body.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(300);
-/// The fastest: the line is seldom slower than the next level would make up for.
+/// The fastest level: the next one saves less time on the network than it costs.
 const ZSTD_LEVEL: i32 = 1;
 
-/// How bodies are compressed.
+/// Compression of bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     None,
-    /// By gzip, which proxies on the way may want.
+    /// Gzip, which proxies in between may want.
     Gzip,
-    /// By zstd.
+    /// Zstandard.
     Zstd,
 }
 
 impl Compression {
-    /// What pays for a server: nothing on the same machine.
+    /// Chooses the compression for a server: none on the same machine.
     #[must_use]
     pub fn for_url(url: &Url) -> Self {
         let is_here = match url.host() {
@@ -40,10 +41,10 @@ impl Compression {
         if is_here { Self::None } else { Self::Zstd }
     }
 
-    /// A body as it is sent.
+    /// Compresses a body.
     ///
     /// # Errors
-    /// Those of the library, which has none for memory.
+    /// I/O errors of the library, which has none for data in memory.
     pub fn apply(self, body: &Bytes) -> io::Result<Bytes> {
         use flate2::write::GzEncoder;
         use std::io::Write;
@@ -67,10 +68,10 @@ impl Compression {
     }
 }
 
-/// A client whose TLS trusts whom this machine trusts.
+/// Creates an HTTP client that trusts the system's certificate authorities.
 ///
 /// # Errors
-/// When TLS cannot be set up.
+/// TLS cannot be set up.
 pub fn client() -> anyhow::Result<reqwest::Client> {
     let mut authorities = RootCertStore::empty();
     authorities.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -82,10 +83,10 @@ pub fn client() -> anyhow::Result<reqwest::Client> {
     client_with(tls)
 }
 
-/// A client with such TLS.
+/// Creates an HTTP client with the given TLS configuration.
 ///
 /// # Errors
-/// When it cannot be set up.
+/// The client cannot be set up.
 pub fn client_with(tls: ClientConfig) -> anyhow::Result<reqwest::Client> {
     reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
@@ -96,15 +97,15 @@ pub fn client_with(tls: ClientConfig) -> anyhow::Result<reqwest::Client> {
         .context("the HTTP client cannot be set up")
 }
 
-/// The address of a server, such as `http://127.0.0.1:8000`; a proxy may have it below a path.
+/// Parses the address of a server, such as `http://127.0.0.1:8000`, which may have a path.
 ///
 /// # Errors
-/// What to write instead.
+/// The address is invalid; the message says how to write it.
 pub fn server_url(text: &str) -> anyhow::Result<Url> {
     let such_as = "such as https://events.example.com";
     let (scheme, rest) = text.split_once("://").unwrap_or_default();
     if scheme.is_empty() {
-        // What looks like a scheme may be the name of a server before its port.
+        // The text before a colon may be a server's name, with its port after it.
         let with_scheme = Url::parse(&format!("http://{text}"));
         let is_name = with_scheme.is_ok_and(|url| url.path() == "/" && url.query().is_none());
         let is_name = is_name && (text.contains(['.', ':']) || text == "localhost");
@@ -133,7 +134,7 @@ pub fn server_url(text: &str) -> anyhow::Result<Url> {
     Ok(url)
 }
 
-/// Where events go.
+/// Server that gets the events.
 #[derive(Clone, Debug)]
 pub struct Target {
     client: reqwest::Client,
@@ -143,10 +144,10 @@ pub struct Target {
 }
 
 impl Target {
-    /// The server at `url`, such as `http://127.0.0.1:8000`.
+    /// Creates a client for the server at `url`, such as `http://127.0.0.1:8000`.
     ///
     /// # Errors
-    /// When the URL is none, or TLS cannot be set up.
+    /// The URL is invalid, or TLS cannot be set up.
     pub fn new(url: &str, compression: Option<Compression>) -> anyhow::Result<Self> {
         let base = server_url(url)?;
         let compression = compression.unwrap_or_else(|| Compression::for_url(&base));
@@ -161,24 +162,29 @@ impl Target {
         })
     }
 
-    /// How bodies are compressed.
+    /// Compression of bodies.
     #[must_use]
     pub fn compression(&self) -> Compression {
         self.compression
     }
 
-    /// Sends a body, compressed already, and reads the answer.
-    pub async fn send(&self, wire: Bytes) -> Answer {
+    /// Sends a compressed body and reads the response.
+    pub async fn send(&self, wire: Bytes) -> RequestOutcome {
         self.exchange(&self.url, wire, self.compression.header())
             .await
     }
 
-    /// Asks what the server would say of a body. Nothing is stored.
-    pub async fn try_out(&self, body: Bytes) -> Answer {
+    /// Sends a body as a dry run, of which the server stores nothing.
+    pub async fn dry_run(&self, body: Bytes) -> RequestOutcome {
         self.exchange(&self.dry_run_url, body, None).await
     }
 
-    async fn exchange(&self, url: &Url, body: Bytes, encoding: Option<HeaderValue>) -> Answer {
+    async fn exchange(
+        &self,
+        url: &Url,
+        body: Bytes,
+        encoding: Option<HeaderValue>,
+    ) -> RequestOutcome {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(encoding) = encoding {
@@ -192,27 +198,29 @@ impl Target {
             .body(body);
         let response = match request.send().await {
             Ok(response) => response,
-            Err(error) => return self.broken(&error).await,
+            Err(error) => return self.outcome_of_error(&error).await,
         };
         let (status, headers) = (response.status(), response.headers().clone());
         match response.bytes().await {
-            Ok(body) => Answer::read(status, &headers, &body),
-            Err(error) => Answer::broken(&error),
+            Ok(body) => RequestOutcome::of_response(status, &headers, &body),
+            Err(error) => RequestOutcome::of_error(&error),
         }
     }
 
-    /// Of an exchange that broke. A server that takes no events may end the connection before it has read a large body, and
-    /// its answer is lost: it is asked again with a small one.
-    async fn broken(&self, error: &reqwest::Error) -> Answer {
+    /// Outcome of an exchange that broke.
+    ///
+    /// A server without the endpoint may close the connection before it has read a large body, and
+    /// its response is lost: it is asked again with a small one.
+    async fn outcome_of_error(&self, error: &reqwest::Error) -> RequestOutcome {
         if !error.is_connect() && !error.is_timeout() {
             let small = self.client.post(self.dry_run_url.clone()).body("{}");
             if let Ok(response) = small.timeout(CONNECT_TIMEOUT).send().await
                 && matches!(response.status().as_u16(), 404 | 405)
             {
-                return Answer::read(response.status(), response.headers(), &[]);
+                return RequestOutcome::of_response(response.status(), response.headers(), &[]);
             }
         }
-        Answer::broken(error)
+        RequestOutcome::of_error(error)
     }
 }
 
@@ -221,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_taken_or_told_as_it_should_be_written() {
+    fn an_address_is_accepted_or_refused_with_the_right_spelling() {
         let right = [
             ("http://127.0.0.1:8000", "http://127.0.0.1:8000/"),
             ("HTTPS://Events.example.com/", "https://events.example.com/"),
@@ -251,8 +259,8 @@ mod tests {
             ),
         ];
         for (text, expected) in wrong {
-            let told = server_url(text).unwrap_err().to_string();
-            assert!(told.contains(expected), "{text:?}: {told}");
+            let error = server_url(text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{text:?}: {error}");
         }
     }
 }

@@ -1,21 +1,21 @@
-//! Exports fetched from fakes of their APIs: whole, each part once, whatever goes wrong on the way.
+//! Fetches of exports from fakes of their APIs: complete, each part once, whatever fails.
 
 use millrace_import::check::{Check, run as check};
-use millrace_import::fetch::{Fetched, run as fetch};
+use millrace_import::fetch::{FetchSummary, run as fetch};
 use millrace_import::files::find;
-use millrace_import::meter::Meter;
 use millrace_import::plan::Plan;
 use millrace_import::send::client;
 use millrace_import::staging::Staging;
-use millrace_sources::testing::{FakeApi, Mishap, Service};
+use millrace_import::stats::StageStats;
+use millrace_sources::testing::{FakeApi, Fault, Service};
 use millrace_sources::{
     AmplitudeExport, AmplitudeSettings, Export, MixpanelCredentials, MixpanelExport,
-    MixpanelSettings, Pace, Transfer,
+    MixpanelSettings, RateLimit, Transfer,
 };
 use tempfile::TempDir;
 
 const EVENTS_PER_PART: u64 = 20;
-const PACE: Pace = Pace {
+const RATE_LIMIT: RateLimit = RateLimit {
     per_second: 1_000,
     per_hour: 1_000_000,
 };
@@ -27,7 +27,7 @@ fn mixpanel(api: &FakeApi) -> MixpanelExport {
         from: "2024-05-01".to_owned(),
         until: "2024-05-05".to_owned(),
         days_per_part: 1,
-        pace: PACE,
+        rate_limit: RATE_LIMIT,
     })
     .unwrap()
 }
@@ -40,18 +40,18 @@ fn amplitude(api: &FakeApi) -> AmplitudeExport {
         from: "2024-05-01".to_owned(),
         until: "2024-05-01".to_owned(),
         hours_per_part: 1,
-        pace: PACE,
+        rate_limit: RATE_LIMIT,
     })
     .unwrap()
 }
 
-fn fetched(export: &dyn Export, staging: &Staging) -> anyhow::Result<Fetched> {
+fn fetched(export: &dyn Export, staging: &Staging) -> anyhow::Result<FetchSummary> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     let transfer = Transfer::new(client().unwrap());
-    runtime.block_on(fetch(export, staging, &transfer, &Meter::default()))
+    runtime.block_on(fetch(export, staging, &transfer, &StageStats::default()))
 }
 
 fn events_in(staging: &Staging) -> u64 {
@@ -62,23 +62,19 @@ fn events_in(staging: &Staging) -> u64 {
         records_max: None,
         samples: 0,
     };
-    let found = check(&stage, &Meter::default());
+    let found = check(&stage, &StageStats::default());
     assert_eq!(found.broken, []);
     found.records
 }
 
 #[test]
-fn an_export_is_fetched_whole_through_throttling() {
+fn an_export_is_fetched_completely_despite_throttling() {
     let table: [(Service, u64); 2] = [(Service::Mixpanel, 5), (Service::Amplitude, 24)];
     for (service, parts) in table {
         let dir = TempDir::new().unwrap();
         let staging = Staging::open(dir.path()).unwrap();
         let api = FakeApi::start(service, EVENTS_PER_PART);
-        api.expect(&[
-            Mishap::Throttled(Some(0)),
-            Mishap::None,
-            Mishap::Status(503),
-        ]);
+        api.expect(&[Fault::Throttled(Some(0)), Fault::None, Fault::Status(503)]);
         let export: Box<dyn Export> = match service {
             Service::Mixpanel => Box::new(mixpanel(&api)),
             Service::Amplitude => Box::new(amplitude(&api)),
@@ -86,23 +82,23 @@ fn an_export_is_fetched_whole_through_throttling() {
         let done = fetched(&*export, &staging).unwrap();
         assert_eq!((done.new as u64, done.known), (parts, 0));
         assert_eq!(events_in(&staging), parts * EVENTS_PER_PART);
-        // What is there is not asked for again; what was lost is.
-        let asked = api.requests().len();
+        // Only the part that was lost is fetched again.
+        let requests_before = api.requests().len();
         let lost = std::fs::read_dir(staging.data()).unwrap().next().unwrap();
         std::fs::remove_file(lost.unwrap().path()).unwrap();
         let again = fetched(&*export, &staging).unwrap();
         assert_eq!((again.new, again.known as u64), (1, parts - 1));
-        assert_eq!(api.requests().len(), asked + 1);
+        assert_eq!(api.requests().len(), requests_before + 1);
         assert_eq!(events_in(&staging), parts * EVENTS_PER_PART);
     }
 }
 
 #[test]
-fn wrong_credentials_end_it_and_leave_what_was_fetched() {
+fn wrong_credentials_end_the_fetch_and_keep_the_fetched_parts() {
     let dir = TempDir::new().unwrap();
     let staging = Staging::open(dir.path()).unwrap();
     let api = FakeApi::start(Service::Mixpanel, EVENTS_PER_PART);
-    api.expect(&[Mishap::None, Mishap::Status(401)]);
+    api.expect(&[Fault::None, Fault::Status(401)]);
     let error = fetched(&mixpanel(&api), &staging).unwrap_err();
     assert!(
         format!("{error:#}").contains("mixpanel-2024-05-0"),

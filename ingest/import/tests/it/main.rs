@@ -1,6 +1,6 @@
-//! Imports against a server whose answers the test writes, and fetches from fakes of export APIs.
+//! Imports into a server whose responses the test scripts, and fetches from fakes of export APIs.
 //!
-//! Rules: everything is on loopback; nothing is waited for but what ends by itself.
+//! Rules: everything is on loopback; tests wait only for things that end by themselves.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -12,8 +12,8 @@
     reason = "tests"
 )]
 
-mod answers;
 mod fetching;
 mod resends;
+mod responses;
 mod restarts;
 mod server;

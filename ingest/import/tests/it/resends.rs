@@ -1,17 +1,17 @@
-//! Rejects sent again: mended or not, from the import's own file or a copy, in any order, with crashes in between. Whatever
-//! came before, each record is counted once, and stored once when it was taken.
+//! Resends of rejects: mended or not, from the import's own file or a copy, in any order, with
+//! crashes in between. Each record is counted once, and an accepted one is stored once.
 
-use crate::server::{Answer, Asked, serve};
+use crate::server::{CannedResponse, ReceivedRequest, serve};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use millrace_import::chunk::Cuts;
+use millrace_import::chunk::ChunkLimits;
 use millrace_import::files::find;
 use millrace_import::journal::Journal;
 use millrace_import::load::{Load, Outcome, run};
-use millrace_import::meter::Meter;
 use millrace_import::plan::Plan;
 use millrace_import::reject::Reject;
 use millrace_import::staging::{LoadFolder, Staging};
+use millrace_import::stats::StageStats;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
@@ -24,26 +24,27 @@ use tempfile::TempDir;
 
 const KEY: &str = "phc_x";
 
-/// What the server of a test has, and what is to happen to it next.
+/// Stored events of the test's server, and the faults to come.
 #[derive(Default)]
-struct State {
+struct ServerState {
     /// Uuids by the number of the record.
     stored: BTreeMap<u64, BTreeSet<String>>,
-    /// So many requests more are taken, all others end the import.
+    /// Number of requests that are still accepted; the next one ends the import.
     requests_left: Option<u32>,
-    /// The import is killed before it hears of the answer to the request in so many: its folder is what it is then.
+    /// Number of requests until the import is killed before it gets the response. A kill restores
+    /// the folder to its content at that time.
     killed_in: Option<u32>,
     folder: PathBuf,
     snapshot: Option<BTreeMap<String, Vec<u8>>>,
 }
 
-struct Stand {
+struct TestEnv {
     dir: TempDir,
     url: String,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ServerState>>,
 }
 
-/// A record: the server refuses what is `bad`, the mapping what has no time.
+/// Makes a record: the server refuses a `bad` one, the mapping one without a time.
 fn record(number: u64, kind: Kind) -> Value {
     let mut record =
         json!({ "event": "a", "distinct_id": "b", "properties": { "number": number } });
@@ -69,7 +70,7 @@ fn kind_of(number: u64) -> Kind {
     [Kind::Good, Kind::Timeless, Kind::Bad, Kind::Good, Kind::Bad][number as usize % 5]
 }
 
-fn answer(state: &mut State, asked: &Asked) -> Answer {
+fn respond(state: &mut ServerState, request: &ReceivedRequest) -> CannedResponse {
     if state.requests_left == Some(0) {
         return (
             403,
@@ -79,7 +80,7 @@ fn answer(state: &mut State, asked: &Asked) -> Answer {
     }
     state.requests_left = state.requests_left.map(|left| left - 1);
     let mut refused = Vec::new();
-    for (index, event) in asked.events().iter().enumerate() {
+    for (index, event) in request.events().iter().enumerate() {
         let properties = &event["properties"];
         if properties["bad"] == true {
             refused.push(
@@ -104,22 +105,22 @@ fn answer(state: &mut State, asked: &Asked) -> Answer {
     (200, None, body)
 }
 
-/// The files of a folder; the journal first, as it is written last.
+/// Reads the files of a folder; the journal first, as it is written last.
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let names = ["journal.ndjson", "rejects.ndjson", "resending.ndjson"];
     let read = |name: &str| Some((name.to_owned(), std::fs::read(folder.join(name)).ok()?));
     names.into_iter().filter_map(read).collect()
 }
 
-impl Stand {
+impl TestEnv {
     fn start() -> Self {
         let dir = TempDir::new().unwrap();
-        let state = Arc::new(Mutex::new(State::default()));
+        let state = Arc::new(Mutex::new(ServerState::default()));
         let shared = Arc::clone(&state);
-        let url = serve(move |asked| answer(&mut shared.lock().unwrap(), asked));
-        let stand = Self { dir, url, state };
-        stand.state.lock().unwrap().folder = stand.rejects().parent().unwrap().to_owned();
-        stand
+        let url = serve(move |request| respond(&mut shared.lock().unwrap(), request));
+        let env = Self { dir, url, state };
+        env.state.lock().unwrap().folder = env.rejects().parent().unwrap().to_owned();
+        env
     }
 
     fn folder(&self) -> LoadFolder {
@@ -158,18 +159,18 @@ impl Stand {
             requests_parallel: 3,
             compression: None,
             patience: Duration::ZERO,
-            cuts: Cuts {
+            limits: ChunkLimits {
                 chunk_records: 3,
                 request_events: 2,
-                ..Cuts::default()
+                ..ChunkLimits::default()
             },
         };
-        let outcome = run(&load, &Arc::new(Meter::default()));
+        let outcome = run(&load, &Arc::new(StageStats::default()));
         let mut state = self.state.lock().unwrap();
         (state.requests_left, state.killed_in) = (None, None);
         if let Some(snapshot) = state.snapshot.take() {
             for path in ["journal.ndjson", "rejects.ndjson", "resending.ndjson"] {
-                // What is not there need not go.
+                // The file may be missing.
                 let _ = std::fs::remove_file(state.folder.join(path));
             }
             for (name, bytes) in snapshot {
@@ -185,7 +186,7 @@ impl Stand {
         lines.collect()
     }
 
-    /// Mends the rejects of a file by hand; those whose numbers are among these.
+    /// Mends the selected rejects of a file, as a person would.
     fn mend(&self, path: &Path, is_mended: impl Fn(u64) -> bool) {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let mend = |line: &str| {
@@ -199,7 +200,7 @@ impl Stand {
         std::fs::write(path, text.lines().map(mend).collect::<String>()).unwrap();
     }
 
-    /// Holds what the journal counts against what the server has, and the file of rejects against both.
+    /// Asserts that the journal's counts equal the server's, and the file of rejects both.
     fn check(&self, records: u64, label: &str) {
         let sum = Journal::read(&self.folder().journal()).unwrap().sum;
         let state = self.state.lock().unwrap();
@@ -219,10 +220,10 @@ impl Stand {
             );
             let raw: Value = serde_json::from_str(&reject.raw).unwrap();
             let number = raw["properties"]["number"].as_u64().unwrap();
-            assert!(listed.insert(number), "{label}: {number} is there twice");
+            assert!(listed.insert(number), "{label}: {number} is listed twice");
             assert!(
                 !state.stored.contains_key(&number),
-                "{label}: {number} was taken"
+                "{label}: {number} was accepted"
             );
         }
         assert_eq!(listed.len() as u64, rejected, "{label}");
@@ -230,41 +231,41 @@ impl Stand {
 }
 
 #[test]
-fn a_record_that_is_refused_again_stands_there_once_and_once_mended_is_gone() {
-    let stand = Stand::start();
-    stand.write("a.ndjson", 0..10);
-    stand.run(&["a.ndjson"], None).unwrap();
-    stand.check(10, "loaded");
-    let copy = stand.path("copy.ndjson.gz");
+fn a_record_refused_again_is_listed_once_and_removed_once_it_is_mended() {
+    let env = TestEnv::start();
+    env.write("a.ndjson", 0..10);
+    env.run(&["a.ndjson"], None).unwrap();
+    env.check(10, "loaded");
+    let copy = env.path("copy.ndjson.gz");
     let mut packed = GzEncoder::new(std::fs::File::create(&copy).unwrap(), Compression::fast());
     packed
-        .write_all(&std::fs::read(stand.rejects()).unwrap())
+        .write_all(&std::fs::read(env.rejects()).unwrap())
         .unwrap();
     packed.finish().unwrap();
-    stand.run(&[], Some(&copy)).unwrap();
-    stand.check(10, "a copy, not mended");
-    stand.mend(&stand.rejects(), |number| number % 2 == 0);
-    stand.run(&[], Some(&stand.rejects())).unwrap();
-    stand.check(10, "half of it mended");
-    let outcome = stand.run(&[], Some(&copy)).unwrap();
+    env.run(&[], Some(&copy)).unwrap();
+    env.check(10, "a copy, not mended");
+    env.mend(&env.rejects(), |number| number % 2 == 0);
+    env.run(&[], Some(&env.rejects())).unwrap();
+    env.check(10, "half of it mended");
+    let outcome = env.run(&[], Some(&copy)).unwrap();
     assert_eq!(outcome.left_out, 3);
-    stand.check(10, "the copy once more");
-    stand.mend(&stand.rejects(), |_| true);
-    stand.run(&[], Some(&stand.rejects())).unwrap();
-    stand.check(10, "all mended");
-    assert_eq!(std::fs::read(stand.rejects()).unwrap(), b"");
+    env.check(10, "the copy once more");
+    env.mend(&env.rejects(), |_| true);
+    env.run(&[], Some(&env.rejects())).unwrap();
+    env.check(10, "all mended");
+    assert_eq!(std::fs::read(env.rejects()).unwrap(), b"");
 }
 
 #[test]
-fn a_record_whose_line_is_too_long_is_passed_over_by_name_and_the_others_are_sent() {
-    let stand = Stand::start();
+fn a_reject_with_too_long_a_line_is_reported_and_the_others_are_sent() {
+    let env = TestEnv::start();
     // Each of these bytes takes six in JSON.
     let controls = "\u{1}".repeat(11 << 20);
     let lines = [0, 1].map(|number| record(number, kind_of(number)).to_string());
     let text = [&lines[0], &controls, &lines[1]].map(|line| format!("{line}\n"));
-    std::fs::write(stand.path("a.ndjson"), text.concat()).unwrap();
-    stand.run(&["a.ndjson"], None).unwrap();
-    let rejects = std::fs::read_to_string(stand.rejects()).unwrap();
+    std::fs::write(env.path("a.ndjson"), text.concat()).unwrap();
+    env.run(&["a.ndjson"], None).unwrap();
+    let rejects = std::fs::read_to_string(env.rejects()).unwrap();
     let mended = rejects.lines().map(|line| {
         let mut line: Value = serde_json::from_str(line).unwrap();
         if line["raw"].is_object() {
@@ -273,11 +274,11 @@ fn a_record_whose_line_is_too_long_is_passed_over_by_name_and_the_others_are_sen
         format!("{line}\n")
     });
     let mended: String = mended.collect();
-    std::fs::write(stand.rejects(), &mended).unwrap();
+    std::fs::write(env.rejects(), &mended).unwrap();
     for _ in 0..2 {
-        let outcome = stand.run(&[], Some(&stand.rejects())).unwrap();
+        let outcome = env.run(&[], Some(&env.rejects())).unwrap();
         assert_eq!(outcome.passed_over.len(), 1);
-        let name = stand.rejects().to_string_lossy().into_owned();
+        let name = env.rejects().to_string_lossy().into_owned();
         assert!(
             outcome.passed_over[0].starts_with(&name),
             "{:?}",
@@ -290,18 +291,18 @@ fn a_record_whose_line_is_too_long_is_passed_over_by_name_and_the_others_are_sen
             sum.rejected["invalid_json"],
         );
         assert_eq!(counts, (3, 2, 1));
-        let left = stand.lines(&stand.rejects());
+        let left = env.lines(&env.rejects());
         assert_eq!(left.len(), 1);
         assert_eq!(left[0].raw, controls);
     }
 }
 
 #[test]
-fn what_cannot_be_read_is_refused_before_anything_is_sent() {
-    let stand = Stand::start();
-    stand.write("a.ndjson", 0..10);
-    stand.run(&["a.ndjson"], None).unwrap();
-    let text = std::fs::read_to_string(stand.rejects()).unwrap();
+fn an_unreadable_file_of_rejects_is_refused_before_anything_is_sent() {
+    let env = TestEnv::start();
+    env.write("a.ndjson", 0..10);
+    env.run(&["a.ndjson"], None).unwrap();
+    let text = std::fs::read_to_string(env.rejects()).unwrap();
     let first = text.lines().next().unwrap();
     let other = first.replace("\"distinct_id\":\"b\"", "\"distinct_id\":\"c\"");
     let table = [
@@ -313,11 +314,11 @@ fn what_cannot_be_read_is_refused_before_anything_is_sent() {
         ),
     ];
     for (edited, needle) in table {
-        std::fs::write(stand.rejects(), &edited).unwrap();
-        let outcome = stand.run(&[], Some(&stand.rejects()));
+        std::fs::write(env.rejects(), &edited).unwrap();
+        let outcome = env.run(&[], Some(&env.rejects()));
         if needle.is_empty() {
             outcome.unwrap();
-            stand.check(10, "the same line twice");
+            env.check(10, "the same line twice");
             continue;
         }
         let error = format!("{:#}", outcome.unwrap_err());
@@ -325,19 +326,19 @@ fn what_cannot_be_read_is_refused_before_anything_is_sent() {
             error.contains(needle) && error.contains("nothing was sent"),
             "{error}"
         );
-        let left = std::fs::read_to_string(stand.rejects()).unwrap();
+        let left = std::fs::read_to_string(env.rejects()).unwrap();
         assert!(left.lines().count() + 1 >= edited.lines().count(), "{left}");
     }
 }
 
-/// What a person does, or happens.
+/// Step of a random run: a user's action with its fault.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Loads a file; the server takes so many requests, or the import is killed in one.
+    /// Loads a file, until the end or the fault.
     Load(u8, Ending),
     /// Mends some of the rejects where they are.
     Mend(u64),
-    /// Copies the rejects as they are.
+    /// Copies the file of rejects.
     Copy,
     /// Mends some of the copy.
     MendCopy(u64),
@@ -379,20 +380,20 @@ fn counts_are_right_after_loads_mends_and_resends_in_any_order() {
     let steps = proptest::collection::vec(step(), 1..9);
     runner
         .run(&steps, |steps| {
-            all_comes_in(&steps);
+            run_steps(&steps);
             Ok(())
         })
         .unwrap();
 }
 
-fn all_comes_in(steps: &[Step]) {
-    let stand = Stand::start();
+fn run_steps(steps: &[Step]) {
+    let env = TestEnv::start();
     let files = ["a.ndjson", "b.ndjson"];
-    stand.write(files[0], 0..13);
-    stand.write(files[1], 13..31);
-    let copy = stand.path("copy.ndjson");
+    env.write(files[0], 0..13);
+    env.write(files[1], 13..31);
+    let copy = env.path("copy.ndjson");
     let end = |ending: Ending| {
-        let mut state = stand.state.lock().unwrap();
+        let mut state = env.state.lock().unwrap();
         match ending {
             Ending::Whole => {}
             Ending::Stopped(after) => state.requests_left = Some(after),
@@ -403,39 +404,39 @@ fn all_comes_in(steps: &[Step]) {
         match step {
             Step::Load(file, ending) => {
                 end(*ending);
-                stand.run(&[files[usize::from(*file)]], None).unwrap();
+                env.run(&[files[usize::from(*file)]], None).unwrap();
             }
             Step::Mend(of) => {
-                if whole(&stand.rejects()) {
-                    stand.mend(&stand.rejects(), |number| number % of == 0);
+                if whole(&env.rejects()) {
+                    env.mend(&env.rejects(), |number| number % of == 0);
                 }
             }
-            Step::MendCopy(of) => stand.mend(&copy, |number| number % of == 0),
+            Step::MendCopy(of) => env.mend(&copy, |number| number % of == 0),
             Step::Copy => {
-                if whole(&stand.rejects()) {
-                    std::fs::copy(stand.rejects(), &copy).unwrap();
+                if whole(&env.rejects()) {
+                    std::fs::copy(env.rejects(), &copy).unwrap();
                 }
             }
             Step::Resend(own, ending) => {
-                let from = if *own { stand.rejects() } else { copy.clone() };
+                let from = if *own { env.rejects() } else { copy.clone() };
                 if from.exists() {
                     end(*ending);
-                    stand.run(&[], Some(&from)).unwrap();
+                    env.run(&[], Some(&from)).unwrap();
                 }
             }
         }
     }
-    // In the end all is gone on with.
-    stand.run(&files, None).unwrap();
-    stand.run(&[], Some(&stand.rejects())).unwrap();
-    stand.check(31, "all loaded");
-    stand.mend(&stand.rejects(), |_| true);
-    stand.run(&[], Some(&stand.rejects())).unwrap();
-    stand.check(31, "all mended");
-    assert_eq!(stand.state.lock().unwrap().stored.len(), 31);
+    // In the end everything is loaded and resent.
+    env.run(&files, None).unwrap();
+    env.run(&[], Some(&env.rejects())).unwrap();
+    env.check(31, "all loaded");
+    env.mend(&env.rejects(), |_| true);
+    env.run(&[], Some(&env.rejects())).unwrap();
+    env.check(31, "all mended");
+    assert_eq!(env.state.lock().unwrap().stored.len(), 31);
 }
 
-/// Whether no crash left a line without its end, which nobody would edit or copy.
+/// Returns true if no crash left a torn last line, which nobody would edit or copy.
 fn whole(path: &Path) -> bool {
     std::fs::read(path).is_ok_and(|bytes| bytes.is_empty() || bytes.ends_with(b"\n"))
 }

@@ -1,19 +1,19 @@
-//! Imports that begin anew, beside others that have not ended.
+//! Restarts of imports, also beside running ones.
 
-use crate::server::{Answer, serve};
-use millrace_import::chunk::Cuts;
+use crate::server::{CannedResponse, serve};
+use millrace_import::chunk::ChunkLimits;
 use millrace_import::files::find;
 use millrace_import::journal::{Journal, Lock};
 use millrace_import::load::{Load, Outcome, run};
-use millrace_import::meter::Meter;
 use millrace_import::plan::Plan;
 use millrace_import::staging::{LoadFolder, Staging};
+use millrace_import::stats::StageStats;
 use serde_json::json;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// A good record, and one that the mapping refuses.
+/// A valid record, and one that the mapping refuses.
 const RECORDS: &str = "{\"event\":\"a\",\"distinct_id\":\"b\",\"timestamp\":\"2024-01-01\"}\n\
                        {\"event\":\"a\",\"distinct_id\":\"b\"}\n";
 
@@ -37,16 +37,16 @@ fn load(dir: &TempDir, url: &str, is_restart: bool) -> anyhow::Result<Outcome> {
         requests_parallel: 1,
         compression: None,
         patience: Duration::ZERO,
-        cuts: Cuts::default(),
+        limits: ChunkLimits::default(),
     };
-    run(&load, &Arc::new(Meter::default()))
+    run(&load, &Arc::new(StageStats::default()))
 }
 
-fn ok() -> Answer {
+fn ok() -> CannedResponse {
     (200, None, json!({ "status": "Ok" }))
 }
 
-fn never() -> Answer {
+fn payment_required() -> CannedResponse {
     let body = json!({ "code": "payment_required", "detail": "No." });
     (403, None, body)
 }
@@ -58,7 +58,7 @@ fn contents(dir: &TempDir) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_restart_forgets_what_was_done_and_does_it_anew() {
+fn a_restart_discards_the_progress_and_imports_everything_again() {
     let dir = TempDir::new().unwrap();
     let requests = Arc::new(Mutex::new(0));
     let count = Arc::clone(&requests);
@@ -76,7 +76,7 @@ fn a_restart_forgets_what_was_done_and_does_it_anew() {
 }
 
 #[test]
-fn a_restart_beside_an_import_that_goes_on_is_refused_and_takes_nothing_from_it() {
+fn a_restart_beside_a_running_import_is_refused_and_changes_nothing() {
     let dir = TempDir::new().unwrap();
     let url = serve(|_| ok());
     load(&dir, &url, false).unwrap();
@@ -89,15 +89,15 @@ fn a_restart_beside_an_import_that_goes_on_is_refused_and_takes_nothing_from_it(
     );
     assert_eq!(contents(&dir), before);
     drop(other);
-    // What cannot begin takes nothing either.
+    // An import that cannot start changes nothing either.
     load(&dir, "no url", true).unwrap_err();
     assert_eq!(contents(&dir), before);
 }
 
 #[test]
-fn an_import_that_brought_nothing_leaves_nothing_and_the_next_one_begins() {
+fn an_import_without_any_progress_leaves_no_journal_and_the_next_one_starts() {
     let dir = TempDir::new().unwrap();
-    let url = serve(|_| never());
+    let url = serve(|_| payment_required());
     let outcome = load(&dir, &url, false).unwrap();
     assert_eq!(outcome.stop.unwrap().code, "payment_required");
     assert!(!folder(&dir).journal().exists());

@@ -1,30 +1,30 @@
-//! A server that answers as a test says.
+//! A server whose responses a test scripts.
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// What is answered: a status, `Retry-After` and a body.
-pub type Answer = (u16, Option<u32>, Value);
+/// A scripted response: status, `Retry-After` and body.
+pub type CannedResponse = (u16, Option<u32>, Value);
 
-/// A request as it came.
-pub struct Asked {
+/// A request that the server received.
+pub struct ReceivedRequest {
     pub path: String,
     pub body: Vec<u8>,
 }
 
-impl Asked {
+impl ReceivedRequest {
     pub fn events(&self) -> Vec<Value> {
         let body: Value = serde_json::from_slice(&self.body).unwrap();
         body["batch"].as_array().unwrap().clone()
     }
 }
 
-type Script = Box<dyn FnMut(&Asked) -> Answer + Send>;
+type Script = Box<dyn FnMut(&ReceivedRequest) -> CannedResponse + Send>;
 
-/// Starts it; gives its URL. It ends with the test's process.
-pub fn serve(script: impl FnMut(&Asked) -> Answer + Send + 'static) -> String {
+/// Starts a server and returns its URL. The server ends with the test's process.
+pub fn serve(script: impl FnMut(&ReceivedRequest) -> CannedResponse + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let script: Arc<Mutex<Script>> = Arc::new(Mutex::new(Box::new(script)));
@@ -38,17 +38,17 @@ pub fn serve(script: impl FnMut(&Asked) -> Answer + Send + 'static) -> String {
 }
 
 fn exchange(mut stream: &TcpStream, script: &Mutex<Script>) -> Option<()> {
-    let asked = read(stream)?;
-    let (status, retry_after, body) = (script.lock().unwrap())(&asked);
+    let request = read(stream)?;
+    let (status, retry_after, body) = (script.lock().unwrap())(&request);
     let retry_after = retry_after.map_or(String::new(), |it| format!("retry-after: {it}\r\n"));
     let body = body.to_string();
     let length = body.len();
-    let answer =
+    let response =
         format!("HTTP/1.1 {status} X\r\n{retry_after}content-length: {length}\r\n\r\n{body}");
-    stream.write_all(answer.as_bytes()).ok()
+    stream.write_all(response.as_bytes()).ok()
 }
 
-fn read(stream: &TcpStream) -> Option<Asked> {
+fn read(stream: &TcpStream) -> Option<ReceivedRequest> {
     let mut reader = BufReader::new(stream);
     let (mut path, mut length) = (String::new(), 0);
     loop {
@@ -69,5 +69,5 @@ fn read(stream: &TcpStream) -> Option<Asked> {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    Some(Asked { path, body })
+    Some(ReceivedRequest { path, body })
 }

@@ -1,4 +1,4 @@
-//! The first pass by AVX-512, for processors that have it.
+//! First pass by AVX-512, for processors that have it.
 //!
 //! It finds exactly what simd-json finds (a property test holds the two together) with a third
 //! of the instructions: 64 bytes fit one register, comparisons yield bit masks directly, and the
@@ -18,19 +18,19 @@ use super::CHARACTERS_BEHIND;
 
 /// Bytes that are looked at together.
 const BLOCK_BYTES: usize = 64;
-/// How far ahead memory is fetched.
+/// Bytes by which memory is fetched ahead.
 const PREFETCH_BYTES: usize = 1024;
 
 /// Classes of structural characters, a bit each: comma, colon, brackets and braces.
 const STRUCTURE: i8 = 0b0_0111;
 /// Classes of white space: tab, line feed and carriage return; blank.
 const WHITE: i8 = 0b1_1000;
-/// The classes that a byte may belong to by its lower four bits.
+/// Classes that a byte may belong to by its lower four bits.
 const BY_LOW: [u8; 16] = [16, 0, 0, 0, 0, 0, 0, 0, 0, 8, 10, 4, 1, 12, 0, 0];
-/// The classes that it may belong to by its upper four bits.
+/// Classes that a byte may belong to by its upper four bits.
 const BY_HIGH: [u8; 16] = [8, 0, 17, 2, 0, 4, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// The offsets of a register's 64 bytes.
+/// Offsets of a register's 64 bytes.
 const PLACES: [u8; BLOCK_BYTES] = places();
 
 const fn places() -> [u8; BLOCK_BYTES] {
@@ -45,7 +45,7 @@ const fn places() -> [u8; BLOCK_BYTES] {
     places
 }
 
-/// Whether this processor can.
+/// Returns true if this processor can run this pass.
 pub(super) fn is_available() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
@@ -55,7 +55,7 @@ pub(super) fn is_available() -> bool {
         && is_x86_feature_detected!("popcnt")
 }
 
-/// What is carried from block to block.
+/// State that is carried from block to block.
 struct State {
     /// 1 if the first byte of the next block is escaped.
     escaped: u64,
@@ -69,21 +69,21 @@ struct State {
     any: __m512i,
 }
 
-/// What a body is found to have.
+/// Marks that were found in a body.
 #[derive(Default)]
 pub(super) struct Found {
-    /// Offsets of the marks; only the first `len` are meant.
+    /// Offsets of the marks; only the first `len` count.
     pub marks: Vec<u32>,
     /// Their characters.
     pub characters: Vec<u8>,
-    /// How many marks there are.
+    /// Number of marks.
     pub len: usize,
-    /// Whether there are only ASCII characters.
+    /// True if there are only ASCII characters.
     pub is_ascii: bool,
 }
 
 impl Found {
-    /// Makes room for so many marks at once, of memory that is not touched before it is needed.
+    /// Allocates for so many marks at once, memory that is not touched before it is needed.
     pub(super) fn reserve(&mut self, marks: usize) {
         let room = marks + BLOCK_BYTES;
         self.marks = vec![0; room];
@@ -128,7 +128,7 @@ pub(super) fn find(body: &[u8], found: &mut Found, escapes: &mut Vec<u32>) -> Op
     (state.bad == 0 && state.inside == 0).then_some(())
 }
 
-/// Fetches what lies [`PREFETCH_BYTES`] behind a block. The kernel has just copied the body in, by
+/// Fetches the memory [`PREFETCH_BYTES`] behind a block. The kernel has just copied the body in, by
 /// a way that leaves it in an outer cache.
 #[inline]
 fn prefetch(block: &[u8; BLOCK_BYTES]) {
@@ -141,7 +141,7 @@ fn prefetch(block: &[u8; BLOCK_BYTES]) {
 }
 
 impl State {
-    /// The marks of a block, a bit for each byte.
+    /// Marks of a block, a bit for each byte.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,pclmulqdq,bmi1,popcnt")]
     fn block(&mut self, block: &[u8; BLOCK_BYTES], base: u32, escapes: &mut Vec<u32>) -> u64 {
@@ -170,8 +170,8 @@ impl State {
     }
 }
 
-/// The bytes behind the backslashes that begin an escape, in this block and in the next; notes
-/// those backslashes.
+/// Bytes behind the backslashes that begin an escape, in this block and in the next; notes those
+/// backslashes.
 #[cold]
 fn escaped_bytes(
     backslashes: u64,
@@ -192,7 +192,7 @@ fn escaped_bytes(
     (escaped, escaped_next)
 }
 
-/// For each bit, whether an odd number of bits are set up to and with it.
+/// Sets each bit up to and with which an odd number of bits are set.
 #[inline]
 #[target_feature(enable = "pclmulqdq")]
 fn parity(bits: u64) -> u64 {
@@ -202,7 +202,7 @@ fn parity(bits: u64) -> u64 {
     low
 }
 
-/// The structural characters and the white space of a block.
+/// Structural characters and white space of a block.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn classes(bytes: __m512i) -> (u64, u64) {
@@ -220,7 +220,7 @@ fn classes(bytes: __m512i) -> (u64, u64) {
     )
 }
 
-/// The characters whose bits are set, in front.
+/// Packs the characters whose bits are set to the front.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vbmi2")]
 fn pack_characters(bits: u64, block: &[u8; BLOCK_BYTES]) -> [u8; BLOCK_BYTES] {
@@ -230,7 +230,7 @@ fn pack_characters(bits: u64, block: &[u8; BLOCK_BYTES]) -> [u8; BLOCK_BYTES] {
     ))
 }
 
-/// Writes the offsets of the set bits to the front of `out`; what comes behind is not meant.
+/// Writes the offsets of the set bits to the front of `out`; the rest of it does not count.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vbmi2,popcnt")]
 fn pack_offsets(bits: u64, base: u32, out: &mut [u32; BLOCK_BYTES]) {

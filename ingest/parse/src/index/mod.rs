@@ -1,15 +1,15 @@
-//! The first pass over a body: where its structure is, by SIMD.
+//! First pass over a body: an index of its structure, by SIMD.
 //!
 //! simd-json works in two stages. The first finds every structural character (brackets, commas,
-//! colons, and the first byte of every string, number and word), checks that strings are closed
-//! and free of control characters, and that everything is UTF-8: about 3 bytes per clock, without
-//! a branch per byte. The second builds a tape of decoded values: every string searched for
-//! its end again, every number converted. We want neither, as properties are stored as they
-//! were sent, so a walk of our own ([`crate::walk`]) takes the place of stage two.
+//! colons, and the first byte of every string, number and word: the *marks*), checks that strings
+//! are closed and free of control characters, and that everything is UTF-8: about 3 bytes per
+//! clock, without a branch per byte. The second builds a tape of decoded values: every string
+//! searched for its end again, every number converted. We want neither, as properties are stored as
+//! they were sent, so a walk of our own ([`crate::walk`]) takes the place of stage two.
 //!
 //! simd-json offers no call for stage one alone, but it does hand out the index, also after a
-//! document was refused, and it refuses any document at the first bracket when the allowed depth is 0.
-//! So that is how it is called; the tests below hold simd-json to it. Nothing is unescaped in
+//! document was refused, and it refuses any document at the first bracket when the allowed depth is
+//! 0. So that is how it is called; the tests below hold simd-json to it. Nothing is unescaped in
 //! place then. simd-json reads a few bytes past the end, so it is given a copy that has them.
 //!
 //! On processors with AVX-512 (since Ice Lake and Zen 4) a pass of our own does the same in two
@@ -23,17 +23,17 @@ use crate::span::BODY_BYTES_MAX;
 use crate::walk::Refused;
 use simd_json::{Buffers, ErrorType, INPUT_PADDING, Tape};
 
-/// Characters that are none and follow the last mark's, so that four may be looked at wherever one is.
+/// Zeros behind the character of the last mark, so that four characters may be read at any mark.
 pub const CHARACTERS_BEHIND: usize = 4;
 
-/// The places of structure and of escapes in one body.
+/// Index of one body: the places of structure and of escapes.
 pub struct Index {
-    marks: Marks,
+    backend: IndexBackend,
     escapes: Vec<u32>,
 }
 
-/// Offsets of structural characters, rising, and what finds them.
-enum Marks {
+/// Pass that finds the marks, with the marks that it found.
+enum IndexBackend {
     /// simd-json, on every processor.
     Portable {
         buffers: Buffers,
@@ -49,7 +49,7 @@ impl Default for Index {
     fn default() -> Self {
         #[cfg(target_arch = "x86_64")]
         if avx512::is_available() {
-            return Self::of(Marks::Avx512(avx512::Found::default()));
+            return Self::of(IndexBackend::Avx512(avx512::Found::default()));
         }
         Self::portable()
     }
@@ -62,9 +62,9 @@ impl std::fmt::Debug for Index {
 }
 
 impl Index {
-    /// One that uses simd-json, whatever the processor has.
+    /// Returns an index that uses simd-json, whatever the processor has.
     pub fn portable() -> Self {
-        Self::of(Marks::Portable {
+        Self::of(IndexBackend::Portable {
             buffers: Buffers::with_max_depth(0, 0),
             tape: Tape(Vec::new()),
             padded: Vec::new(),
@@ -72,17 +72,17 @@ impl Index {
         })
     }
 
-    /// One with room for what a body may have at most.
-    pub fn with_room_for(footprint: &Footprint) -> Self {
+    /// Returns an index with capacity for the marks and escapes of a footprint.
+    pub fn with_capacity_for(footprint: &Footprint) -> Self {
         let mut index = Self::default();
         index.escapes.reserve_exact(footprint.escapes_max);
-        match &mut index.marks {
-            // simd-json makes its own.
-            Marks::Portable { characters, .. } => {
+        match &mut index.backend {
+            // simd-json allocates its own.
+            IndexBackend::Portable { characters, .. } => {
                 characters.reserve_exact(footprint.marks_max + CHARACTERS_BEHIND);
             }
             #[cfg(target_arch = "x86_64")]
-            Marks::Avx512(found) => found.reserve(footprint.marks_max),
+            IndexBackend::Avx512(found) => found.reserve(footprint.marks_max),
         }
         index
     }
@@ -90,26 +90,26 @@ impl Index {
     /// Gives memory back that only large bodies need; keeps so many entries at most.
     pub fn shrink(&mut self, kept_max: usize) {
         if self.capacity().max(self.escapes.capacity()) > kept_max {
-            *self = match self.marks {
-                Marks::Portable { .. } => Self::portable(),
+            *self = match self.backend {
+                IndexBackend::Portable { .. } => Self::portable(),
                 #[cfg(target_arch = "x86_64")]
-                Marks::Avx512(_) => Self::default(),
+                IndexBackend::Avx512(_) => Self::default(),
             };
         }
     }
 
-    /// Marks that there is room for.
+    /// Marks that fit without another allocation.
     fn capacity(&self) -> usize {
-        match &self.marks {
-            Marks::Portable { characters, .. } => characters.capacity(),
+        match &self.backend {
+            IndexBackend::Portable { characters, .. } => characters.capacity(),
             #[cfg(target_arch = "x86_64")]
-            Marks::Avx512(found) => found.marks.capacity(),
+            IndexBackend::Avx512(found) => found.marks.capacity(),
         }
     }
 
-    fn of(marks: Marks) -> Self {
+    fn of(backend: IndexBackend) -> Self {
         Self {
-            marks,
+            backend,
             escapes: Vec::new(),
         }
     }
@@ -124,8 +124,8 @@ impl Index {
             return Err(Refused);
         }
         self.escapes.clear();
-        match &mut self.marks {
-            Marks::Portable {
+        match &mut self.backend {
+            IndexBackend::Portable {
                 buffers,
                 tape,
                 padded,
@@ -144,25 +144,25 @@ impl Index {
                 find_escapes(body, &mut self.escapes)
             }
             #[cfg(target_arch = "x86_64")]
-            Marks::Avx512(found) => find_by_avx512(body, found, &mut self.escapes),
+            IndexBackend::Avx512(found) => find_by_avx512(body, found, &mut self.escapes),
         }
     }
 
-    /// Offsets of structural characters, rising.
+    /// Offsets of the marks, rising.
     pub fn marks(&self) -> &[u32] {
-        match &self.marks {
-            Marks::Portable { buffers, .. } => buffers.structural_indexes(),
+        match &self.backend {
+            IndexBackend::Portable { buffers, .. } => buffers.structural_indexes(),
             #[cfg(target_arch = "x86_64")]
-            Marks::Avx512(found) => found.marks.get(..found.len).unwrap_or_default(),
+            IndexBackend::Avx512(found) => found.marks.get(..found.len).unwrap_or_default(),
         }
     }
 
-    /// The characters at the marks, and [`CHARACTERS_BEHIND`] zeros.
+    /// Characters at the marks, and [`CHARACTERS_BEHIND`] zeros.
     pub fn characters(&self) -> &[u8] {
-        match &self.marks {
-            Marks::Portable { characters, .. } => characters,
+        match &self.backend {
+            IndexBackend::Portable { characters, .. } => characters,
             #[cfg(target_arch = "x86_64")]
-            Marks::Avx512(found) => {
+            IndexBackend::Avx512(found) => {
                 let len = found.len + CHARACTERS_BEHIND;
                 found.characters.get(..len).unwrap_or_default()
             }
@@ -241,7 +241,7 @@ pub fn escape_len(after: &[u8]) -> Option<usize> {
     }
 }
 
-/// JSON's white space.
+/// Returns true for JSON's white space.
 #[inline]
 pub const fn is_white(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\t' | b'\r')
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_index_is_there() {
+    fn the_index_has_all_marks_and_escapes() {
         let text = br#" {"a\n": [1, "b\u00e9\"", true ], "c":{}}"#;
         for mut index in [Index::portable(), Index::default(), Index::default()] {
             index.build(text).unwrap();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_text_is_refused() {
+    fn a_text_that_is_not_json_is_refused() {
         let table: [&[u8]; 11] = [
             b"",
             b"  ",

@@ -1,20 +1,21 @@
-//! The slow path: what the fast one refuses is read again, byte by byte.
+//! Slow path: bodies that the fast one refuses are read again, byte by byte.
 //!
-//! Either there is something that real clients send and that can be repaired, in a copy that then
-//! takes the fast path (bare `NaN`, `Infinity` and `-Infinity` become `null`, CESU-8 becomes
-//! UTF-8, a byte order mark goes); or the text is broken, and the scan says what and where.
+//! Either the body has something that real clients send and that can be repaired, in a copy that
+//! then takes the fast path (bare `NaN`, `Infinity` and `-Infinity` become `null`, CESU-8 becomes
+//! UTF-8, a byte order mark goes); or the text is broken, and the scan finds the error and its
+//! place.
 
 mod scan;
 mod utf8;
 
 use crate::{ApiError, ErrorType};
 use http::StatusCode;
-use scan::Fault;
+use scan::ScanError;
 
-/// A body that the fast path can read.
+/// Body that the fast path can read.
 #[derive(Debug, Default)]
 pub struct Repaired {
-    /// The text; reused.
+    /// Text of the body; reused.
     pub text: Vec<u8>,
     /// Offsets in `text` of the numbers that became `null`, rising.
     pub nulls: Vec<u32>,
@@ -23,17 +24,17 @@ pub struct Repaired {
 /// Repairs of a body, at most: more is no client's oversight. They are listed before they are made.
 const REPAIRS_MAX: usize = 100_000;
 
-/// Repairs a body into `repaired`, or says what is wrong with it.
+/// Repairs a body into `repaired`, or returns its error.
 #[cold]
 pub fn repair(body: &[u8], depth_max: usize, repaired: &mut Repaired) -> Result<(), ApiError> {
     let halves = utf8::pairs(body)?;
     let has_mark = body.starts_with(BYTE_ORDER_MARK);
     let start = if has_mark { BYTE_ORDER_MARK.len() } else { 0 };
-    let words = scan::scan(body, start, depth_max).map_err(|fault| match fault {
-        Fault::Syntax(at) => invalid_json(at),
-        Fault::TooDeep(at) => too_deep(at, depth_max),
-        Fault::TooMany => too_many_repairs(),
-        Fault::NotAContainer => invalid_body(),
+    let words = scan::scan(body, start, depth_max).map_err(|error| match error {
+        ScanError::Syntax(at) => invalid_json(at),
+        ScanError::TooDeep(at) => too_deep(at, depth_max),
+        ScanError::TooMany => too_many_repairs(),
+        ScanError::NotAContainer => invalid_body(),
     })?;
     if halves.len() + words.len() > REPAIRS_MAX {
         return Err(too_many_repairs());
@@ -78,7 +79,7 @@ fn apply(body: &[u8], start: usize, halves: &[u32], words: &[u32], repaired: &mu
     text.extend_from_slice(body.get(copied..).unwrap_or_default());
 }
 
-/// The body is an object or array neither of events nor with a batch.
+/// Builds a 400 for an object or array neither of events nor with a batch.
 pub fn invalid_body() -> ApiError {
     ApiError::invalid(
         "invalid_body",
@@ -86,7 +87,7 @@ pub fn invalid_body() -> ApiError {
     )
 }
 
-/// The body is not JSON from this byte on.
+/// Builds a 400 for a body that is not JSON from this byte on.
 pub fn invalid_json(at: usize) -> ApiError {
     unreadable(
         "invalid_json",
@@ -108,7 +109,7 @@ fn too_deep(at: usize, depth_max: usize) -> ApiError {
     )
 }
 
-/// More would have to be repaired than is worth it.
+/// Builds a 413 for a body with more to repair than is worth it.
 fn too_many_repairs() -> ApiError {
     ApiError::new(
         StatusCode::PAYLOAD_TOO_LARGE,

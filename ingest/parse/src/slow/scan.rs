@@ -1,12 +1,12 @@
-//! JSON byte by byte, for the exact place where it goes wrong.
+//! Scan of JSON byte by byte, for the exact place of an error.
 
 use super::REPAIRS_MAX;
 use crate::index::{escape_len, is_white};
 use crate::walk::number_len;
 
-/// What is wrong, and at which byte.
+/// Error of the scan, with its place in the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum ScanError {
     Syntax(usize),
     TooDeep(usize),
     /// More words than may be repaired.
@@ -15,9 +15,9 @@ pub(super) enum Fault {
     NotAContainer,
 }
 
-/// Reads a JSON text that begins at `start`; returns where the words are in it that no JSON has but that
-/// Python writes for floats that are no numbers.
-pub(super) fn scan(body: &[u8], start: usize, depth_max: usize) -> Result<Vec<u32>, Fault> {
+/// Scans a JSON text that begins at `start`; returns the places of the words that no JSON has but
+/// that Python writes for floats that are no numbers.
+pub(super) fn scan(body: &[u8], start: usize, depth_max: usize) -> Result<Vec<u32>, ScanError> {
     let mut scan = Scan {
         body,
         at: start,
@@ -29,7 +29,7 @@ pub(super) fn scan(body: &[u8], start: usize, depth_max: usize) -> Result<Vec<u3
     let is_container = matches!(scan.peek(), Some(b'{' | b'['));
     scan.text()?;
     if !is_container {
-        return Err(Fault::NotAContainer);
+        return Err(ScanError::NotAContainer);
     }
     Ok(scan.words)
 }
@@ -47,7 +47,7 @@ pub(super) const fn no_number_len(text: &[u8]) -> Option<usize> {
 struct Scan<'a> {
     body: &'a [u8],
     at: usize,
-    /// What closes the containers that are open, innermost last.
+    /// Closing characters of the open containers, innermost last.
     closers: Vec<u8>,
     depth_max: usize,
     words: Vec<u32>,
@@ -62,8 +62,8 @@ impl<'a> Scan<'a> {
         self.body.get(self.at..).unwrap_or_default()
     }
 
-    fn wrong<T>(&self) -> Result<T, Fault> {
-        Err(Fault::Syntax(self.at))
+    fn wrong<T>(&self) -> Result<T, ScanError> {
+        Err(ScanError::Syntax(self.at))
     }
 
     fn skip_white(&mut self) {
@@ -72,8 +72,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The whole text: values, and what comes after each.
-    fn text(&mut self) -> Result<(), Fault> {
+    /// Scans the whole text: values, and what comes after each.
+    fn text(&mut self) -> Result<(), ScanError> {
         loop {
             if self.value_opens_container()? {
                 self.skip_white();
@@ -89,8 +89,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Reads a value up to its end or, of a container, its opening bracket.
-    fn value_opens_container(&mut self) -> Result<bool, Fault> {
+    /// Scans a value up to its end or, of a container, its opening bracket.
+    fn value_opens_container(&mut self) -> Result<bool, ScanError> {
         let closer = match self.peek() {
             Some(b'{') => b'}',
             Some(b'[') => b']',
@@ -98,15 +98,15 @@ impl<'a> Scan<'a> {
             _ => return self.scalar().map(|()| false),
         };
         if self.closers.len() >= self.depth_max {
-            return Err(Fault::TooDeep(self.at));
+            return Err(ScanError::TooDeep(self.at));
         }
         self.closers.push(closer);
         self.at += 1;
         Ok(true)
     }
 
-    /// Reads what follows a value: closing brackets, then a comma or the end of the text.
-    fn next_value_follows(&mut self) -> Result<bool, Fault> {
+    /// Scans what follows a value: closing brackets, then a comma or the end of the text.
+    fn next_value_follows(&mut self) -> Result<bool, ScanError> {
         loop {
             self.skip_white();
             let Some(closer) = self.closers.last().copied() else {
@@ -130,8 +130,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// In an object: the key and the colon before a value.
-    fn key(&mut self) -> Result<(), Fault> {
+    /// Scans, in an object, the key and the colon before a value.
+    fn key(&mut self) -> Result<(), ScanError> {
         if self.closers.last() != Some(&b'}') {
             return Ok(());
         }
@@ -148,7 +148,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    fn string(&mut self) -> Result<(), Fault> {
+    fn string(&mut self) -> Result<(), ScanError> {
         self.at += 1;
         loop {
             self.at += plain_len(self.rest());
@@ -169,7 +169,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn scalar(&mut self) -> Result<(), Fault> {
+    fn scalar(&mut self) -> Result<(), ScanError> {
         let rest = self.rest();
         let word: &[u8] = match rest {
             [b'0'..=b'9', ..] | [b'-', b'0'..=b'9', ..] => {
@@ -189,19 +189,19 @@ impl<'a> Scan<'a> {
         self.wrong()
     }
 
-    fn no_number(&mut self) -> Result<(), Fault> {
+    fn no_number(&mut self) -> Result<(), ScanError> {
         let Some(len) = no_number_len(self.rest()) else {
             return self.wrong();
         };
         if self.words.len() == REPAIRS_MAX {
-            return Err(Fault::TooMany);
+            return Err(ScanError::TooMany);
         }
         self.words.push(u32::try_from(self.at).unwrap_or(u32::MAX));
         self.end_of_scalar(len)
     }
 
-    /// After a number or a word only white space or structure may follow.
-    fn end_of_scalar(&mut self, len: usize) -> Result<(), Fault> {
+    /// Checks that only white space or structure follows a number or a word.
+    fn end_of_scalar(&mut self, len: usize) -> Result<(), ScanError> {
         self.at += len;
         match self.peek() {
             None | Some(b',' | b']' | b'}') => Ok(()),
@@ -211,10 +211,11 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Bytes of a string's text up to its end, an escape or a character that may not be there, eight at a time.
+/// Bytes of a string's text up to its end, an escape or a forbidden character, eight at a time.
 fn plain_len(text: &[u8]) -> usize {
     const EACH: u64 = 0x0101_0101_0101_0101;
-    // Where a byte is less than another one, of at most 128, its highest bit is set: the lowest such is right.
+    // A byte that is less than another one, of at most 128, has its highest bit set: the lowest
+    // such is right.
     let below = |word: u64, byte: u64| word.wrapping_sub(EACH * byte) & !word & (EACH << 7);
     let is_equal = |word: u64, byte: u8| below(word ^ (EACH * u64::from(byte)), 1);
     let (words, _) = text.as_chunks();
@@ -265,14 +266,14 @@ mod tests {
             ("[\"a\nb\"]", 3),
         ];
         for (text, at) in table {
-            let fault = scan(text.as_bytes(), 0, 128).err();
-            assert_eq!(fault, Some(Fault::Syntax(at)), "{text}");
+            let error = scan(text.as_bytes(), 0, 128).err();
+            assert_eq!(error, Some(ScanError::Syntax(at)), "{text}");
         }
     }
 
     proptest! {
         #[test]
-        fn plain_text_ends_where_it_ends_byte_by_byte(
+        fn the_end_of_plain_text_is_the_one_found_byte_by_byte(
             text in prop::collection::vec(prop_oneof![
                 6 => any::<u8>(),
                 1 => prop::sample::select(b"\"\\\x1f\x20\0\x80\x9f\xff".to_vec()),
@@ -291,17 +292,17 @@ mod tests {
         assert!(scan(nested(128).as_bytes(), 0, 128).is_ok());
         assert_eq!(
             scan(nested(129).as_bytes(), 0, 128).err(),
-            Some(Fault::TooDeep(128))
+            Some(ScanError::TooDeep(128))
         );
         let brackets = "[".repeat(1 << 20);
         assert_eq!(
             scan(brackets.as_bytes(), 0, 128).err(),
-            Some(Fault::TooDeep(128))
+            Some(ScanError::TooDeep(128))
         );
     }
 
     #[test]
-    fn words_of_python_are_found() {
+    fn python_words_for_non_numbers_are_found() {
         let text = "[NaN, {\"a\": -Infinity}, Infinity, \"NaN\"]";
         let words = scan(text.as_bytes(), 0, 128).unwrap();
         let words = words.iter().map(|at| &text[*at as usize..]);

@@ -8,7 +8,7 @@ use crate::ApiError;
 const HALF_BYTES: usize = 3;
 pub(super) const PAIR_BYTES: usize = 2 * HALF_BYTES;
 
-/// Where the surrogate pairs are of a text that is otherwise UTF-8.
+/// Places of the surrogate pairs in a text that is otherwise UTF-8.
 pub(super) fn pairs(body: &[u8]) -> Result<Vec<u32>, ApiError> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -32,14 +32,14 @@ pub(super) fn pairs(body: &[u8]) -> Result<Vec<u32>, ApiError> {
     }
 }
 
-/// The character of a surrogate pair at the start of a text.
+/// Character of a surrogate pair at the start of a text.
 pub(super) fn pair(text: &[u8]) -> Option<char> {
     let high = half(text, 0xa0..=0xaf)?;
     let low = half(text.get(HALF_BYTES..)?, 0xb0..=0xbf)?;
     char::from_u32(0x1_0000 + ((high & 0x3ff) << 10) + (low & 0x3ff))
 }
 
-/// The unit of a surrogate half whose second byte is in a range.
+/// Unit of a surrogate half whose second byte is in a range.
 fn half(text: &[u8], second: std::ops::RangeInclusive<u8>) -> Option<u32> {
     match text.get(..HALF_BYTES)? {
         [0xed, b, c @ 0x80..=0xbf] if second.contains(b) => {
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_become_characters_and_the_rest_is_found() {
+    fn pairs_become_characters_and_errors_have_their_place() {
         let party = b"\"\xed\xa0\xbc\xed\xbe\x89\"";
         assert_eq!(pairs(party), Ok(vec![1]));
         assert_eq!(pair(&party[1..]), Some('🎉'));

@@ -1,33 +1,33 @@
-//! A place in the index, and the moves from it.
+//! Cursor over the index, and its moves.
 
 use super::number::{is_usual_number, number_len};
 use super::{Refused, names};
 use crate::index::{Index, is_white};
 use crate::span::{Kind, Span};
 
-/// One structural character.
+/// Mark of the index: one structural character.
 #[derive(Clone, Copy)]
-pub(super) struct Mark {
-    /// Which one it is. Where it is in the body, most need not be asked.
+pub(super) struct IndexMark {
+    /// Number of the mark. Its place in the body is rarely asked for.
     nth: usize,
-    /// The character.
+    /// Character at the mark.
     pub byte: u8,
 }
 
-/// A place in the index. It is copied into every function that is not inlined and handed back, so
+/// Cursor over the index. It is copied into every function that is not inlined and handed back, so
 /// that the compiler may keep it in registers meanwhile.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor<'a> {
     body: &'a [u8],
     marks: &'a [u32],
-    /// The characters at the marks, and some zeros.
+    /// Characters at the marks, and some zeros.
     characters: &'a [u8],
-    /// How many marks were passed.
+    /// Marks that were passed.
     nth: usize,
     escapes: &'a [u32],
-    /// The first escape not yet passed; `usize::MAX` when there is none.
+    /// First escape not yet passed; `usize::MAX` when there is none.
     next_escape: usize,
-    /// Containers open at once, at most; never more than a `u128` has bits.
+    /// Containers that may be open at once; never more than a `u128` has bits.
     depth_max: u32,
 }
 
@@ -44,21 +44,21 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next structural character; behind the last one come zeros.
+    /// Moves to the next structural character; behind the last one come zeros.
     #[inline(always)]
-    pub fn next(&mut self) -> Result<Mark, Refused> {
+    pub fn next(&mut self) -> Result<IndexMark, Refused> {
         let nth = self.nth;
         let byte = *self.characters.get(nth).ok_or(Refused)?;
         self.nth = nth + 1;
-        Ok(Mark { nth, byte })
+        Ok(IndexMark { nth, byte })
     }
 
-    /// Whether the text has ended.
+    /// Returns true if the text has ended.
     pub fn is_done(&self) -> bool {
         self.nth == self.marks.len()
     }
 
-    /// The offset of a mark in the body; the body's length behind the last one.
+    /// Offset of a mark in the body; the body's length behind the last one.
     #[inline(always)]
     fn offset(&self, nth: usize) -> usize {
         self.marks
@@ -66,9 +66,9 @@ impl<'a> Cursor<'a> {
             .map_or(self.body.len(), |at| *at as usize)
     }
 
-    /// The span of what begins at a mark and ends with the character at `end`.
+    /// Span of a value that begins at a mark and ends with the character at `end`.
     #[inline(always)]
-    pub fn span(&self, kind: Kind, open: Mark, end: usize) -> Span {
+    pub fn span(&self, kind: Kind, open: IndexMark, end: usize) -> Span {
         Span::new(kind, self.offset(open.nth), end + 1)
     }
 
@@ -81,8 +81,8 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// The string that opens at a mark, without its quotes. The index guarantees that it is closed and that only white space comes
-    /// between.
+    /// Reads the string that opens at a mark, without its quotes. The index guarantees that it is
+    /// closed and that only white space comes between.
     #[inline(always)]
     fn string(&mut self, nth: usize) -> Result<Span, Refused> {
         let open = self.offset(nth);
@@ -100,7 +100,7 @@ impl<'a> Cursor<'a> {
         Ok(Span::new(kind, open + 1, end))
     }
 
-    /// The same place, with the escapes before an offset forgotten.
+    /// Returns the cursor with the escapes before an offset passed.
     #[cold]
     fn past_escapes(mut self, offset: usize) -> Self {
         while self.next_escape < offset {
@@ -110,9 +110,9 @@ impl<'a> Cursor<'a> {
         self
     }
 
-    /// The value that begins at `mark`, `depth` containers being open around it.
+    /// Reads the value that begins at `mark`, `depth` containers being open around it.
     #[inline(always)]
-    pub fn value(&mut self, mark: Mark, depth: u32) -> Result<Span, Refused> {
+    pub fn value(&mut self, mark: IndexMark, depth: u32) -> Result<Span, Refused> {
         match mark.byte {
             b'"' => self.string(mark.nth),
             b'{' | b'[' => self.container(mark, depth),
@@ -120,9 +120,9 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Moves past the value that begins at `mark`, when what it is does not matter.
+    /// Moves past the value that begins at `mark`, when its kind does not matter.
     #[inline(always)]
-    pub fn pass(&mut self, mark: Mark, depth: u32) -> Result<(), Refused> {
+    pub fn pass(&mut self, mark: IndexMark, depth: u32) -> Result<(), Refused> {
         match mark.byte {
             b'"' => Ok(()),
             b'{' | b'[' => self.container(mark, depth).map(|_| ()),
@@ -131,7 +131,7 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline(always)]
-    fn container(&mut self, mark: Mark, depth: u32) -> Result<Span, Refused> {
+    fn container(&mut self, mark: IndexMark, depth: u32) -> Result<Span, Refused> {
         let is_object = mark.byte == b'{';
         let (after, end) = self.skip(is_object, depth + 1)?;
         *self = after;
@@ -139,9 +139,9 @@ impl<'a> Cursor<'a> {
         Ok(self.span(kind, mark, end))
     }
 
-    /// The number or word that begins at `mark`.
+    /// Reads the number or word that begins at `mark`.
     #[inline(always)]
-    fn scalar(&mut self, mark: Mark) -> Result<Span, Refused> {
+    fn scalar(&mut self, mark: IndexMark) -> Result<Span, Refused> {
         let (at, end) = (self.offset(mark.nth), self.offset(mark.nth + 1));
         let text = self.body.get(at..end).ok_or(Refused)?;
         let (kind, len) = match mark.byte {
@@ -154,7 +154,7 @@ impl<'a> Cursor<'a> {
             b'-' | b'0'..=b'9' => (Kind::Number, number_len(text).ok_or(Refused)?),
             _ => return Err(Refused),
         };
-        // What follows white space would be structural, so one look is enough.
+        // A value behind white space would have a mark, so one look is enough.
         match text.get(len) {
             Some(byte) if !is_white(*byte) => Err(Refused),
             _ => Ok(Span::new(kind, at, at + len)),
@@ -162,7 +162,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Passes over the rest of a container whose bracket was read, itself the `depth`th that is
-    /// open; returns the place after it and the offset of its closing bracket. No recursion: a bit
+    /// open; returns the cursor after it and the offset of its closing bracket. No recursion: a bit
     /// for every open container says whether it is an object.
     #[inline(never)]
     fn skip(mut self, is_object: bool, depth: u32) -> Result<(Self, usize), Refused> {
@@ -208,16 +208,16 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Given the mark of a key, the mark of its value.
+    /// Moves from the mark of a key to the mark of its value.
     #[inline(always)]
-    fn after_key(&mut self, key: Mark) -> Result<Mark, Refused> {
+    fn after_key(&mut self, key: IndexMark) -> Result<IndexMark, Refused> {
         if key.byte != b'"' || self.next()?.byte != b':' {
             return Err(Refused);
         }
         self.next()
     }
 
-    /// The first member of an object whose brace was read; `None` when it has none.
+    /// Moves to the first member of an object whose brace was read; `None` when it has none.
     #[inline(always)]
     pub fn first_member(&mut self, end: &mut usize) -> Result<Option<Member>, Refused> {
         let ahead = self.ahead()?;
@@ -227,8 +227,8 @@ impl<'a> Cursor<'a> {
         self.end_of_object(end)
     }
 
-    /// The member after one whose value was read; `None` behind the last one, `end` being then
-    /// the offset of the closing brace.
+    /// Moves to the member after one whose value was read; `None` behind the last one, `end` being
+    /// then the offset of the closing brace.
     #[inline(always)]
     pub fn next_member(&mut self, end: &mut usize) -> Result<Option<Member>, Refused> {
         // Comma, name and colon at once.
@@ -239,9 +239,9 @@ impl<'a> Cursor<'a> {
         self.end_of_object(end)
     }
 
-    /// Passes over as many members as are like most: of none of the names that we look for, and
-    /// strings, words or short numbers. Behind an opening brace, `opener` is that, and a comma
-    /// elsewhere. Returns whether there was any; the place is then behind its value.
+    /// Passes over members that are like most: of none of the names that we look for, and strings,
+    /// words or short numbers. Behind an opening brace, `opener` is that, and a comma elsewhere.
+    /// Returns true if there was any; the cursor is then behind its value.
     #[inline(always)]
     pub fn pass_plain_members(&mut self, opener: u8) -> bool {
         let Self {
@@ -274,7 +274,7 @@ impl<'a> Cursor<'a> {
         true
     }
 
-    /// Forgets the escapes in what comes before a member.
+    /// Passes the escapes before a member.
     #[inline(always)]
     pub fn forget_escapes_before(&mut self, member: &Member) {
         let key = self.offset(member.key);
@@ -293,34 +293,34 @@ impl<'a> Cursor<'a> {
         Ok(None)
     }
 
-    /// The next four characters, the first one lowest.
+    /// Returns the next four characters, the first one lowest.
     #[inline(always)]
     fn ahead(&self) -> Result<u32, Refused> {
         let characters = chunk(self.characters, self.nth).ok_or(Refused)?;
         Ok(u32::from_le_bytes(*characters))
     }
 
-    /// The member with this mark and value; the place is then behind the value's first character.
+    /// Moves behind the first character of a member's value; returns the member.
     #[inline(always)]
     fn member(&mut self, key: usize, value: u8) -> Member {
         self.nth = key + 3;
         Member {
             key,
-            value: Mark {
+            value: IndexMark {
                 nth: key + 2,
                 byte: value,
             },
         }
     }
 
-    /// The first byte of a member's name as it is written, the closing quote of an empty one.
+    /// First byte of a member's name as it is written, the closing quote of an empty one.
     #[inline(always)]
     pub fn name_begins_with(&self, member: &Member) -> u8 {
         let first = self.offset(member.key) + 1;
         self.body.get(first).copied().unwrap_or_default()
     }
 
-    /// A member's name. Has to be asked for before the member's value is read, if at all.
+    /// Name of a member. Has to be asked for before the member's value is read, if at all.
     #[inline(always)]
     pub fn name(&mut self, member: &Member) -> Result<&'a [u8], Refused> {
         let key = self.string(member.key)?;
@@ -333,18 +333,17 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// A member of an object: where its name is, and where its value begins, which is to be moved
-/// past.
+/// Member of an object: the mark of its name, and that of its value, which is to be moved past.
 #[derive(Clone, Copy)]
 pub(super) struct Member {
-    /// The mark of the name's opening quote.
+    /// Mark of the name's opening quote.
     key: usize,
-    /// The first character of the value.
-    pub value: Mark,
+    /// First character of the value.
+    pub value: IndexMark,
 }
 
-/// Whether a value that begins with this character is a string, a word or a short number, and all
-/// that is between two places.
+/// Returns true if a value that begins with this character is a string, a word or a short number,
+/// and fills the text between two places.
 #[inline(always)]
 fn is_plain(body: &[u8], first: u8, start: usize, end: usize) -> bool {
     let word: &[u8] = match first {
@@ -357,19 +356,19 @@ fn is_plain(body: &[u8], first: u8, start: usize, end: usize) -> bool {
     body.get(start..end) == Some(word)
 }
 
-/// So many items from a place on.
+/// Returns the items from a place on, if there are as many.
 #[inline(always)]
 fn chunk<T, const N: usize>(items: &[T], at: usize) -> Option<&[T; N]> {
     items.get(at..)?.first_chunk()
 }
 
-/// The first of some offsets; `usize::MAX` when there is none.
+/// First of some offsets; `usize::MAX` when there is none.
 #[inline(always)]
 fn first(offsets: &[u32]) -> usize {
     offsets.first().map_or(usize::MAX, |at| *at as usize)
 }
 
-/// What closes the innermost container.
+/// Closing character of the innermost container.
 #[inline(always)]
 const fn closer(objects: u128) -> u8 {
     if objects & 1 == 1 { b'}' } else { b']' }

@@ -1,5 +1,6 @@
-//! Three readers of JSON must agree on what is JSON: the walk over the SIMD index, the slow
-//! path's scan, and serde_json. And both ways to the index must lead to the same one.
+//! Differential tests: three readers of JSON must agree on what is JSON, namely the walk over the
+//! SIMD index, the slow path's scan, and serde_json. And both backends of the index must find the
+//! same marks.
 
 use super::walk;
 use crate::index::Index;
@@ -24,7 +25,7 @@ fn walk_accepts(text: &[u8]) -> bool {
     walk(text, &index, DEPTH_MAX, 3, &mut Document::default()).is_ok()
 }
 
-/// Whether the slow path finds nothing to repair and nothing wrong.
+/// Returns true if the slow path finds nothing to repair and no error.
 fn scan_accepts(text: &[u8]) -> bool {
     let mut repaired = Repaired::default();
     slow::repair(text, DEPTH_MAX, &mut repaired).is_ok() && repaired.text == text

@@ -1,12 +1,12 @@
-//! The root of a body: which shape it has, and its list of events.
+//! Root of a body: its shape, and its list of events.
 
 use super::Refused;
-use super::cursor::{Cursor, Mark};
+use super::cursor::{Cursor, IndexMark};
 use super::fields;
 use crate::index::Index;
-use crate::span::{Document, EventSpans, Kind, Shape};
+use crate::span::{BodyShape, Document, EventSpans, Kind};
 
-/// Takes an indexed body apart.
+/// Walks over an indexed body.
 ///
 /// Past `events_max` events the rest of the list is passed over: the document then holds one
 /// event more than allowed.
@@ -22,7 +22,7 @@ pub fn walk(
     let root = cursor.next()?;
     match root.byte {
         b'[' => {
-            document.shape = Shape::Array;
+            document.shape = BodyShape::Array;
             events(&mut cursor, 1, events_max, document)?;
         }
         b'{' => root_object(&mut cursor, root, events_max, document)?,
@@ -37,7 +37,7 @@ pub fn walk(
 
 fn root_object(
     cursor: &mut Cursor<'_>,
-    root: Mark,
+    root: IndexMark,
     events_max: usize,
     document: &mut Document,
 ) -> Result<(), Refused> {
@@ -60,30 +60,30 @@ fn root_object(
     }
     spans.whole = cursor.span(Kind::Object, root, end);
     document.root = spans;
-    if document.shape == Shape::Single {
+    if document.shape == BodyShape::Single {
         document.events.push(spans);
     }
     Ok(())
 }
 
-/// The value of `batch`; of several, the last one counts.
+/// Reads the value of `batch`; of several, the last one counts.
 fn batch(
     cursor: &mut Cursor<'_>,
-    mark: Mark,
+    mark: IndexMark,
     events_max: usize,
     document: &mut Document,
 ) -> Result<(), Refused> {
     document.events.clear();
     if mark.byte == b'[' {
-        document.shape = Shape::Batch;
+        document.shape = BodyShape::Batch;
         events(cursor, 2, events_max, document)
     } else {
-        document.shape = Shape::NotABatch;
+        document.shape = BodyShape::NotABatch;
         cursor.value(mark, 1).map(|_| ())
     }
 }
 
-/// The rest of a list of events whose bracket, the `depth`th that is open, was read.
+/// Reads the rest of a list of events whose bracket, the `depth`th that is open, was read.
 fn events(
     cursor: &mut Cursor<'_>,
     depth: u32,

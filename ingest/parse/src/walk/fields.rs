@@ -1,14 +1,14 @@
-//! The members of events and of their properties.
+//! Members of events and of their properties.
 
 use super::Refused;
-use super::cursor::{Cursor, Mark, Member};
+use super::cursor::{Cursor, IndexMark, Member};
 use crate::span::{EventSpans, Kind, Options, Present, Properties, Rare, RareSpans, Span};
 
 /// Reads one event, an object whose brace was read.
 #[inline]
 pub(super) fn event(
     cursor: &mut Cursor<'_>,
-    open: Mark,
+    open: IndexMark,
     depth: u32,
     spans: &mut EventSpans,
     rare: &mut Rare,
@@ -30,7 +30,7 @@ pub(super) fn event(
 pub(super) fn event_field(
     cursor: &mut Cursor<'_>,
     name: &[u8],
-    mark: Mark,
+    mark: IndexMark,
     depth: u32,
     spans: &mut EventSpans,
     rare: &mut Rare,
@@ -53,7 +53,7 @@ pub(super) fn event_field(
     Ok(())
 }
 
-/// Notes a field that few events have, or that means nothing.
+/// Notes a field that few events have, or that is not used.
 #[inline(never)]
 fn rare_field(
     name: &[u8],
@@ -83,7 +83,7 @@ fn rare_field(
 #[inline(never)]
 fn options(
     cursor: &mut Cursor<'_>,
-    mark: Mark,
+    mark: IndexMark,
     depth: u32,
     options: &mut Options,
 ) -> Result<(), Refused> {
@@ -112,7 +112,7 @@ fn options(
 #[inline]
 fn properties(
     cursor: &mut Cursor<'_>,
-    mark: Mark,
+    mark: IndexMark,
     depth: u32,
     properties: &mut Properties,
 ) -> Result<(), Refused> {
@@ -140,8 +140,8 @@ fn properties(
     Ok(())
 }
 
-/// Reads one property that is not as most are. Names that are none of ours are told by
-/// their first byte (a backslash may stand for any) or their length.
+/// Reads one property that is not like most. Names that are none of ours are told by their first
+/// byte (a backslash may stand for any) or their length.
 #[inline(never)]
 fn property(
     cursor: &mut Cursor<'_>,

@@ -1,8 +1,8 @@
-//! The second pass over a body: from structural character to structural character.
+//! Second pass over a body: a walk from structural character to structural character.
 //!
 //! It accepts exactly the JSON texts whose root is an object or an array and whose nesting is
-//! within the limit, and notes where the fields that matter are. It says nothing of what is
-//! wrong with a text it refuses: that is for the slow path, which reads such a text again.
+//! within the limit, and notes where the fields that matter are. It does not report the error of a
+//! text that it refuses: that is for the slow path, which reads such a text again.
 
 mod cursor;
 #[cfg(test)]
@@ -15,6 +15,6 @@ mod number;
 pub use envelope::walk;
 pub use number::number_len;
 
-/// The text is not JSON, or nested too deep.
+/// Refusal of a text that is not JSON, or nested too deep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;

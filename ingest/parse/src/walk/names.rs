@@ -1,8 +1,8 @@
-//! The names that mean something, for the rare key that is spelled with escapes.
+//! Names that the walk looks for, also where a key is spelled with escapes.
 
 use crate::text;
 
-/// Every name that the walk looks for.
+/// All names that the walk looks for.
 const NAMES: [&str; 35] = [
     "$cookieless_mode",
     "$distinct_id",
@@ -41,9 +41,9 @@ const NAMES: [&str; 35] = [
     "window_id",
 ];
 
-/// Bytes of the longest of them.
+/// Bytes of the longest of the names.
 const NAME_BYTES_MAX: usize = 23;
-/// A bit for each length that one of them has.
+/// Lengths of the names, a bit each.
 const LENGTHS: u32 = lengths();
 
 #[allow(
@@ -59,10 +59,10 @@ const fn lengths() -> u32 {
     lengths
 }
 
-/// What the names that we look for among properties begin with, each where [`slot`] has it.
+/// First four bytes of the names that we look for among properties, each where [`slot`] has it.
 const BEGINNINGS: [u32; SLOTS] = beginnings();
 const SLOTS: usize = 64;
-/// Found by trying: no two of them come to the same slot.
+/// Multiplier of [`slot`], found by trying: no two beginnings come to the same slot.
 const MULTIPLIER: u32 = 0x2265_b1f5;
 
 #[allow(
@@ -85,24 +85,24 @@ const fn beginnings() -> [u32; SLOTS] {
     slots
 }
 
-/// Where a beginning would be.
+/// Slot of a beginning.
 #[inline]
 const fn slot(beginning: u32) -> usize {
     (beginning.wrapping_mul(MULTIPLIER) >> 26) as usize
 }
 
-/// Whether the name of a property, of which these are the first four bytes, may be one that we look
-/// for, if it is spelled without escapes.
+/// Returns true if the name of a property, of which these are the first four bytes, may be one that
+/// we look for, if it is spelled without escapes.
 #[inline]
 pub(super) fn may_be_sought(beginning: [u8; 4]) -> bool {
     let beginning = u32::from_le_bytes(beginning);
     BEGINNINGS.get(slot(beginning)) == Some(&beginning)
 }
 
-/// The name that a key with escapes spells, if it means something: `"\\u0065vent"` is `"event"`.
+/// Name that a key with escapes spells, if we look for it: `"\\u0065vent"` is `"event"`.
 #[cold]
 pub(super) fn spelled_with_escapes(raw: &[u8]) -> &'static [u8] {
-    // Where they are decoded: all of our names are ASCII, and no longer.
+    // The decoded name: all of our names are ASCII, and no longer.
     let mut name = [0; NAME_BYTES_MAX];
     let mut rest = raw;
     let mut len = 0;
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(spelled_with_escapes(long.as_bytes()), b"");
     }
 
-    /// Holds the list to the matches in the sources of the walk.
+    /// Compares the list with the matches in the sources of the walk.
     #[test]
     fn every_name_the_walk_looks_for_is_listed() {
         let sources = [include_str!("fields.rs"), include_str!("envelope.rs")].concat();

@@ -1,9 +1,9 @@
-//! Where a number ends.
+//! Length of numbers.
 
 /// Bytes of the numbers that are looked at as a whole, at most.
 const USUAL_BYTES_MAX: usize = 8;
 
-/// Bytes of the JSON number a text begins with; `None` when it begins with none.
+/// Bytes of the JSON number that a text begins with; `None` when it begins with none.
 #[inline]
 pub fn number_len(text: &[u8]) -> Option<usize> {
     let is_negative = text.first() == Some(&b'-');
@@ -20,8 +20,8 @@ pub fn number_len(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether the text between two places is a number as most are: up to 8 characters, digits and at
-/// most one point. Of everything else, numbers or not, it says no.
+/// Returns true if the text between two places is a number like most: up to 8 characters, digits
+/// and at most one point. For everything else, numbers or not, it returns false.
 #[inline]
 pub fn is_usual_number(body: &[u8], start: usize, end: usize) -> bool {
     let len = end.wrapping_sub(start);
@@ -43,7 +43,7 @@ pub fn is_usual_number(body: &[u8], start: usize, end: usize) -> bool {
     is_point && (may_go_on || place == 1) && (1..len - 1).contains(&place)
 }
 
-/// The same for a number that has more than the `len` bytes of its whole part.
+/// Bytes of a number that has more than the `len` bytes of its whole part.
 fn with_fraction(text: &[u8], mut len: usize) -> Option<usize> {
     if text.get(len) == Some(&b'.') {
         let fraction = digits(text.get(len + 1..)?);
@@ -63,7 +63,7 @@ fn with_fraction(text: &[u8], mut len: usize) -> Option<usize> {
     Some(len)
 }
 
-/// How many digits a text begins with.
+/// Number of digits that a text begins with.
 #[inline(always)]
 fn digits(text: &[u8]) -> usize {
     text.iter().take_while(|byte| byte.is_ascii_digit()).count()
@@ -99,7 +99,7 @@ mod tests {
         }
     }
 
-    /// With what else may be behind it.
+    /// Returns true if the text is a usual number, with other text behind it.
     fn is_usual(text: &str) -> bool {
         let body = format!("{text},                ");
         is_usual_number(body.as_bytes(), 0, text.len())

@@ -1,10 +1,12 @@
 //! Section 9: edge cases, decided; and the limits of section 2.
 
-use crate::support::{KEY, accepted, batch_of, events, facts, parse, refusal, rejected, rejection};
-use millrace_parse::{Facts, Limits, ParseError};
+use crate::support::{
+    KEY, accepted, batch_of, context, events, parse, refusal, rejected, rejection,
+};
+use millrace_parse::{Limits, ParseContext, ParseError};
 use millrace_rows::Lane;
 
-/// A batch whose event has a property nested so deep that `depth` brackets are open at once.
+/// Builds a batch whose event has a property nested so deep that `depth` brackets are open at once.
 fn nested(depth: usize) -> String {
     let inner = depth - 4;
     let value = "[".repeat(inner) + &"]".repeat(inner);
@@ -13,10 +15,10 @@ fn nested(depth: usize) -> String {
 
 #[test]
 fn nesting_ends_at_128_open_brackets_the_envelope_included() {
-    assert_eq!(accepted(nested(128), &facts()).accepted, 1);
+    assert_eq!(accepted(nested(128), &context()).accepted, 1);
     let objects = r#"{"a":"#.repeat(124) + "1" + &"}".repeat(124);
     let body = batch_of(&format!(r#","properties":{{"a":{objects}}}"#));
-    assert_eq!(accepted(&body, &facts()).accepted, 1);
+    assert_eq!(accepted(&body, &context()).accepted, 1);
     let table = [
         nested(129),
         body.replacen(r#"{"a":1}"#, r#"{"a":{}}"#, 1)
@@ -31,7 +33,7 @@ fn nesting_ends_at_128_open_brackets_the_envelope_included() {
     ];
     for body in table {
         assert_eq!(
-            refusal(&body, &facts()),
+            refusal(&body, &context()),
             "400 json_too_deep",
             "{:.60}",
             body
@@ -40,12 +42,15 @@ fn nesting_ends_at_128_open_brackets_the_envelope_included() {
 }
 
 #[test]
-fn an_event_has_a_limit_of_bytes_and_costs_only_itself() {
+fn an_event_past_its_limit_of_bytes_is_rejected_alone() {
     let limits = Limits {
         event_bytes_max: 60,
         ..Limits::default()
     };
-    let facts = Facts { limits, ..facts() };
+    let context = ParseContext {
+        limits,
+        ..context()
+    };
     let event = |padding: usize| {
         format!(
             r#"{{"event":"e","distinct_id":"d","x":"{}"}}"#,
@@ -58,7 +63,7 @@ fn an_event_has_a_limit_of_bytes_and_costs_only_itself() {
         event(22),
         event(23)
     );
-    let parsed = accepted(body, &facts);
+    let parsed = accepted(body, &context);
     assert_eq!(parsed.accepted, 1);
     assert_eq!(parsed.report.rejected[0].code, "event_too_large");
     assert_eq!(parsed.report.rejected[0].attr, "batch[1]");
@@ -66,7 +71,7 @@ fn an_event_has_a_limit_of_bytes_and_costs_only_itself() {
 }
 
 #[test]
-fn of_an_event_that_is_too_large_the_first_4_mib_are_kept_up_to_a_whole_character() {
+fn the_first_4_mib_of_an_event_that_is_too_large_are_kept_up_to_a_whole_character() {
     const KEPT: usize = 4 << 20;
     // Bytes before the text.
     let head = r#"{"event":"e","distinct_id":"d","x":""#;
@@ -81,7 +86,7 @@ fn of_an_event_that_is_too_large_the_first_4_mib_are_kept_up_to_a_whole_characte
     ];
     for (what, event, expected) in table {
         let body = format!(r#"{{"token":"{KEY}","batch":[{event}]}}"#);
-        let parsed = accepted(body, &facts());
+        let parsed = accepted(body, &context());
         let row = &rejected(&parsed.batch)[0];
         assert_eq!(row.code, "event_too_large", "{what}");
         assert_eq!(row.raw.len(), expected, "{what}");
@@ -106,33 +111,33 @@ fn attr_names_the_place_in_each_shape() {
     ];
     for (body, attr) in table {
         assert_eq!(
-            rejection(&body, &facts()),
+            rejection(&body, &context()),
             format!("invalid_timestamp {attr}")
         );
     }
 }
 
 #[test]
-fn history_is_declared_for_the_whole_request() {
-    let query = Facts {
+fn an_import_is_declared_for_the_whole_request() {
+    let query = ParseContext {
         historical_query: true,
-        ..facts()
+        ..context()
     };
     let event = r#"{"event":"e","distinct_id":"d"}"#;
     let table = [
         (
             format!(r#"{{"token":"{KEY}","historical_migration":true,"batch":[{event}]}}"#),
-            facts(),
+            context(),
             true,
         ),
         (
             format!(r#"{{"token":"{KEY}","batch":[{event}],"historical_migration":true}}"#),
-            facts(),
+            context(),
             true,
         ),
         (
             format!(r#"{{"token":"{KEY}","historical_migration":false,"batch":[{event}]}}"#),
-            facts(),
+            context(),
             false,
         ),
         (
@@ -144,7 +149,7 @@ fn history_is_declared_for_the_whole_request() {
             format!(
                 r#"{{"token":"{KEY}","event":"e","distinct_id":"d","historical_migration":true}}"#
             ),
-            facts(),
+            context(),
             true,
         ),
         (
@@ -153,8 +158,8 @@ fn history_is_declared_for_the_whole_request() {
             true,
         ),
     ];
-    for (body, facts, historical) in table {
-        let parsed = accepted(&body, &facts);
+    for (body, context, historical) in table {
+        let parsed = accepted(&body, &context);
         let lane = if historical {
             Lane::Historical
         } else {
@@ -172,13 +177,13 @@ fn history_is_declared_for_the_whole_request() {
 }
 
 #[test]
-fn history_declared_wrongly_is_refused() {
+fn an_import_declared_wrongly_is_refused() {
     for value in [r#""true""#, "1", "[]", "{}"] {
         for body in [
             format!(r#"{{"token":"{KEY}","historical_migration":{value},"batch":[{{}}]}}"#),
             format!(r#"{{"token":"{KEY}","event":"e","historical_migration":{value}}}"#),
         ] {
-            let Err(ParseError::Refused(error)) = parse(&body, &facts()) else {
+            let Err(ParseError::Refused(error)) = parse(&body, &context()) else {
                 panic!("{body}");
             };
             assert_eq!(error.code, "invalid_historical_migration", "{body}");
@@ -188,7 +193,7 @@ fn history_declared_wrongly_is_refused() {
     for value in ["true", "false", r#""true""#, "1"] {
         let rejected = rejection(
             batch_of(&format!(r#","historical_migration":{value}"#)),
-            &facts(),
+            &context(),
         );
         assert_eq!(
             rejected, "invalid_historical_migration batch[0].historical_migration",
@@ -196,7 +201,7 @@ fn history_declared_wrongly_is_refused() {
         );
     }
     assert_eq!(
-        accepted(batch_of(r#","historical_migration":null"#), &facts()).accepted,
+        accepted(batch_of(r#","historical_migration":null"#), &context()).accepted,
         1
     );
 }

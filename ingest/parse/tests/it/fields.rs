@@ -1,6 +1,6 @@
 //! Section 4 and the first rows of section 9: one event's fields and the codes they break.
 
-use crate::support::{KEY, NOW, batch_of, facts, rejection, row};
+use crate::support::{KEY, NOW, batch_of, context, rejection, row};
 
 fn named(event: &str) -> String {
     format!(r#"{{"api_key":"{KEY}","batch":[{{"distinct_id":"d"{event}}}]}}"#)
@@ -25,7 +25,7 @@ fn an_event_has_a_name() {
         (quoted.as_str(), long.as_str()),
     ];
     for (fields, expected) in table {
-        assert_eq!(row(named(fields), &facts()).event, expected, "{fields}");
+        assert_eq!(row(named(fields), &context()).event, expected, "{fields}");
     }
 }
 
@@ -49,12 +49,12 @@ fn an_event_without_a_proper_name_is_refused() {
     ];
     for (fields, code) in table {
         let expected = format!("{code} batch[0].event");
-        assert_eq!(rejection(named(fields), &facts()), expected, "{fields}");
+        assert_eq!(rejection(named(fields), &context()), expected, "{fields}");
     }
 }
 
 #[test]
-fn an_event_is_somebodys() {
+fn an_event_has_a_distinct_id() {
     let long = "é".repeat(200);
     let quoted = format!(r#","distinct_id":"{long}""#);
     let table = [
@@ -84,7 +84,7 @@ fn an_event_is_somebodys() {
     ];
     for (fields, expected) in table {
         assert_eq!(
-            row(owned(fields), &facts()).distinct_id,
+            row(owned(fields), &context()).distinct_id,
             expected,
             "{fields}"
         );
@@ -92,7 +92,7 @@ fn an_event_is_somebodys() {
 }
 
 #[test]
-fn an_event_of_nobody_is_refused() {
+fn an_event_without_a_proper_distinct_id_is_refused() {
     let long = format!(r#","distinct_id":"{}""#, "é".repeat(201));
     let digits = format!(r#","distinct_id":{}"#, "1".repeat(201));
     let table = [
@@ -142,7 +142,7 @@ fn an_event_of_nobody_is_refused() {
     ];
     for (fields, code, field) in table {
         let expected = format!("{code} batch[0].{field}");
-        assert_eq!(rejection(owned(fields), &facts()), expected, "{fields}");
+        assert_eq!(rejection(owned(fields), &context()), expected, "{fields}");
     }
 }
 
@@ -177,7 +177,11 @@ fn the_other_fields_have_their_types() {
     ];
     for (fields, code, field) in table {
         let expected = format!("{code} batch[0].{field}");
-        assert_eq!(rejection(batch_of(fields), &facts()), expected, "{fields}");
+        assert_eq!(
+            rejection(batch_of(fields), &context()),
+            expected,
+            "{fields}"
+        );
     }
 }
 
@@ -186,7 +190,7 @@ fn null_and_unknown_fields_count_as_absent() {
     let fields = r#","timestamp":null,"uuid":null,"properties":null,"$set":null,"$set_once":null,
         "$unset":null,"$groups":null,"offset":null,"historical_migration":null,"type":"capture",
         "library":{"a":[1,{}]}"#;
-    let row = row(batch_of(fields), &facts());
+    let row = row(batch_of(fields), &context());
     assert_eq!(row.properties, "{}");
     assert_eq!(row.timestamp, NOW);
     assert_eq!(row.uuid.get_version_num(), 7);
@@ -203,7 +207,7 @@ fn a_uuid_is_kept_in_every_spelling() {
         r"\u00301a1f99b-b499-70c4-9505-90a47f19f05a",
     ];
     for text in table {
-        let row = row(batch_of(&format!(r#","uuid":"{text}""#)), &facts());
+        let row = row(batch_of(&format!(r#","uuid":"{text}""#)), &context());
         let expected = 0x01a1_f99b_b499_70c4_9505_90a4_7f19_f05a;
         assert_eq!(row.uuid.as_u128(), expected, "{text}");
     }
@@ -236,7 +240,7 @@ fn known_bad_ids_are_stored_with_a_warning() {
     ];
     for id in table {
         let body = owned(&format!(r#","distinct_id":{id}"#));
-        let parsed = crate::support::accepted(body, &facts());
+        let parsed = crate::support::accepted(body, &context());
         let codes: Vec<_> = parsed.report.warnings.iter().map(|w| w.code).collect();
         assert_eq!(
             (parsed.accepted, codes),
@@ -247,7 +251,7 @@ fn known_bad_ids_are_stored_with_a_warning() {
     for id in ["users", "00", "anonymous2", "idx", "a"] {
         let body = owned(&format!(r#","distinct_id":"{id}""#));
         assert_eq!(
-            crate::support::accepted(body, &facts())
+            crate::support::accepted(body, &context())
                 .report
                 .warning_count,
             0,

@@ -1,8 +1,8 @@
-//! What a request is known by when it is sent again: all that is stored of its events as sent,
-//! and nothing that an SDK renews when it tries again.
+//! Fingerprint of a request: it covers all that is stored of its events as sent, and nothing that
+//! an SDK renews when it tries again.
 
-use crate::support::{KEY, NOW, events, facts, find, person_updates, rejected};
-use millrace_parse::{Facts, KeyLookup, Parsed, Parser, Project, Protocol};
+use crate::support::{KEY, NOW, context, events, find, person_updates, rejected};
+use millrace_parse::{KeyLookup, ParseContext, Parsed, Parser, Project, Protocol};
 use millrace_rows::{Micros, TeamId};
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -11,7 +11,7 @@ const U1: &str = "01a1f99b-b499-70c4-9505-90a47f19f001";
 const U2: &str = "01a1f99b-b499-70c4-9505-90a47f19f002";
 const OTHER_KEY: &str = "phc_other_team";
 
-/// A request: what is sent of it in its body and around it.
+/// Request with its body and what is sent around it.
 #[derive(Clone, Debug)]
 struct Sent {
     events: Vec<String>,
@@ -20,7 +20,7 @@ struct Sent {
     sent_at: &'static str,
     historical: bool,
     engage: bool,
-    /// The SDK's header, where the protocol is that of single events.
+    /// Header of the SDK, where the protocol is that of single events.
     v1: Option<&'static str>,
 }
 
@@ -50,7 +50,7 @@ impl Sent {
         }
     }
 
-    fn parsed(&self, facts: &Facts<'_>) -> Parsed {
+    fn parsed(&self, context: &ParseContext<'_>) -> Parsed {
         let body = self.body();
         let mut find = |key: &str| match key {
             OTHER_KEY => KeyLookup::Found(Project {
@@ -60,7 +60,7 @@ impl Sent {
             }),
             key => find(key),
         };
-        let facts = Facts {
+        let context = ParseContext {
             historical_query: self.historical,
             engage: self.engage,
             protocol: self.v1.map_or(Protocol::V0, |sdk_info| Protocol::V1 {
@@ -68,14 +68,14 @@ impl Sent {
                 sent_at: None,
                 sdk_info: Some(sdk_info),
             }),
-            ..*facts
+            ..*context
         };
-        let parsed = Parser::default().parse(body.as_bytes(), &facts, &mut find);
+        let parsed = Parser::default().parse(body.as_bytes(), &context, &mut find);
         parsed.unwrap_or_else(|error| panic!("{body}: {error:?}"))
     }
 
     fn print(&self) -> Option<u128> {
-        self.parsed(&facts()).fingerprint
+        self.parsed(&context()).fingerprint
     }
 }
 
@@ -83,7 +83,7 @@ fn event(fields: &str) -> String {
     format!(r#"{{"event":"e","distinct_id":"d","api_key":"{KEY}","uuid":"{U1}"{fields}}}"#)
 }
 
-/// Whatever is stored of a request.
+/// Text of all that is stored of a request.
 fn stored(parsed: &Parsed) -> String {
     let (team, batch) = (parsed.team_id, &parsed.batch);
     let (events, rejected) = (events(batch), rejected(batch));
@@ -95,7 +95,7 @@ fn stored(parsed: &Parsed) -> String {
 }
 
 #[test]
-fn requests_that_differ_in_what_is_stored_are_different_ones() {
+fn each_stored_field_changes_the_fingerprint() {
     let base = event(r#","properties":{"a":1}"#);
     let one = Sent::of(&[&base]);
     let known = one.print();
@@ -146,7 +146,7 @@ fn requests_that_differ_in_what_is_stored_are_different_ones() {
 }
 
 #[test]
-fn an_event_without_a_name_is_another_one_where_it_needs_none() {
+fn an_event_without_a_name_has_another_fingerprint_on_engage() {
     let nameless = Sent {
         shape: "single",
         ..Sent::of(&[&event("").replace(r#""event":"e","#, "")])
@@ -160,14 +160,14 @@ fn an_event_without_a_name_is_another_one_where_it_needs_none() {
 }
 
 #[test]
-fn a_request_that_is_sent_again_is_known_whenever_and_from_wherever() {
-    let again = Facts {
+fn a_resent_request_is_known_whenever_and_from_wherever_it_comes() {
+    let again = ParseContext {
         received_at: Micros(NOW.0 + 300_000_000),
         created_at: Micros(NOW.0 + 300_000_000),
         request_id: Uuid::nil(),
         sent_at_query: Some("1795189398278"),
         client_ip: Some([192, 0, 2, 1].into()),
-        ..facts()
+        ..context()
     };
     let at = event(r#","timestamp":"2026-11-20T15:38:10Z""#);
     for shape in ["batch", "array", "single"] {
@@ -203,7 +203,7 @@ fn a_request_that_is_sent_again_is_known_whenever_and_from_wherever() {
 }
 
 #[test]
-fn requests_with_an_event_without_uuid_are_never_known() {
+fn requests_with_an_event_without_uuid_have_no_fingerprint() {
     let none = event("").replace(U1, "");
     let refused = r#"{"event":"e","distinct_id":null}"#;
     for other in [&none, refused, "17", r#""x""#] {
@@ -213,7 +213,7 @@ fn requests_with_an_event_without_uuid_are_never_known() {
 }
 
 #[test]
-fn an_event_that_was_refused_is_another_one_when_it_is_mended_or_its_time_has_come() {
+fn a_refused_event_changes_the_fingerprint_when_it_is_mended_or_due() {
     let refused = event("").replace(r#""d""#, "null");
     let known = Sent::of(&[&refused, &event("")]).print();
     assert!(known.is_some());
@@ -226,9 +226,9 @@ fn an_event_that_was_refused_is_another_one_when_it_is_mended_or_its_time_has_co
         ..Sent::of(&[&event(r#","timestamp":"2026-11-21T14:38:18Z""#)])
     };
     let at = |seconds: i64| {
-        future.parsed(&Facts {
+        future.parsed(&ParseContext {
             received_at: Micros(NOW.0 + seconds * 1_000_000),
-            ..facts()
+            ..context()
         })
     };
     let (early, later, due) = (at(-2), at(-1), at(1));
@@ -260,7 +260,7 @@ fn any_event() -> impl Strategy<Value = String> {
         })
 }
 
-/// Few of each, so that many of them are alike.
+/// Requests of few different parts, so that many of them are alike.
 fn any_request() -> impl Strategy<Value = Sent> {
     (
         prop::collection::vec(any_event(), 1..3),
@@ -283,7 +283,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn two_requests_that_differ_in_anything_that_is_stored_are_never_taken_for_one(
+    fn requests_that_differ_in_what_is_stored_have_different_fingerprints(
         one in any_request(),
         other in any_request(),
         with in prop::sample::select(vec!["all", "events", "shape", "lane", "path"]),
@@ -296,7 +296,7 @@ proptest! {
             "path" => Sent { engage: !one.engage, ..one.clone() },
             _ => other,
         };
-        let (a, b) = (one.parsed(&facts()), other.parsed(&facts()));
+        let (a, b) = (one.parsed(&context()), other.parsed(&context()));
         if stored(&a) != stored(&b) {
             prop_assert!(a.fingerprint.is_none() || a.fingerprint != b.fingerprint);
         }
@@ -308,10 +308,10 @@ proptest! {
         seconds in 0_i64..600,
     ) {
         let again = Sent { sent_at: "2026-11-20T15:47:00Z", ..one.clone() };
-        let later = Facts {
+        let later = ParseContext {
             received_at: Micros(NOW.0 + seconds * 1_000_000),
             request_id: Uuid::nil(),
-            ..facts()
+            ..context()
         };
         prop_assert_eq!(again.parsed(&later).fingerprint, one.print());
     }

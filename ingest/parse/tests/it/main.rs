@@ -1,4 +1,4 @@
-//! The contract of request bodies, table by table.
+//! Tests of the contract of request bodies, table by table.
 //!
 //! Every test sends bodies to a real [`millrace_parse::Parser`] and reads the RowBinary that comes
 //! out. `support` has the sending and the reading; no test looks inside the crate.

@@ -1,9 +1,10 @@
-//! The parser against an obvious model of the contract: serde_json's `Value`, event by event.
+//! Model test: the parser against an obvious model of the contract, serde_json's `Value`, event by
+//! event.
 //!
 //! Bodies are generated as text, so that white space, escapes in keys, duplicate keys and the order
 //! of members are part of what is tried.
 
-use crate::support::{KEY, events, facts, find, parse};
+use crate::support::{KEY, context, events, find, parse};
 use millrace_parse::{ParseError, Parser};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -25,7 +26,7 @@ fn json() -> impl Strategy<Value = String> {
     })
 }
 
-/// A string as JSON text, often one that means something to the contract.
+/// String as JSON text, often one that matters to the contract.
 fn string() -> impl Strategy<Value = String> {
     prop_oneof![
         Just(r#""""#.to_owned()),
@@ -104,7 +105,7 @@ fn body() -> impl Strategy<Value = String> {
     })
 }
 
-/// The trimmed text of a name, or the end of the code it breaks.
+/// Trimmed text of a name, or the end of the code it breaks.
 fn name(value: &Value) -> Result<String, &'static str> {
     match value {
         Value::Null => Err("missing"),
@@ -116,8 +117,7 @@ fn name(value: &Value) -> Result<String, &'static str> {
     }
 }
 
-/// What the contract says of one event: name and id, or that it is refused and for which code,
-/// where the model knows.
+/// Expected name and id of one event, or the code with which it is refused.
 fn expected(event: &Value) -> Result<(String, String), String> {
     if !event.is_object() {
         return Err("invalid_event".to_owned());
@@ -168,10 +168,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn every_event_is_judged_as_the_model_judges_it(body in body()) {
+    fn every_event_is_validated_as_the_model_does(body in body()) {
         let value: Value = serde_json::from_str(&body).unwrap();
         let sent = value["batch"].as_array().unwrap();
-        let parsed = parse(&body, &facts()).unwrap();
+        let parsed = parse(&body, &context()).unwrap();
         let rows = events(&parsed.batch);
         let mut stored = rows.iter();
         let mut refused = parsed.report.rejected.iter();
@@ -214,7 +214,7 @@ proptest! {
                 _ => bytes.truncate(at.max(1)),
             }
         }
-        let result = Parser::default().parse(&bytes, &facts(), &mut find);
+        let result = Parser::default().parse(&bytes, &context(), &mut find);
         if let Err(ParseError::Refused(error)) = result {
             prop_assert!(error.status.is_client_error());
         }
@@ -222,6 +222,6 @@ proptest! {
 
     #[test]
     fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = Parser::default().parse(&bytes, &facts(), &mut find);
+        let _ = Parser::default().parse(&bytes, &context(), &mut find);
     }
 }

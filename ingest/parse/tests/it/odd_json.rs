@@ -1,6 +1,6 @@
-//! Section 2: odd JSON that real SDKs send costs nobody; what is truly broken is named exactly.
+//! Section 2: odd JSON that real SDKs send is repaired; the error in broken JSON is named exactly.
 
-use crate::support::{KEY, accepted, batch_of, events, facts, parse};
+use crate::support::{KEY, accepted, batch_of, context, events, parse};
 use millrace_parse::ParseError;
 
 fn with_value(value: &[u8]) -> Vec<u8> {
@@ -12,7 +12,7 @@ fn with_value(value: &[u8]) -> Vec<u8> {
 #[test]
 fn numbers_that_are_none_become_null_with_a_warning() {
     for word in ["NaN", "Infinity", "-Infinity"] {
-        let parsed = accepted(with_value(word.as_bytes()), &facts());
+        let parsed = accepted(with_value(word.as_bytes()), &context());
         assert_eq!(events(&parsed.batch)[0].properties, r#"{"v":null}"#);
         let codes: Vec<_> = parsed
             .report
@@ -36,7 +36,7 @@ fn only_the_odd_event_is_warned_of() {
     ]
     .join(",");
     let body = format!(r#"{{"token":"{KEY}","x":NaN,"batch":[{list}]}}"#);
-    let parsed = accepted(body, &facts());
+    let parsed = accepted(body, &context());
     let indices: Vec<_> = parsed.report.warnings.iter().map(|w| w.index).collect();
     assert_eq!((parsed.accepted, indices), (4, vec![1, 3]));
     let stored: Vec<_> = events(&parsed.batch)
@@ -58,14 +58,14 @@ fn only_the_odd_event_is_warned_of() {
 fn a_number_that_is_none_is_no_distinct_id() {
     let body = format!(r#"{{"token":"{KEY}","batch":[{{"event":"e","distinct_id":NaN}}]}}"#);
     assert_eq!(
-        crate::support::rejection(body, &facts()),
+        crate::support::rejection(body, &context()),
         "missing_distinct_id batch[0].properties.distinct_id"
     );
 }
 
 #[test]
 fn cesu_8_becomes_utf_8() {
-    let parsed = accepted(with_value(b"\"\xed\xa0\xbc\xed\xbe\x89!\""), &facts());
+    let parsed = accepted(with_value(b"\"\xed\xa0\xbc\xed\xbe\x89!\""), &context());
     assert_eq!(events(&parsed.batch)[0].properties, r#"{"v":"🎉!"}"#);
     assert_eq!(parsed.report.warning_count, 0);
 }
@@ -73,7 +73,7 @@ fn cesu_8_becomes_utf_8() {
 #[test]
 fn a_byte_order_mark_is_passed_over() {
     let body = [b"\xef\xbb\xbf".as_slice(), batch_of("").as_bytes()].concat();
-    assert_eq!(accepted(body, &facts()).accepted, 1);
+    assert_eq!(accepted(body, &context()).accepted, 1);
 }
 
 #[test]
@@ -81,13 +81,13 @@ fn lone_surrogates_cost_only_names_and_ids() {
     let body = format!(
         r#"{{"token":"{KEY}","batch":[{{"event":"\ud83d","distinct_id":"d"}},{{"event":"e","distinct_id":"d","properties":{{"a":"\ud83d"}}}}]}}"#
     );
-    let parsed = accepted(body, &facts());
+    let parsed = accepted(body, &context());
     assert_eq!(parsed.report.rejected[0].code, "invalid_event");
     assert_eq!(events(&parsed.batch)[0].properties, r#"{"a":"\ud83d"}"#);
 }
 
 #[test]
-fn what_is_broken_is_named_with_its_place() {
+fn broken_json_is_refused_with_the_place_of_the_error() {
     let table: [(&[u8], &str, &str); 9] = [
         (b"{\"batch\":[}", "invalid_json", "byte 10"),
         (b"{\"a\":1,}", "invalid_json", "byte 7"),
@@ -100,7 +100,7 @@ fn what_is_broken_is_named_with_its_place() {
         (b"[1,\xc3\xa4]", "invalid_json", "byte 3"),
     ];
     for (body, code, place) in table {
-        let Err(ParseError::Refused(error)) = parse(body, &facts()) else {
+        let Err(ParseError::Refused(error)) = parse(body, &context()) else {
             panic!("{body:?}");
         };
         assert_eq!(error.code, code, "{body:?}");

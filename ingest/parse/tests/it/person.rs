@@ -1,6 +1,6 @@
-//! What events say of persons and groups.
+//! Updates of persons and groups by events.
 
-use crate::support::{KEY, NOW, REQUEST, TEAM, accepted, facts, person_updates};
+use crate::support::{KEY, NOW, REQUEST, TEAM, accepted, context, person_updates};
 use millrace_parse::Protocol;
 use millrace_rows::Micros;
 use millrace_rows::testing::PersonUpdate;
@@ -8,14 +8,19 @@ use uuid::Uuid;
 
 const UUID: &str = "0191f99b-b499-70c4-9505-90a47f19f05a";
 
-/// What one event says; its name, id, properties and further fields given.
-fn said(event: &str, distinct_id: &str, properties: &str, fields: &str) -> Option<PersonUpdate> {
+/// Update by one event, of this name, id, properties and further fields.
+fn update_of(
+    event: &str,
+    distinct_id: &str,
+    properties: &str,
+    fields: &str,
+) -> Option<PersonUpdate> {
     let body = format!(
         r#"{{"api_key":"{KEY}","batch":[{{"event":"x","distinct_id":"x"}},
         {{"event":"{event}","distinct_id":"{distinct_id}","uuid":"{UUID}",
         "timestamp":"1970-01-01T00:00:05Z","properties":{properties}{fields}}}]}}"#
     );
-    let parsed = accepted(body, &facts());
+    let parsed = accepted(body, &context());
     assert_eq!(parsed.accepted, 2, "{:?}", parsed.report);
     let mut rows = person_updates(&parsed.batch);
     assert!(rows.len() <= 1);
@@ -45,11 +50,11 @@ fn properties_of_persons_are_taken_as_they_were_sent() {
         person_unset: r#"["d"]"#.to_owned(),
         ..row()
     };
-    assert_eq!(said("e", "d", properties, ""), Some(expected));
+    assert_eq!(update_of("e", "d", properties, ""), Some(expected));
 }
 
 #[test]
-fn what_is_beside_the_properties_counts_unless_it_is_within() {
+fn fields_beside_the_properties_count_unless_the_properties_have_them() {
     let beside = r#","$set":{"a":1},"$set_once":{"b":1},"$unset":{"c":1}"#;
     let table = [
         ("{}", [r#"{"a":1}"#, r#"{"b":1}"#, r#"{"c":1}"#]),
@@ -60,14 +65,14 @@ fn what_is_beside_the_properties_counts_unless_it_is_within() {
         (r#"{"$set":7,"$set_once":null}"#, ["", "", r#"{"c":1}"#]),
     ];
     for (properties, expected) in table {
-        let row = said("e", "d", properties, beside).unwrap();
+        let row = update_of("e", "d", properties, beside).unwrap();
         let found = [row.person_set, row.person_set_once, row.person_unset];
         assert_eq!(found, expected, "{properties}");
     }
 }
 
 #[test]
-fn most_events_say_nothing() {
+fn most_events_update_nothing() {
     let table = [
         (
             "$pageview",
@@ -104,7 +109,7 @@ fn most_events_say_nothing() {
     ];
     for (event, distinct_id, properties) in table {
         assert_eq!(
-            said(event, distinct_id, properties, ""),
+            update_of(event, distinct_id, properties, ""),
             None,
             "{event} {properties}"
         );
@@ -113,18 +118,18 @@ fn most_events_say_nothing() {
         r#"{{"$group_type":"t","$group_key":"{}"}}"#,
         "k".repeat(401)
     );
-    assert_eq!(said("$groupidentify", "d", &long, ""), None);
+    assert_eq!(update_of("$groupidentify", "d", &long, ""), None);
 }
 
 #[test]
 fn only_false_keeps_persons_out() {
     for value in ["true", "null", r#""false""#, "0"] {
         let properties = format!(r#"{{"$set":{{"a":1}},"$process_person_profile":{value}}}"#);
-        assert!(said("e", "d", &properties, "").is_some(), "{value}");
+        assert!(update_of("e", "d", &properties, "").is_some(), "{value}");
     }
 }
 
-/// Event, properties, kind, other id.
+/// Merge: event, properties, kind, other id.
 const MERGES: &[[&str; 4]] = &[
     [
         "$identify",
@@ -191,27 +196,27 @@ fn merges_name_the_other_id() {
             ..row()
         };
         assert_eq!(
-            said(event, "d", properties, ""),
+            update_of(event, "d", properties, ""),
             Some(expected),
             "{event} {properties}"
         );
     }
     let long = format!(r#"{{"alias":"{}"}}"#, "a".repeat(201));
     assert_eq!(
-        said("$create_alias", "d", &long, "").unwrap().kind,
+        update_of("$create_alias", "d", &long, "").unwrap().kind,
         "properties"
     );
 }
 
 #[test]
-fn an_identify_of_nobody_and_one_without_a_name_name_no_user() {
+fn an_identify_with_an_illegal_id_or_without_a_name_names_no_user() {
     for id in ["'null'", "' Guest '"] {
-        let row = said("$identify", id, r#"{"$anon_distinct_id":"a"}"#, "");
+        let row = update_of("$identify", id, r#"{"$anon_distinct_id":"a"}"#, "");
         assert_eq!(row.unwrap().kind, "properties", "{id}");
     }
-    let engage = millrace_parse::Facts {
+    let engage = millrace_parse::ParseContext {
         engage: true,
-        ..facts()
+        ..context()
     };
     for (name, kind) in [("", "properties"), (r#""event":"$identify","#, "identify")] {
         let body = format!(
@@ -238,11 +243,11 @@ fn groups_are_described_under_both_spellings() {
                 group_set: expected.to_owned(),
                 ..row()
             };
-            assert_eq!(said(event, "d", &properties, ""), Some(expected));
+            assert_eq!(update_of(event, "d", &properties, ""), Some(expected));
         }
     }
     let both = r#"{"$group_type":"t","$group_key":"k","$set":{"a":1}}"#;
-    let row = said("$groupidentify", "d", both, "").unwrap();
+    let row = update_of("$groupidentify", "d", both, "").unwrap();
     assert_eq!(
         (row.distinct_id, row.group_key),
         ("d".to_owned(), "k".to_owned())
@@ -256,8 +261,8 @@ fn the_options_of_v1_keep_persons_out() {
         sent_at: None,
         sdk_info: None,
     };
-    let v1 = facts();
-    let v1 = millrace_parse::Facts { protocol, ..v1 };
+    let v1 = context();
+    let v1 = millrace_parse::ParseContext { protocol, ..v1 };
     for (option, properties, count) in [
         ("false", "", 0),
         ("true", "", 1),

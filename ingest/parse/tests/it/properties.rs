@@ -1,16 +1,16 @@
-//! Section 4: properties are stored as they were sent, and what we add goes in front.
+//! Section 4: properties are stored as they were sent, with additions in front.
 
-use crate::support::{KEY, batch_of, facts, row};
-use millrace_parse::Facts;
+use crate::support::{KEY, batch_of, context, row};
+use millrace_parse::ParseContext;
 
-fn stored(fields: &str, facts: &Facts<'_>) -> String {
-    row(batch_of(fields), facts).properties
+fn stored(fields: &str, context: &ParseContext<'_>) -> String {
+    row(batch_of(fields), context).properties
 }
 
-fn with_ip() -> Facts<'static> {
-    Facts {
+fn with_ip() -> ParseContext<'static> {
+    ParseContext {
         client_ip: Some([192, 0, 2, 1].into()),
-        ..facts()
+        ..context()
     }
 }
 
@@ -29,17 +29,17 @@ fn properties_are_stored_byte_for_byte() {
     ];
     for text in table {
         assert_eq!(
-            stored(&format!(r#","properties": {text} "#), &facts()),
+            stored(&format!(r#","properties": {text} "#), &context()),
             text
         );
     }
-    assert_eq!(stored("", &facts()), "{}");
+    assert_eq!(stored("", &context()), "{}");
     assert_eq!(
-        stored(r#","properties":{"a":1},"properties":{"b":2}"#, &facts()),
+        stored(r#","properties":{"a":1},"properties":{"b":2}"#, &context()),
         r#"{"b":2}"#
     );
     assert_eq!(
-        stored(r#","properties":{"a":1},"properties":null"#, &facts()),
+        stored(r#","properties":{"a":1},"properties":null"#, &context()),
         "{}"
     );
 }
@@ -67,16 +67,16 @@ fn the_address_is_added_to_live_events() {
     for (fields, expected) in table {
         assert_eq!(stored(fields, &with_ip()), expected, "{fields}");
     }
-    let v6 = Facts {
+    let v6 = ParseContext {
         client_ip: Some("::ffff:192.0.2.9".parse().unwrap()),
-        ..facts()
+        ..context()
     };
     assert_eq!(stored("", &v6), r#"{"$ip":"192.0.2.9"}"#);
 }
 
 #[test]
-fn the_address_is_not_added_to_history_or_for_private_projects() {
-    let historical = Facts {
+fn the_address_is_not_added_to_imports_or_for_private_projects() {
+    let historical = ParseContext {
         historical_query: true,
         ..with_ip()
     };
@@ -110,7 +110,7 @@ fn fields_beside_the_properties_move_into_them() {
         (r#","ip":"1.2.3.4","context":{}"#, "{}"),
     ];
     for (fields, expected) in table {
-        assert_eq!(stored(fields, &facts()), expected, "{fields}");
+        assert_eq!(stored(fields, &context()), expected, "{fields}");
     }
     assert_eq!(
         stored(r#","$set":{"a":1},"properties":{"b":2}"#, &with_ip()),

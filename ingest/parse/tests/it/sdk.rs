@@ -1,16 +1,16 @@
 //! Recorded requests of real SDKs, replayed: every event becomes the row it should.
 
-use crate::support::{accepted, events, facts};
+use crate::support::{accepted, context, events};
 use base64::Engine as _;
-use millrace_parse::{Facts, KeyLookup, Protocol};
+use millrace_parse::{KeyLookup, ParseContext, Protocol};
 use millrace_rows::testing::Event;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 const RECORDED_KEY: &str = "phc_recording0000000000000000000000000000000";
 
-/// The body as the HTTP layer would hand it over: from the recorded bytes where this crate can
-/// decode them, else what the recorder decoded.
+/// Body as the HTTP layer would hand it over: from the recorded bytes where this crate can decode
+/// them, else what the recorder decoded.
 fn body(recording: &Value) -> Vec<u8> {
     let bytes = base64::engine::general_purpose::STANDARD
         .decode(recording["body_base64"].as_str().unwrap())
@@ -42,8 +42,8 @@ fn header<'r>(recording: &'r Value, name: &str) -> Option<&'r str> {
     found.map(|pair| pair[1].as_str().unwrap())
 }
 
-/// A recording. What SDKs sent and no strict reader takes is in there too: it is mended where the
-/// recorder wrote down what it had decoded, not in the bytes that are replayed.
+/// Reads a recording. Text that SDKs sent and no strict reader takes is in there too: it is mended
+/// where the recorder wrote down what it had decoded, not in the bytes that are replayed.
 fn read(path: &Path) -> Value {
     let text = std::fs::read_to_string(path).unwrap();
     let text = text
@@ -99,9 +99,9 @@ fn replay(recording: &Value) -> Vec<Event> {
     } else {
         Protocol::V0
     };
-    let facts = Facts {
+    let context = ParseContext {
         protocol,
-        ..facts()
+        ..context()
     };
     let body = body(recording);
     let found = |key: &str| {
@@ -109,7 +109,7 @@ fn replay(recording: &Value) -> Vec<Event> {
         crate::support::find(crate::support::KEY)
     };
     let parsed = millrace_parse::Parser::default()
-        .parse(&body, &facts, &mut |key| -> KeyLookup { found(key) })
+        .parse(&body, &context, &mut |key| -> KeyLookup { found(key) })
         .unwrap();
     assert_eq!(parsed.report.rejected_count, 0, "{:?}", parsed.report);
     assert_eq!(
@@ -119,7 +119,7 @@ fn replay(recording: &Value) -> Vec<Event> {
     events(&parsed.batch)
 }
 
-/// Sorts as the events do that are stored in several months.
+/// Sorts rows as events are sorted that are stored in several months.
 fn by_id(mut rows: Vec<Event>) -> Vec<Event> {
     rows.sort_by_key(|row| (row.properties.clone(), row.event.clone()));
     rows
@@ -166,8 +166,8 @@ fn every_recorded_event_becomes_its_row() {
     }
 }
 
-/// Whether stored properties hold all that was sent. Where the recorder's own parser changed what was
-/// sent (lone surrogates, NaN, huge numbers), having the keys is enough.
+/// Returns true if stored properties hold all that was sent. Where the recorder's own parser
+/// changed what was sent (lone surrogates, NaN, huge numbers), having the keys is enough.
 fn contains(stored: &str, sent: &Value) -> bool {
     let Some(sent) = sent.as_object() else {
         return sent.is_null();
@@ -192,7 +192,7 @@ fn python_3_writes_nan_and_is_stored() {
     let text = String::from_utf8(body(&recording))
         .unwrap()
         .replace(RECORDED_KEY, crate::support::KEY);
-    let report = accepted(text, &facts()).report;
+    let report = accepted(text, &context()).report;
     assert!(
         report
             .warnings

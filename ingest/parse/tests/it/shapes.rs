@@ -1,7 +1,7 @@
-//! Sections 2 and 3: shapes of bodies, and whose project they are for.
+//! Sections 2 and 3: shapes of bodies, and the project they are for.
 
-use crate::support::{KEY, TEAM, accepted, events, facts, refusal};
-use millrace_parse::{Facts, Limits, ParseError};
+use crate::support::{KEY, TEAM, accepted, context, events, refusal};
+use millrace_parse::{Limits, ParseContext, ParseError};
 
 const EVENT: &str = r#"{"event":"e","distinct_id":"d"}"#;
 
@@ -36,8 +36,11 @@ fn every_shape_is_read_on_every_path() {
     ];
     for (body, count) in table {
         for engage in [false, true] {
-            let facts = Facts { engage, ..facts() };
-            let parsed = accepted(&body, &facts);
+            let context = ParseContext {
+                engage,
+                ..context()
+            };
+            let parsed = accepted(&body, &context);
             let rows = events(&parsed.batch);
             assert_eq!((rows.len(), rows[0].event.as_str()), (count, "e"), "{body}");
             assert_eq!((parsed.team_id, rows[0].team_id), (TEAM, TEAM.0));
@@ -47,16 +50,16 @@ fn every_shape_is_read_on_every_path() {
 
 #[test]
 fn engage_needs_no_name_for_a_single_object() {
-    let engage = Facts {
+    let engage = ParseContext {
         engage: true,
-        ..facts()
+        ..context()
     };
     let single = format!(r#"{{"token":"{KEY}","$distinct_id":"d","$set":{{"a":1}}}}"#);
     let rows = events(&accepted(&single, &engage).batch);
     assert_eq!(rows[0].event, "$identify");
     assert_eq!(rows[0].properties, r#"{"$set":{"a":1}}"#);
     let refused = [
-        (single.clone(), facts()),
+        (single.clone(), context()),
         (
             format!(r#"{{"token":"{KEY}","distinct_id":"d","event":" "}}"#),
             engage,
@@ -64,8 +67,8 @@ fn engage_needs_no_name_for_a_single_object() {
         (format!(r#"[{single}]"#), engage),
         (format!(r#"{{"batch":[{single}],"token":"{KEY}"}}"#), engage),
     ];
-    for (body, facts) in refused {
-        let report = accepted(&body, &facts).report;
+    for (body, context) in refused {
+        let report = accepted(&body, &context).report;
         assert_eq!(report.rejected[0].code, "missing_event", "{body}");
     }
 }
@@ -92,14 +95,14 @@ fn wrong_shapes_are_refused_as_a_whole() {
         ),
     ];
     for (body, expected) in table {
-        assert_eq!(refusal(&body, &facts()), expected, "{body}");
+        assert_eq!(refusal(&body, &context()), expected, "{body}");
     }
 }
 
 #[test]
 fn an_element_that_is_no_object_costs_only_itself() {
     let body = format!(r#"{{"token":"{KEY}","batch":[1,{EVENT},"a\"b",[{{}}],null]}}"#);
-    let parsed = accepted(&body, &facts());
+    let parsed = accepted(&body, &context());
     assert_eq!(parsed.accepted, 1);
     let rejected: Vec<_> = parsed
         .report
@@ -141,7 +144,7 @@ fn the_key_is_found_wherever_it_is() {
     ];
     for body in table {
         let body = body.replace('E', EVENT);
-        let parsed = accepted(&body, &facts());
+        let parsed = accepted(&body, &context());
         assert_eq!(
             (parsed.team_id, parsed.report.rejected_count),
             (TEAM, 0),
@@ -176,12 +179,12 @@ fn a_request_without_one_good_key_is_refused() {
             format!(r#"{{"event":"e","distinct_id":"d"{fields}}}"#),
             format!(r#"[{{"event":"e","distinct_id":"d"{fields}}}]"#),
         ] {
-            assert_eq!(refusal(&body, &facts()), format!("401 {code}"), "{body}");
+            assert_eq!(refusal(&body, &context()), format!("401 {code}"), "{body}");
         }
     }
     let two =
         r#"[{"event":"e","token":"phc_test"},{"event":"e","properties":{"token":"phc_other"}}]"#;
-    assert_eq!(refusal(two, &facts()), "401 multiple_api_keys");
+    assert_eq!(refusal(two, &context()), "401 multiple_api_keys");
 }
 
 #[test]
@@ -204,9 +207,13 @@ fn events_agree_on_a_key_however_each_spells_it() {
         let body = events(keys);
         if agree {
             let events = u32::try_from(keys.len()).unwrap();
-            assert_eq!(accepted(body, &facts()).accepted, events, "{keys:?}");
+            assert_eq!(accepted(body, &context()).accepted, events, "{keys:?}");
         } else {
-            assert_eq!(refusal(body, &facts()), "401 multiple_api_keys", "{keys:?}");
+            assert_eq!(
+                refusal(body, &context()),
+                "401 multiple_api_keys",
+                "{keys:?}"
+            );
         }
     }
 }
@@ -215,23 +222,23 @@ fn events_agree_on_a_key_however_each_spells_it() {
 fn more_than_a_thousand_events_must_be_as_long_as_events_are() {
     let batch = |list: &str| format!(r#"{{"token":"{KEY}","batch":[{list}{EVENT}]}}"#);
     for short in ["{},", "1,", r#"{"event":"e"},"#] {
-        let parsed = accepted(batch(&short.repeat(999)), &facts());
+        let parsed = accepted(batch(&short.repeat(999)), &context());
         assert_eq!((parsed.accepted, parsed.report.rejected_count), (1, 999));
         let body = batch(&short.repeat(1_100));
-        assert_eq!(refusal(body, &facts()), "413 body_too_complex", "{short}");
+        assert_eq!(refusal(body, &context()), "413 body_too_complex", "{short}");
         // Beside long ones there may be more of them.
         let long = format!("{EVENT},").repeat(4_000);
-        let parsed = accepted(batch(&(long + &short.repeat(1_100))), &facts());
+        let parsed = accepted(batch(&(long + &short.repeat(1_100))), &context());
         assert_eq!(parsed.accepted, 4_001);
     }
     let shortest = r#"{"event":"a","distinct_id":1},"#.repeat(5_000);
-    assert_eq!(accepted(batch(&shortest), &facts()).accepted, 5_001);
+    assert_eq!(accepted(batch(&shortest), &context()).accepted, 5_001);
 }
 
 #[test]
 fn a_key_that_is_not_cached_is_asked_for() {
     let body = r#"{"token":" phc_later ","batch":[{"event":"e","distinct_id":"d"}]}"#;
-    let error = crate::support::parse(body, &facts()).unwrap_err();
+    let error = crate::support::parse(body, &context()).unwrap_err();
     assert_eq!(error, ParseError::NeedsKey("phc_later".to_owned()));
 }
 
@@ -241,7 +248,10 @@ fn a_request_has_a_limit_of_events() {
         events_max: 3,
         ..Limits::default()
     };
-    let facts = Facts { limits, ..facts() };
+    let context = ParseContext {
+        limits,
+        ..context()
+    };
     for (count, expected) in [
         (3, None),
         (4, Some("413 too_many_events")),
@@ -250,8 +260,8 @@ fn a_request_has_a_limit_of_events() {
         let list = vec![EVENT; count].join(",");
         let body = format!(r#"{{"token":"{KEY}","batch":[{list}]}}"#);
         match expected {
-            None => assert_eq!(accepted(body, &facts).accepted, 3),
-            Some(expected) => assert_eq!(refusal(body, &facts), expected),
+            None => assert_eq!(accepted(body, &context).accepted, 3),
+            Some(expected) => assert_eq!(refusal(body, &context), expected),
         }
     }
 }

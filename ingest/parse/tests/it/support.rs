@@ -1,18 +1,20 @@
-//! Sending bodies, reading rows.
+//! Helpers that send bodies and read rows.
 
-use millrace_parse::{Facts, KeyLookup, Limits, ParseError, Parsed, Parser, Project, Protocol};
+use millrace_parse::{
+    KeyLookup, Limits, ParseContext, ParseError, Parsed, Parser, Project, Protocol,
+};
 use millrace_rows::testing::{self, Event, PersonUpdate, Rejected};
 use millrace_rows::{Batch, Micros, Table, TeamId};
 use uuid::Uuid;
 
-/// 2026-11-20T15:38:18.100Z
+/// Time of receipt: 2026-11-20T15:38:18.100Z.
 pub const NOW: Micros = Micros(1_795_189_098_100_000);
 pub const KEY: &str = "phc_test";
 pub const TEAM: TeamId = TeamId(42);
 pub const REQUEST: Uuid = Uuid::from_u128(0x0191_f99b_0000_7000_8000_0000_0000_0001);
 
-pub fn facts() -> Facts<'static> {
-    Facts {
+pub fn context() -> ParseContext<'static> {
+    ParseContext {
         received_at: NOW,
         created_at: NOW,
         request_id: REQUEST,
@@ -27,7 +29,7 @@ pub fn facts() -> Facts<'static> {
     }
 }
 
-/// The keys that exist: [`KEY`], and `phc_private`, whose project keeps no addresses.
+/// Finds the keys that exist: [`KEY`], and `phc_private`, whose project keeps no addresses.
 pub fn find(key: &str) -> KeyLookup {
     match key {
         KEY | "phc_private" => KeyLookup::Found(Project {
@@ -41,38 +43,38 @@ pub fn find(key: &str) -> KeyLookup {
 }
 
 /// Parses twice with one parser: the second time must see what the first saw.
-pub fn parse(body: impl AsRef<[u8]>, facts: &Facts<'_>) -> Result<Parsed, ParseError> {
+pub fn parse(body: impl AsRef<[u8]>, context: &ParseContext<'_>) -> Result<Parsed, ParseError> {
     let mut parser = Parser::default();
-    let first = parser.parse(body.as_ref(), facts, &mut find);
-    let second = parser.parse(body.as_ref(), facts, &mut find);
+    let first = parser.parse(body.as_ref(), context, &mut find);
+    let second = parser.parse(body.as_ref(), context, &mut find);
     assert_eq!(format!("{first:?}"), format!("{second:?}"));
     second
 }
 
 /// Parses a body that must be readable.
-pub fn accepted(body: impl AsRef<[u8]>, facts: &Facts<'_>) -> Parsed {
+pub fn accepted(body: impl AsRef<[u8]>, context: &ParseContext<'_>) -> Parsed {
     let text = String::from_utf8_lossy(body.as_ref()).into_owned();
-    parse(body, facts).unwrap_or_else(|error| panic!("{text}: {error:?}"))
+    parse(body, context).unwrap_or_else(|error| panic!("{text}: {error:?}"))
 }
 
-/// `status code` of a refused request.
-pub fn refusal(body: impl AsRef<[u8]>, facts: &Facts<'_>) -> String {
+/// Refusal of a request, as `status code`.
+pub fn refusal(body: impl AsRef<[u8]>, context: &ParseContext<'_>) -> String {
     let text = String::from_utf8_lossy(body.as_ref()).into_owned();
-    match parse(body, facts) {
+    match parse(body, context) {
         Err(ParseError::Refused(error)) => format!("{} {}", error.status.as_u16(), error.code),
         other => panic!("{text}: {other:?}"),
     }
 }
 
-/// A batch of one event with these fields beside name and id.
+/// Builds a batch of one event with these fields beside name and id.
 pub fn batch_of(fields: &str) -> String {
     format!(r#"{{"api_key":"{KEY}","batch":[{{"event":"e","distinct_id":"d"{fields}}}]}}"#)
 }
 
-/// The only row of a request.
-pub fn row(body: impl AsRef<[u8]>, facts: &Facts<'_>) -> Event {
+/// Row of a request that has only one.
+pub fn row(body: impl AsRef<[u8]>, context: &ParseContext<'_>) -> Event {
     let text = String::from_utf8_lossy(body.as_ref()).into_owned();
-    let parsed = accepted(body, facts);
+    let parsed = accepted(body, context);
     let mut rows = events(&parsed.batch);
     assert_eq!(
         (rows.len(), parsed.accepted),
@@ -83,10 +85,10 @@ pub fn row(body: impl AsRef<[u8]>, facts: &Facts<'_>) -> Event {
     rows.remove(0)
 }
 
-/// `code attr` of the only rejection of a request.
-pub fn rejection(body: impl AsRef<[u8]>, facts: &Facts<'_>) -> String {
+/// Rejection of a request that has only one, as `code attr`.
+pub fn rejection(body: impl AsRef<[u8]>, context: &ParseContext<'_>) -> String {
     let text = String::from_utf8_lossy(body.as_ref()).into_owned();
-    let parsed = accepted(body, facts);
+    let parsed = accepted(body, context);
     assert_eq!(parsed.report.rejected_count, 1, "{text}");
     let rejection = &parsed.report.rejected[0];
     format!("{} {}", rejection.code, rejection.attr)

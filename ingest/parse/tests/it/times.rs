@@ -1,25 +1,25 @@
-//! Section 4: timestamps, clock skew, offsets, and what historical events do differently.
+//! Section 4: timestamps, clock skew, offsets, and the rules of historical events.
 
-use crate::support::{KEY, NOW, accepted, batch_of, events, facts, rejection, row};
-use millrace_parse::Facts;
+use crate::support::{KEY, NOW, accepted, batch_of, context, events, rejection, row};
+use millrace_parse::ParseContext;
 use millrace_rows::Micros;
 
 const SECOND: i64 = 1_000_000;
 const HOUR: i64 = 3_600 * SECOND;
 
-fn historical() -> Facts<'static> {
-    Facts {
+fn historical() -> ParseContext<'static> {
+    ParseContext {
         historical_query: true,
-        ..facts()
+        ..context()
     }
 }
 
-fn warnings(body: &str, facts: &Facts<'_>) -> Vec<&'static str> {
-    let report = accepted(body, facts).report;
+fn warnings(body: &str, context: &ParseContext<'_>) -> Vec<&'static str> {
+    let report = accepted(body, context).report;
     report.warnings.iter().map(|warning| warning.code).collect()
 }
 
-/// A batch whose only event happened at NOW and that was sent at `sent`.
+/// Builds a batch whose only event happened at NOW and that was sent at `sent`.
 fn sent(key: &str, sent: &str, properties: &str) -> String {
     format!(
         r#"{{"token":"{KEY}","{key}":"{sent}","batch":[{{"event":"e","distinct_id":"d",
@@ -41,7 +41,7 @@ fn a_timestamp_is_stored_in_microseconds() {
         ("1970-01-01", 0),
     ];
     for (text, micros) in table {
-        let row = row(batch_of(&format!(r#","timestamp":"{text}""#)), &facts());
+        let row = row(batch_of(&format!(r#","timestamp":"{text}""#)), &context());
         assert_eq!(
             (row.timestamp, row.created_at),
             (Micros(micros), NOW),
@@ -50,9 +50,9 @@ fn a_timestamp_is_stored_in_microseconds() {
     }
 }
 
-/// Found by writing the model of the fuzz target: escapes used to be trimmed of more white space.
+/// Escapes were once trimmed of more white space; found by writing the model of the fuzz target.
 #[test]
-fn how_a_timestamp_is_escaped_does_not_matter() {
+fn an_escaped_timestamp_is_trimmed_like_a_plain_one() {
     for (space, is_trimmed) in [("\u{a0}", false), ("\u{2003}", false), (" ", true)] {
         let escaped: String = space
             .encode_utf16()
@@ -60,7 +60,7 @@ fn how_a_timestamp_is_escaped_does_not_matter() {
             .collect();
         for space in [space, &escaped] {
             let body = batch_of(&format!(r#","timestamp":"2026-11-20T15:38:18.1Z{space}""#));
-            let accepted = accepted(&body, &facts()).accepted == 1;
+            let accepted = accepted(&body, &context()).accepted == 1;
             assert_eq!(accepted, is_trimmed, "{space:?}");
         }
     }
@@ -79,13 +79,13 @@ fn a_wrong_clock_is_set_right_and_transit_is_left_alone() {
         ("sent_at", "", 0),
     ];
     for (key, at, shift) in table {
-        let row = row(sent(key, at, ""), &facts());
+        let row = row(sent(key, at, ""), &context());
         assert_eq!(row.timestamp.0 - NOW.0, shift, "{key} {at}");
     }
 }
 
 #[test]
-fn the_clock_is_not_set_right_for_history_or_on_request() {
+fn the_clock_is_not_set_right_for_imports_or_on_request() {
     let body = sent("sent_at", "2026-11-20T14:38:18.100Z", "");
     assert_eq!(row(&body, &historical()).timestamp, NOW);
     let table = [
@@ -97,7 +97,7 @@ fn the_clock_is_not_set_right_for_history_or_on_request() {
     for (properties, shift) in table {
         let body = sent("sent_at", "2026-11-20T14:38:18.100Z", properties);
         assert_eq!(
-            row(body, &facts()).timestamp.0 - NOW.0,
+            row(body, &context()).timestamp.0 - NOW.0,
             shift,
             "{properties}"
         );
@@ -115,11 +115,11 @@ fn the_query_says_when_it_was_sent_unless_the_body_does() {
         ("soon", "ignored", 0),
     ];
     for (query, sent_at, shift) in table {
-        let facts = Facts {
+        let context = ParseContext {
             sent_at_query: Some(query),
-            ..facts()
+            ..context()
         };
-        let row = row(sent("sent_at", sent_at, ""), &facts);
+        let row = row(sent("sent_at", sent_at, ""), &context);
         assert_eq!(row.timestamp.0 - NOW.0, shift, "{query} {sent_at}");
     }
 }
@@ -130,7 +130,7 @@ fn a_single_event_may_say_when_it_was_sent() {
         r#"{{"api_key":"{KEY}","event":"e","distinct_id":"d","timestamp":"2026-11-20T15:38:18.100Z",
         "sent_at":"2026-11-20T14:38:18.100Z"}}"#
     );
-    assert_eq!(row(body, &facts()).timestamp.0 - NOW.0, HOUR);
+    assert_eq!(row(body, &context()).timestamp.0 - NOW.0, HOUR);
 }
 
 #[test]
@@ -150,11 +150,11 @@ fn without_a_timestamp_the_received_time_less_the_offset_counts() {
         ),
     ];
     for (fields, before) in table {
-        let sent_long_ago = Facts {
+        let sent_long_ago = ParseContext {
             sent_at_query: fields
                 .contains("timestamp\":\"\"")
                 .then_some("1795180000000"),
-            ..facts()
+            ..context()
         };
         let row = row(batch_of(fields), &sent_long_ago);
         assert_eq!(NOW.0 - row.timestamp.0, before, "{fields}");
@@ -165,11 +165,15 @@ fn without_a_timestamp_the_received_time_less_the_offset_counts() {
 fn the_future_ends_after_23_hours() {
     let body = |at: &str| batch_of(&format!(r#","timestamp":"{at}""#));
     let allowed = body("2026-11-21T14:38:18.100Z");
-    assert_eq!(row(&allowed, &facts()).timestamp.0, NOW.0 + 23 * HOUR);
+    assert_eq!(row(&allowed, &context()).timestamp.0, NOW.0 + 23 * HOUR);
     assert_eq!(row(&allowed, &historical()).timestamp.0, NOW.0 + 23 * HOUR);
     for at in ["2026-11-21T14:38:18.100001Z", "9999-12-31T23:59:59-12:00"] {
-        assert_eq!(row(body(at), &facts()).timestamp, NOW, "{at}");
-        assert_eq!(warnings(&body(at), &facts()), ["future_timestamp"], "{at}");
+        assert_eq!(row(body(at), &context()).timestamp, NOW, "{at}");
+        assert_eq!(
+            warnings(&body(at), &context()),
+            ["future_timestamp"],
+            "{at}"
+        );
         let rejected = rejection(body(at), &historical());
         assert_eq!(rejected, "timestamp_in_future batch[0].timestamp", "{at}");
     }
@@ -177,7 +181,7 @@ fn the_future_ends_after_23_hours() {
 
 #[test]
 fn a_historical_event_without_timestamp_is_stored_with_a_warning() {
-    assert_eq!(warnings(&batch_of(""), &facts()), Vec::<&str>::new());
+    assert_eq!(warnings(&batch_of(""), &context()), Vec::<&str>::new());
     assert_eq!(
         warnings(&batch_of(""), &historical()),
         ["missing_timestamp"]
@@ -186,9 +190,9 @@ fn a_historical_event_without_timestamp_is_stored_with_a_warning() {
 }
 
 #[test]
-fn a_historical_event_is_the_same_one_when_sent_again() {
+fn a_historical_event_sent_again_gets_the_same_uuid() {
     let fields = r#","timestamp":"2023-01-02","properties":{"a":1}"#;
-    let later = Facts {
+    let later = ParseContext {
         received_at: Micros(NOW.0 + HOUR),
         request_id: uuid::Uuid::max(),
         client_ip: Some([192, 0, 2, 1].into()),
@@ -226,7 +230,10 @@ fn rows_of_two_months_are_two_groups() {
         event("2026-10-01"),
     ]
     .join(",");
-    let parsed = accepted(format!(r#"{{"token":"{KEY}","batch":[{list}]}}"#), &facts());
+    let parsed = accepted(
+        format!(r#"{{"token":"{KEY}","batch":[{list}]}}"#),
+        &context(),
+    );
     let groups: Vec<_> = parsed
         .batch
         .groups

@@ -1,16 +1,16 @@
-//! Section 6: the protocol that answers per uuid.
+//! Section 6: the protocol with results by uuid.
 
 use crate::support::{KEY, NOW, accepted, events, parse, refusal};
-use millrace_parse::{Facts, Outcome, ParseError, Protocol};
+use millrace_parse::{Outcome, ParseContext, ParseError, Protocol};
 
-fn facts() -> Facts<'static> {
-    Facts {
+fn context() -> ParseContext<'static> {
+    ParseContext {
         protocol: Protocol::V1 {
             key: KEY,
             sent_at: None,
             sdk_info: Some("posthog-python/7.91.1"),
         },
-        ..crate::support::facts()
+        ..crate::support::context()
     }
 }
 
@@ -39,7 +39,7 @@ fn every_event_has_a_result_under_its_own_spelling() {
             event(3, r#","event":"""#),
             event(4, r#","timestamp":"2030-01-01""#),
         ]),
-        &facts(),
+        &context(),
     );
     let results: Vec<_> = parsed
         .results
@@ -82,7 +82,7 @@ fn uuids_are_there_valid_and_different_or_nothing_is_stored() {
     ];
     for (fields, code) in table {
         let body = batch(&[event(1, ""), event(2, ""), event(3, fields)]);
-        let Err(ParseError::Refused(error)) = parse(&body, &facts()) else {
+        let Err(ParseError::Refused(error)) = parse(&body, &context()) else {
             panic!("{body}");
         };
         assert_eq!((error.code, error.status.as_u16()), (code, 400), "{body}");
@@ -92,24 +92,24 @@ fn uuids_are_there_valid_and_different_or_nothing_is_stored() {
 
 #[test]
 fn the_key_is_the_headers_and_the_shape_is_a_batch() {
-    let with = |key| Facts {
+    let with = |key| ParseContext {
         protocol: Protocol::V1 {
             key,
             sent_at: None,
             sdk_info: None,
         },
-        ..facts()
+        ..context()
     };
     let body = batch(&[event(1, "")]);
     assert_eq!(refusal(&body, &with("phx_personal")), "401 invalid_api_key");
     assert_eq!(refusal(&body, &with("phc_other")), "401 unknown_api_key");
-    assert_eq!(refusal("[]", &facts()), "400 invalid_body");
-    assert_eq!(refusal(event(1, ""), &facts()), "400 invalid_body");
-    assert_eq!(refusal(r#"{"batch":[]}"#, &facts()), "400 empty_batch");
+    assert_eq!(refusal("[]", &context()), "400 invalid_body");
+    assert_eq!(refusal(event(1, ""), &context()), "400 invalid_body");
+    assert_eq!(refusal(r#"{"batch":[]}"#, &context()), "400 empty_batch");
 }
 
 #[test]
-fn what_is_kept_beside_the_properties_moves_into_them() {
+fn fields_beside_the_properties_move_into_them() {
     let table = [
         ("", r#"{"$lib":"posthog-python","$lib_version":"7.91.1"}"#),
         (
@@ -130,20 +130,20 @@ fn what_is_kept_beside_the_properties_moves_into_them() {
         ),
     ];
     for (fields, expected) in table {
-        let parsed = accepted(batch(&[event(1, fields)]), &facts());
+        let parsed = accepted(batch(&[event(1, fields)]), &context());
         assert_eq!(events(&parsed.batch)[0].properties, expected, "{fields}");
     }
 }
 
 #[test]
 fn the_header_says_when_it_was_sent() {
-    let facts = Facts {
+    let context = ParseContext {
         protocol: Protocol::V1 {
             key: KEY,
             sent_at: Some("2026-11-20T15:28:18.100000+00:00"),
             sdk_info: None,
         },
-        ..facts()
+        ..context()
     };
     let ten_minutes = 600_000_000;
     let table = [
@@ -157,7 +157,7 @@ fn the_header_says_when_it_was_sent() {
     ];
     for (fields, shift) in table {
         let fields = format!(r#","timestamp":"2026-11-20T15:38:18.100Z"{fields}"#);
-        let parsed = accepted(batch(&[event(1, &fields)]), &facts);
+        let parsed = accepted(batch(&[event(1, &fields)]), &context);
         assert_eq!(
             events(&parsed.batch)[0].timestamp.0 - NOW.0,
             shift,
@@ -192,15 +192,15 @@ fn the_name_of_an_sdk_takes_little_room_in_each_event_however_long_it_is() {
         ),
     ];
     for (sdk_info, expected) in &table {
-        let facts = Facts {
+        let context = ParseContext {
             protocol: Protocol::V1 {
                 key: KEY,
                 sent_at: None,
                 sdk_info: Some(sdk_info),
             },
-            ..facts()
+            ..context()
         };
-        let parsed = accepted(batch(&[event(1, "")]), &facts);
+        let parsed = accepted(batch(&[event(1, "")]), &context);
         assert_eq!(events(&parsed.batch)[0].properties, *expected);
     }
 }

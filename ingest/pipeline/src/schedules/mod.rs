@@ -1,20 +1,21 @@
-//! The way into the log, in a great many orders: the code that is shipped, on shuttle's threads and a disk
-//! in memory. Whatever goes wrong is printed with its schedule, which `shuttle::replay` runs again.
+//! Concurrency tests of the write path in a great many thread schedules: the shipped code on
+//! shuttle's threads and a disk in memory. A failure is printed with its schedule, which
+//! `shuttle::replay` runs again.
 //!
-//! `MILLRACE_SCHEDULES` says how many orders of each test, as `make torture` does.
+//! `MILLRACE_SCHEDULES` sets the number of schedules of each test, as `make torture` does.
 
-mod marks;
+mod flush_barrier;
+mod full_disk;
+mod import_count;
 mod order;
-mod room;
-mod stage;
-mod tally;
+mod test_env;
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner};
 
-/// Orders that a test tries unless it is told otherwise.
+/// Default number of schedules of a test.
 const SCHEDULES: usize = 2_000;
-/// Changes of mind of a scheduler that otherwise lets the same threads go first: most races need two.
+/// Priority changes of the PCT scheduler: most races need two.
 const PCT_DEPTH: usize = 3;
 const STACK_BYTES: usize = 256 << 10;
 
@@ -24,7 +25,8 @@ fn schedules() -> usize {
     text.map_or(SCHEDULES, |text| text.parse().unwrap())
 }
 
-/// Tries a test in many orders: half of them any, half of them such as are found by few switches.
+/// Runs a test in many schedules: half of them random, half of them with few switches between
+/// threads.
 fn try_orders(test: impl Fn() + Send + Sync + Copy + 'static) {
     let config = || {
         let mut config = Config::new();

@@ -1,8 +1,8 @@
-//! Answers, and what is on the disk when they are given.
+//! Answers to requests against the rows on the disk when they are given.
 
-use super::stage::{Row, Sent, Stage, dawdle, rows_after_start, send};
+use super::test_env::{Row, Sent, TestEnv, dawdle, rows_after_start, send};
 use super::try_orders;
-use crate::room::Queue;
+use crate::capacity::QueueCapacity;
 use crate::{Ack, Position, Refusal};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use millrace_log::testing::{Fault, FaultKind};
@@ -14,20 +14,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const CLIENTS: u8 = 3;
 const ROWS: u8 = 2;
 
-/// Has some clients send while something else happens; what became of their rows.
-fn send_during(stage: Stage, other: impl FnOnce(Stage)) -> Vec<Sent> {
+/// Has some clients send while `other` runs; returns the outcome of each row.
+fn send_during(env: TestEnv, other: impl FnOnce(TestEnv)) -> Vec<Sent> {
     let clients: Vec<_> = (0..CLIENTS)
         .map(|client| {
-            let pipeline = stage.pipeline.clone();
+            let pipeline = env.pipeline.clone();
             thread::spawn(move || send(&pipeline, client, ROWS))
         })
         .collect();
-    other(stage);
+    other(env);
     let sent = clients.into_iter().map(|client| client.join().unwrap());
     sent.flatten().collect()
 }
 
-/// Every row at most once, those of a client in its order, and every acknowledged one where it was said to be.
+/// Asserts that every row is stored at most once, rows of a client in order, and every acknowledged
+/// one at its position.
 fn check(sent: &[Sent], stored: &[(Row, Position)]) {
     for client in 0..CLIENTS {
         let of_client = stored.iter().filter(|(row, _)| row[0] == client);
@@ -43,32 +44,32 @@ fn check(sent: &[Sent], stored: &[(Row, Position)]) {
 }
 
 #[test]
-fn whoever_is_answered_is_stored_whenever_the_power_goes() {
+fn an_acknowledged_row_survives_a_power_cut_at_any_moment() {
     try_orders(|| {
-        let stage = Stage::start(Ack::Disk);
-        let fs = stage.fs.clone();
+        let env = TestEnv::start(Ack::Disk);
+        let fs = env.fs.clone();
         let seed = thread_rng().r#gen();
-        let sent = send_during(stage, |stage| {
+        let sent = send_during(env, |env| {
             dawdle(60);
-            stage.fs.crash(seed);
-            stage.running.stop();
+            env.fs.crash(seed);
+            env.running.stop();
         });
         check(&sent, &rows_after_start(&fs));
     });
 }
 
 #[test]
-fn nobody_is_answered_after_a_write_or_sync_that_failed() {
+fn no_request_is_acknowledged_after_a_failed_write_or_sync() {
     try_orders(|| {
-        let stage = Stage::start(Ack::Disk);
-        let (fs, pipeline) = (stage.fs.clone(), stage.pipeline.clone());
+        let env = TestEnv::start(Ack::Disk);
+        let (fs, pipeline) = (env.fs.clone(), env.pipeline.clone());
         let mut rng = thread_rng();
         let (seed, after) = (rng.r#gen(), rng.gen_range(0..6));
         let kind = FaultKind::Io;
         fs.set_fault(Some(Fault { after, kind }));
-        let sent = send_during(stage, |stage| {
+        let sent = send_during(env, |env| {
             dawdle(80);
-            stage.running.stop();
+            env.running.stop();
         });
         for of_client in sent.chunks(ROWS.into()) {
             let mut answers = of_client.iter().map(|(_, answer)| answer);
@@ -82,14 +83,14 @@ fn nobody_is_answered_after_a_write_or_sync_that_failed() {
 }
 
 #[test]
-fn at_a_stop_everybody_is_answered_and_what_was_taken_is_stored() {
+fn a_stop_answers_every_request_and_stores_every_accepted_row() {
     for ack in [Ack::Disk, Ack::Memory] {
         try_orders(move || {
-            let stage = Stage::start(ack);
-            let (fs, pipeline) = (stage.fs.clone(), stage.pipeline.clone());
-            let sent = send_during(stage, |stage| {
+            let env = TestEnv::start(ack);
+            let (fs, pipeline) = (env.fs.clone(), env.pipeline.clone());
+            let sent = send_during(env, |env| {
                 dawdle(60);
-                stage.running.stop();
+                env.running.stop();
             });
             let lane = millrace_rows::Lane::Live;
             assert_eq!(pipeline.queue_requests(lane), 0, "places come back");
@@ -111,21 +112,21 @@ fn every_row_that_was_acknowledged_and_not_written_is_counted() {
     try_orders(|| {
         let recorder = PrometheusBuilder::new().build_recorder();
         metrics::with_local_recorder(&recorder, || {
-            let stage = Stage::start(Ack::Memory);
-            let fs = stage.fs.clone();
+            let env = TestEnv::start(Ack::Memory);
+            let fs = env.fs.clone();
             let after = thread_rng().gen_range(0..6);
             let kind = FaultKind::Io;
             fs.set_fault(Some(Fault { after, kind }));
-            let sent = send_during(stage, |stage| {
+            let sent = send_during(env, |env| {
                 dawdle(60);
-                stage.running.stop();
+                env.running.stop();
             });
             let has_failed = !fs.has_fault();
             fs.set_fault(None);
             let acknowledged = sent.iter().filter(|(_, answer)| answer.is_ok()).count();
             let stored = rows_after_start(&fs).len();
-            let said = recorder.handle().render();
-            let counted = said
+            let rendered = recorder.handle().render();
+            let counted = rendered
                 .lines()
                 .find_map(|line| line.strip_prefix("millrace_log_rows_lost_total{lane=\"live\"} "));
             let counted: usize = counted.map_or(0, |count| count.parse().unwrap());
@@ -136,7 +137,7 @@ fn every_row_that_was_acknowledged_and_not_written_is_counted() {
     });
 }
 
-/// Lets others go on; whoever commits may not go on from there.
+/// Yields to other threads; a commit thread may panic here.
 fn pause_or_panic() {
     thread::yield_now();
     let name = thread::current().name().map(str::to_owned);
@@ -147,13 +148,13 @@ fn pause_or_panic() {
 }
 
 #[test]
-fn nobody_is_told_of_a_stop_whose_row_a_thread_that_panicked_may_have_stored() {
+fn a_row_that_a_panicked_thread_may_have_stored_is_never_refused_as_shutting_down() {
     try_orders(|| {
-        let stage = Stage::start_on(Ack::Disk, pause_or_panic);
-        let (fs, pipeline) = (stage.fs.clone(), stage.pipeline.clone());
-        let sent = send_during(stage, |stage| {
+        let env = TestEnv::start_on(Ack::Disk, pause_or_panic);
+        let (fs, pipeline) = (env.fs.clone(), env.pipeline.clone());
+        let sent = send_during(env, |env| {
             dawdle(60);
-            stage.running.stop();
+            env.running.stop();
         });
         let has_panicked = pipeline.failure().is_some();
         drop(pipeline);
@@ -169,22 +170,22 @@ fn nobody_is_told_of_a_stop_whose_row_a_thread_that_panicked_may_have_stored() {
 }
 
 #[test]
-fn a_queue_never_holds_more_than_it_may() {
+fn a_queue_never_exceeds_its_limits() {
     const REQUESTS_MAX: usize = 2;
     try_orders(|| {
-        let queue = Arc::new(Queue::new(REQUESTS_MAX, 100));
+        let queue = Arc::new(QueueCapacity::new(REQUESTS_MAX, 100));
         let inside = Arc::new(AtomicUsize::new(0));
         let threads: Vec<_> = (0..4)
             .map(|_| {
                 let (queue, inside) = (Arc::clone(&queue), Arc::clone(&inside));
                 thread::spawn(move || {
                     for _ in 0..2 {
-                        if queue.enter(40).is_ok() {
+                        if queue.reserve(40).is_ok() {
                             let before = inside.fetch_add(1, Ordering::Relaxed);
                             assert!(before < REQUESTS_MAX);
                             thread::yield_now();
                             inside.fetch_sub(1, Ordering::Relaxed);
-                            queue.leave(40);
+                            queue.release(40);
                         }
                     }
                 })
@@ -194,6 +195,6 @@ fn a_queue_never_holds_more_than_it_may() {
             thread.join().unwrap();
         }
         assert_eq!((queue.requests(), queue.bytes()), (0, 0));
-        assert_eq!(queue.enter(40), Ok(()), "places come back");
+        assert_eq!(queue.reserve(40), Ok(()), "places come back");
     });
 }

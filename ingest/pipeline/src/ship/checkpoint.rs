@@ -1,13 +1,13 @@
-//! What survives a restart of the shipper.
+//! Checkpoint of a lane: the shipper's state that survives a restart.
 //!
-//! The log is read again from `low`. A section of a key at or before the key's place in `taken` is
-//! in ClickHouse, unless it is in one of the ranges `in_flight`: of those nobody knows.
+//! The log is read again from `low`. A section of a key at or before the key's position in `taken`
+//! is in ClickHouse, unless one of the inserts `in_flight` has it: their outcome is unknown.
 //!
 //! The checkpoint is stored before an insert is sent, so every insert that was ever sent under a
 //! token is either settled or in `in_flight` with that token's attempt.
 
-use super::section::{Key, Place};
-use super::unit::RowRange;
+use super::insert_batch::RowRange;
+use super::section::{InsertKey, SectionPosition};
 use millrace_log::Position;
 use millrace_rows::Month;
 use serde::{Deserialize, Serialize};
@@ -19,37 +19,37 @@ const VERSION: u32 = 1;
 /// The state of a lane, as the log keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Tells this log from another one that lay in the same folder under the same node name
-    /// before: tokens must never come back.
+    /// Random number that tells this log from an earlier one in the same folder under the same node
+    /// name: tokens must never come back.
     pub salt: u32,
     /// Everything below is in ClickHouse.
     pub low: Position,
-    /// Below this nobody knew what was shipped when the lane began, as an earlier checkpoint was lost.
+    /// Rows below may have been shipped before the lane began, as an earlier checkpoint was lost.
     pub suspect_below: Position,
-    /// Up to where sections have been taken, by key.
-    pub taken: Vec<(Key, Place)>,
-    /// What was taken and is not settled.
-    pub in_flight: Vec<Range>,
+    /// Position up to which sections have been taken into inserts, by key.
+    pub taken: Vec<(InsertKey, SectionPosition)>,
+    /// Inserts that are not settled.
+    pub in_flight: Vec<RecordedInsert>,
 }
 
 /// An insert whose outcome is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Range {
-    pub key: Key,
-    pub first: Place,
-    pub last: Place,
+pub struct RecordedInsert {
+    pub key: InsertKey,
+    pub first: SectionPosition,
+    pub last: SectionPosition,
     pub rows: Option<RowRange>,
-    /// See [`Unit::start_mark`](super::unit::Unit::start_mark).
+    /// See [`InsertBatch::start_mark`](super::insert_batch::InsertBatch::start_mark).
     pub start_mark: Option<u32>,
     pub attempt: u32,
-    /// See [`Unit::is_suspect`](super::unit::Unit::is_suspect).
+    /// See [`InsertBatch::is_suspect`](super::insert_batch::InsertBatch::is_suspect).
     pub is_suspect: bool,
-    /// See [`Unit::is_part`](super::unit::Unit::is_part).
+    /// See [`InsertBatch::is_part`](super::insert_batch::InsertBatch::is_part).
     pub is_part: bool,
-    pub run: Option<Uuid>,
+    pub boot_id: Option<Uuid>,
 }
 
-/// Bytes that are not a checkpoint.
+/// Error of bytes that are not a checkpoint.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
     /// Not JSON, or not ours.
@@ -61,7 +61,7 @@ pub enum CheckpointError {
 }
 
 impl Checkpoint {
-    /// As bytes.
+    /// Encodes the checkpoint.
     ///
     /// # Errors
     /// Never for a checkpoint of a lane; the encoder says so.
@@ -69,7 +69,7 @@ impl Checkpoint {
         Ok(serde_json::to_vec(&Stored::of(self))?)
     }
 
-    /// The inverse of [`Checkpoint::to_bytes`].
+    /// Decodes the bytes of [`Checkpoint::to_bytes`].
     ///
     /// # Errors
     /// If the bytes are not a checkpoint of a version that is known.
@@ -82,8 +82,8 @@ impl Checkpoint {
     }
 }
 
-/// Where a section lies: segment, offset, number.
-type StoredPlace = (u64, u64, u32);
+/// Position of a section: segment, offset, number.
+type StoredSectionPosition = (u64, u64, u32);
 
 #[derive(Serialize, Deserialize)]
 struct Stored {
@@ -91,18 +91,18 @@ struct Stored {
     salt: u32,
     low: (u64, u64),
     suspect_below: (u64, u64),
-    /// Every insert target once; the rest names them by number.
+    /// Every insert target once; the other fields refer to them by index.
     targets: Vec<String>,
-    taken: Vec<(usize, u32, StoredPlace)>,
-    in_flight: Vec<StoredRange>,
+    taken: Vec<(usize, u32, StoredSectionPosition)>,
+    in_flight: Vec<StoredInsert>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct StoredRange {
+struct StoredInsert {
     target: usize,
     month: u32,
-    first: StoredPlace,
-    last: StoredPlace,
+    first: StoredSectionPosition,
+    last: StoredSectionPosition,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     rows: Option<(u32, u32)>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -119,7 +119,7 @@ struct StoredRange {
 impl Stored {
     fn of(checkpoint: &Checkpoint) -> Self {
         let mut targets: Vec<String> = Vec::new();
-        let mut number = |key: &Key| {
+        let mut number = |key: &InsertKey| {
             let known = targets
                 .iter()
                 .position(|target| **target == *key.insert_target);
@@ -131,22 +131,22 @@ impl Stored {
         let taken = checkpoint
             .taken
             .iter()
-            .map(|(key, place)| (number(key), key.month.0, stored_place(*place)))
+            .map(|(key, position)| (number(key), key.month.0, stored_section_position(*position)))
             .collect();
         let in_flight = checkpoint
             .in_flight
             .iter()
-            .map(|range| StoredRange {
-                target: number(&range.key),
-                month: range.key.month.0,
-                first: stored_place(range.first),
-                last: stored_place(range.last),
-                rows: range.rows.map(|rows| (rows.from, rows.to)),
-                start_mark: range.start_mark,
-                attempt: range.attempt,
-                is_suspect: range.is_suspect,
-                is_part: range.is_part,
-                run: range.run,
+            .map(|insert| StoredInsert {
+                target: number(&insert.key),
+                month: insert.key.month.0,
+                first: stored_section_position(insert.first),
+                last: stored_section_position(insert.last),
+                rows: insert.rows.map(|rows| (rows.from, rows.to)),
+                start_mark: insert.start_mark,
+                attempt: insert.attempt,
+                is_suspect: insert.is_suspect,
+                is_part: insert.is_part,
+                run: insert.boot_id,
             })
             .collect();
         Self {
@@ -161,7 +161,7 @@ impl Stored {
     }
 
     fn into_checkpoint(self) -> Checkpoint {
-        let key = |target: usize, month: u32| Key {
+        let key = |target: usize, month: u32| InsertKey {
             insert_target: self
                 .targets
                 .get(target)
@@ -177,21 +177,21 @@ impl Stored {
             taken: self
                 .taken
                 .iter()
-                .map(|&(target, month, at)| (key(target, month), place(at)))
+                .map(|&(target, month, at)| (key(target, month), section_position(at)))
                 .collect(),
             in_flight: self
                 .in_flight
                 .iter()
-                .map(|range| Range {
-                    key: key(range.target, range.month),
-                    first: place(range.first),
-                    last: place(range.last),
-                    rows: range.rows.map(|(from, to)| RowRange { from, to }),
-                    start_mark: range.start_mark,
-                    attempt: range.attempt,
-                    is_suspect: range.is_suspect,
-                    is_part: range.is_part,
-                    run: range.run,
+                .map(|insert| RecordedInsert {
+                    key: key(insert.target, insert.month),
+                    first: section_position(insert.first),
+                    last: section_position(insert.last),
+                    rows: insert.rows.map(|(from, to)| RowRange { from, to }),
+                    start_mark: insert.start_mark,
+                    attempt: insert.attempt,
+                    is_suspect: insert.is_suspect,
+                    is_part: insert.is_part,
+                    boot_id: insert.run,
                 })
                 .collect(),
         }
@@ -206,12 +206,16 @@ fn position((segment, offset): (u64, u64)) -> Position {
     Position { segment, offset }
 }
 
-fn stored_place(place: Place) -> StoredPlace {
-    (place.frame.segment, place.frame.offset, place.section)
+fn stored_section_position(position: SectionPosition) -> StoredSectionPosition {
+    (
+        position.frame.segment,
+        position.frame.offset,
+        position.section,
+    )
 }
 
-fn place((segment, offset, section): StoredPlace) -> Place {
-    Place {
+fn section_position((segment, offset, section): StoredSectionPosition) -> SectionPosition {
+    SectionPosition {
         frame: position((segment, offset)),
         section,
     }
@@ -222,7 +226,7 @@ mod tests {
     use super::*;
 
     fn checkpoint() -> Checkpoint {
-        let key = |target: &str| Key {
+        let key = |target: &str| InsertKey {
             insert_target: target.into(),
             month: Month(202_611),
         };
@@ -231,19 +235,19 @@ mod tests {
             low: position((3, 64)),
             suspect_below: position((2, 64)),
             taken: vec![
-                (key("events(uuid)"), place((3, 64, 1))),
-                (key("rejected_events(raw)"), place((3, 128, 0))),
+                (key("events(uuid)"), section_position((3, 64, 1))),
+                (key("rejected_events(raw)"), section_position((3, 128, 0))),
             ],
-            in_flight: vec![Range {
+            in_flight: vec![RecordedInsert {
                 key: key("events(uuid)"),
-                first: place((3, 64, 0)),
-                last: place((3, 64, 0)),
+                first: section_position((3, 64, 0)),
+                last: section_position((3, 64, 0)),
                 rows: Some(RowRange { from: 1, to: 2 }),
                 start_mark: Some(u32::MAX),
                 attempt: 4,
                 is_suspect: true,
                 is_part: true,
-                run: Some(Uuid::from_u128(9)),
+                boot_id: Some(Uuid::from_u128(9)),
             }],
         }
     }
@@ -255,16 +259,16 @@ mod tests {
     }
 
     #[test]
-    fn an_insert_of_an_earlier_version_is_whole_and_without_the_mark_of_a_start() {
+    fn an_insert_of_an_earlier_version_is_whole_and_has_no_start_mark() {
         let bytes = checkpoint().to_bytes().unwrap();
         let text = String::from_utf8(bytes).unwrap();
         let earlier = text.replace(r#""start_mark":4294967295,"#, "");
         let earlier = earlier.replace(r#""is_suspect":true,"is_part":true,"#, "");
         assert!(earlier.len() + 55 < text.len(), "{text}");
         let read = Checkpoint::from_bytes(earlier.as_bytes()).unwrap();
-        let range = &read.in_flight[0];
-        assert_eq!((range.start_mark, range.is_suspect), (None, false));
-        assert!(!range.is_part);
+        let insert = &read.in_flight[0];
+        assert_eq!((insert.start_mark, insert.is_suspect), (None, false));
+        assert!(!insert.is_part);
     }
 
     #[test]

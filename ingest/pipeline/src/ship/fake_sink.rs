@@ -1,12 +1,12 @@
-//! A ClickHouse that has nothing, and answers inserts as a test says.
+//! A ClickHouse without rows that answers inserts as a test says.
 
 use super::sink::Sink;
-use millrace_clickhouse::{Body, Found, InsertError, QueryError};
+use millrace_clickhouse::{Body, InsertError, PresenceCount, QueryError};
 use millrace_rows::{Month, RowKey, Table};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Reads an insert to its end, then asks what to answer.
+/// Sink that reads an insert to its end, then answers with the test's closure.
 #[derive(Clone)]
 pub(super) struct FakeSink {
     answer: Arc<dyn Fn() -> Result<(), InsertError> + Send + Sync>,
@@ -23,7 +23,7 @@ impl FakeSink {
         }
     }
 
-    /// Answers so whether an insert is running.
+    /// FailureHistory with `is_running` when asked for a running insert.
     pub(super) fn asked(
         self,
         is_running: impl Fn() -> Result<bool, QueryError> + Send + Sync + 'static,
@@ -52,15 +52,20 @@ impl Sink for FakeSink {
         Ok(false)
     }
 
-    async fn count_present(&self, _: Table, _: Month, _: &[RowKey]) -> Result<Found, QueryError> {
-        Ok(Found::default())
+    async fn count_present(
+        &self,
+        _: Table,
+        _: Month,
+        _: &[RowKey],
+    ) -> Result<PresenceCount, QueryError> {
+        Ok(PresenceCount::default())
     }
 
     async fn insert_is_running(&self, _: &str) -> Result<bool, QueryError> {
         (self.is_running)()
     }
 
-    async fn server_run(&self, _: &str) -> Result<Uuid, QueryError> {
+    async fn server_boot_id(&self, _: &str) -> Result<Uuid, QueryError> {
         Ok(Uuid::nil())
     }
 

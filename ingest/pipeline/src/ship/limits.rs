@@ -1,32 +1,33 @@
-//! When sections become an insert.
+//! Limits that decide when sections become an insert.
 
 use millrace_clickhouse::{INSERT_BYTES_MAX, INSERT_ROWS_MAX};
 use millrace_rows::{Lane, Month};
 use std::time::Duration;
 
-/// When sections that wait are sent, and how much may wait or be under way.
+/// Limits of a shipper: when waiting sections are sent, and how much may wait or be in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Rows that make an insert worth sending at once.
     pub rows_target: u64,
     /// Bytes of rows, before compression, that do.
     pub bytes_target: u64,
-    /// How long rows of this month and the last may wait for company.
+    /// Longest time that rows of this month and the last wait for more.
     pub age_recent: Duration,
-    /// How long rows of older months may: they come in drips, and every insert is a part.
+    /// Longest time that rows of older months wait for more: they trickle in, and every insert is a
+    /// part.
     pub age_old: Duration,
-    /// From one insert to the next that is sent as if its older month were recent: however many
-    /// months there are, so many parts more and no others come of that.
+    /// Interval at which an older month's rows may be sent as early as recent ones: it bounds the
+    /// additional parts, however many months there are.
     pub early_every: Duration,
-    /// Such inserts that may be sent one after the other after a rest.
+    /// Number of such early inserts in a burst after a rest.
     pub early_max: u32,
     /// Inserts under way at once.
     pub in_flight_max: usize,
-    /// Sections known in memory; the log is not read further until some are settled.
+    /// Sections in memory; the log is not read further until some are settled.
     pub sections_max: usize,
-    /// Parts of a table's inserts up to which further ones are taken apart without proof that their rows are to
-    /// blame: in an outage that nobody can tell from bad rows, a table has so many and few more. While as many wait
-    /// for their turn, nothing further of the table is begun.
+    /// Number of parts of a table up to which inserts are halved without proof that their rows are
+    /// to blame: in an outage that cannot be told from bad rows, a table has so many and few more.
+    /// While as many wait to be sent, nothing further of the table is begun.
     pub parts_max: usize,
 }
 
@@ -60,12 +61,13 @@ impl Limits {
         }
     }
 
-    /// Whether a section still fits an insert that has `rows` and `row_bytes`.
+    /// Returns true if an insert may have so many rows and bytes.
     pub(super) const fn fits(rows: u64, row_bytes: u64) -> bool {
         rows <= INSERT_ROWS_MAX && row_bytes <= INSERT_BYTES_MAX
     }
 
-    /// How long rows of `month` may wait, if `recent` is the earliest month that counts as recent.
+    /// Longest time that rows of `month` wait, if `recent` is the earliest month that counts as
+    /// recent.
     pub(super) fn age(&self, month: Month, recent: Month) -> Duration {
         if month >= recent {
             self.age_recent
@@ -74,7 +76,7 @@ impl Limits {
         }
     }
 
-    /// How long rows may wait if their month is taken for recent.
+    /// Longest time that rows wait if they are sent early.
     pub(super) fn age_early(&self) -> Duration {
         self.age_recent.min(self.age_old)
     }

@@ -1,7 +1,7 @@
-//! The log into ClickHouse, each row exactly once.
+//! Ships the log into ClickHouse, each row exactly once.
 //!
-//! Per lane one shipper reads the frames that are synced, gathers their sections by column list
-//! and month, and sends each gathering as one insert, whose bytes are the log's own.
+//! Per lane one shipper reads the synced frames, gathers their sections by column list and month,
+//! and sends each batch of sections as one insert, whose bytes are the log's own.
 //!
 //! ```text
 //! log ──Reader──> Plan (gather, take) ──checkpoint──> Delivery ──insert──> ClickHouse
@@ -11,41 +11,41 @@
 //!
 //! | Module | Does |
 //! |---|---|
-//! | `lane` | the loop: reads, plans, stores the checkpoint, sends, releases |
-//! | `plan`, `unit`, `section`, `limits` | which rows go into which insert; pure |
-//! | `checkpoint` | what survives a restart; pure |
-//! | `deliver`, `sink`, `pace` | one insert until its outcome is known |
-//! | `sought` | whether an insert's rows are there: all, some or none |
-//! | `proof` | whether rows or the server are to blame for a failure |
-//! | `retries` | places of those that fail again and again |
-//! | `attempt` | reads an insert's bytes, delivers, sets aside what cannot be read |
-//! | `source`, `rows` | an insert's bytes; cutting them between rows |
-//! | `poison` | where rows go that ClickHouse refuses |
+//! | `lane` | the loop: reads, plans, persists the checkpoint, sends, releases |
+//! | `plan`, `insert_batch`, `section`, `limits` | assigns rows to inserts; pure |
+//! | `checkpoint` | the state that survives a restart; pure |
+//! | `deliver`, `sink`, `backoff` | tries one insert until its outcome is known |
+//! | `row_lookup` | looks up how many of an insert's rows are in the table: all, some or none |
+//! | `attribution` | attributes failures to the rows or to the server |
+//! | `retries` | limits the inserts that fail again and again |
+//! | `execute` | reads an insert's bytes, delivers, dead-letters rows that cannot be read |
+//! | `source`, `rows` | reads an insert's bytes; cuts them between rows |
+//! | `dead_letters` | keeps rows that ClickHouse refuses |
 //!
 //! Promises:
-//! - a row is settled once: it is in ClickHouse exactly once, or in the poison folder;
+//! - a row is settled once: it is in ClickHouse exactly once, or among the dead letters;
 //! - an insert is recorded in a synced checkpoint before it is sent;
 //! - a segment is released only when a synced checkpoint no longer needs it;
-//! - memory holds places, not bytes, except of the inserts under way.
+//! - memory holds positions, not bytes, except of the inserts in flight.
 
-mod attempt;
+mod attribution;
+mod backoff;
 mod checkpoint;
+mod dead_letters;
 mod deliver;
+mod execute;
+mod insert_batch;
 mod lane;
 mod limits;
 mod options;
-mod pace;
 mod plan;
-mod poison;
-mod proof;
 mod retries;
+mod row_lookup;
 mod rows;
 mod salvage;
 mod section;
 mod sink;
-mod sought;
 mod source;
-mod unit;
 
 #[cfg(test)]
 mod fake_sink;

@@ -1,28 +1,28 @@
-//! What the caller decides about a shipper.
+//! Options of a shipper.
 
 use super::limits::Limits;
 use millrace_rows::Lane;
 use std::path::PathBuf;
 
-/// How a lane is shipped.
+/// Options of a lane's shipper.
 #[derive(Clone, Debug)]
 pub struct ShipOptions {
-    /// This node's name, part of every insert's name: no two nodes that write to one ClickHouse
+    /// Name of this node, part of every insert's token: no two nodes that write to one ClickHouse
     /// may share it.
     pub node: String,
-    /// Where rows go that ClickHouse cannot read, one pair of files each.
-    pub poison_dir: PathBuf,
-    /// When sections become an insert.
+    /// Folder of dead letters: rows that ClickHouse cannot read, a pair of files each.
+    pub dead_letters_dir: PathBuf,
+    /// Limits that decide when sections become an insert.
     pub limits: Limits,
 }
 
 impl ShipOptions {
     /// The defaults of a lane.
     #[must_use]
-    pub fn of(lane: Lane, node: impl Into<String>, poison_dir: impl Into<PathBuf>) -> Self {
+    pub fn of(lane: Lane, node: impl Into<String>, dead_letters_dir: impl Into<PathBuf>) -> Self {
         Self {
             node: node.into(),
-            poison_dir: poison_dir.into(),
+            dead_letters_dir: dead_letters_dir.into(),
             limits: Limits::of(lane),
         }
     }

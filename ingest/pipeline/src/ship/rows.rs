@@ -1,4 +1,4 @@
-//! Finds the rows in RowBinary, so that a block that ClickHouse refuses can be cut between them.
+//! Finds rows in RowBinary, so that a block that ClickHouse refuses can be cut between them.
 //!
 //! The columns come from the insert target, by name, so that column lists of older versions can
 //! be cut as well.
@@ -20,7 +20,7 @@ enum Column {
     ReceivedAt,
     /// The index of the row's key.
     Index,
-    /// Whose row it is.
+    /// Project of the row.
     TeamId,
 }
 
@@ -31,19 +31,19 @@ pub struct Layout(Vec<Column>);
 /// One row found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Its bytes.
+    /// Range of the row's bytes.
     pub bytes: Range<usize>,
-    /// Its key, if it has one.
+    /// InsertKey of the row, if it has one.
     pub key: Option<RowKey>,
-    /// Whose it is, if it says so.
+    /// Project of the row, if it names one.
     pub team_id: Option<TeamId>,
 }
 
-/// Bytes that are not rows of the layout.
+/// Error of bytes that are not rows of the layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("row {row} does not end within the block")]
-pub struct Cut {
-    /// The row, from 0.
+pub struct IncompleteRow {
+    /// Index of the row, from 0.
     pub row: usize,
 }
 
@@ -62,12 +62,12 @@ impl Layout {
     ///
     /// # Errors
     /// If the bytes do not end with a row.
-    pub fn rows(&self, bytes: &[u8]) -> Result<Vec<Row>, Cut> {
+    pub fn rows(&self, bytes: &[u8]) -> Result<Vec<Row>, IncompleteRow> {
         let mut rows = Vec::new();
         let mut start = 0;
         while start < bytes.len() {
             let rest = bytes.get(start..).unwrap_or_default();
-            let mut row = self.row(rest).ok_or(Cut { row: rows.len() })?;
+            let mut row = self.row(rest).ok_or(IncompleteRow { row: rows.len() })?;
             row.bytes = start..start + row.bytes.end;
             start = row.bytes.end;
             rows.push(row);
@@ -130,7 +130,7 @@ impl Layout {
                 }
             }
         }
-        // Of the others the id is the row's own.
+        // In other tables the id alone is the row's own.
         let index = index.filter(|_| !self.0.contains(&Column::Id));
         let key = id.zip(received_at).map(|(id, received_at)| RowKey {
             id,
@@ -161,7 +161,7 @@ fn column(name: &str) -> Option<Column> {
     })
 }
 
-/// A byte string behind its length in LEB128, and what follows it.
+/// Splits off a byte string that follows its length in LEB128.
 pub(super) fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut length = 0_u64;
     let mut rest = bytes;
@@ -262,13 +262,13 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_end_within_a_row_say_which() {
+    fn an_incomplete_row_is_reported_by_its_index() {
         let layout = Layout::of(Table::Events.insert_target()).unwrap();
         let (first, _) = event("a", 1);
         let (second, _) = event("b", 2);
         let whole = [first, second].concat();
         let cut = layout.rows(&whole[..whole.len() - 1]);
-        assert_eq!(cut, Err(Cut { row: 1 }));
+        assert_eq!(cut, Err(IncompleteRow { row: 1 }));
     }
 
     #[test]

@@ -1,32 +1,34 @@
 //! Rows that can still be read of a section whose blocks are damaged.
 //!
-//! Each block has a checksum of its own, but rows go on from block to block, and behind a damaged one nothing says
-//! where a row begins. Rows of events are found again by what cannot be there by chance, nor be put there by who
-//! sends events: a moment of arrival in microseconds that the section's header names, where a row has it, and
-//! before it a month, an object of JSON and lengths that fit. From there on one row follows the other.
-//! Of other tables what is before the damage is read.
+//! Each block has a checksum of its own, but rows go on from block to block, and behind a damaged
+//! one nothing tells where a row begins. Rows of events are found again by values that cannot be
+//! there by chance, nor be forged by clients: the time of receipt in microseconds that the
+//! section's header names, at its offset in a row, and before it a month, a JSON object and lengths
+//! that fit. From there on one row follows the other. In other tables only the rows before the
+//! damage are read.
 
 use super::rows::{Layout, Row, text};
-use super::section::{Key, Section};
+use super::section::{InsertKey, Section};
 use millrace_clickhouse::INSERT_BYTES_MAX;
 use millrace_log::block::decompress_sound;
 use millrace_rows::{Micros, Month, RowKey, Table};
 
-/// A section that holds more is not ours.
+/// Upper bound of a section's bytes: a larger one is not ours.
 const SECTION_BYTES_MAX: usize = 2 * INSERT_BYTES_MAX as usize;
 
-/// Rows that could be read, and are whole.
+/// Whole rows that could be read.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Salvaged {
     pub bytes: Vec<u8>,
-    /// How many.
+    /// Number of rows.
     pub rows: u64,
-    /// Theirs.
+    /// Keys of the rows.
     pub keys: Vec<RowKey>,
 }
 
-/// The whole rows of a damaged section, in their order; `None` if there are none, or cannot be told apart.
-pub fn salvage<S>(key: &Key, section: &Section<S>, blocks: &[u8]) -> Option<Salvaged> {
+/// Returns the whole rows of a damaged section, in their order; `None` if there are none, or cannot
+/// be told apart.
+pub fn salvage<S>(key: &InsertKey, section: &Section<S>, blocks: &[u8]) -> Option<Salvaged> {
     let layout = Layout::of(&key.insert_target)?;
     let moments: Vec<Micros> = section.keys.iter().map(|key| key.received_at).collect();
     let (mut bytes, mut rows) = (Vec::new(), Vec::<Row>::new());
@@ -48,7 +50,7 @@ pub fn salvage<S>(key: &Key, section: &Section<S>, blocks: &[u8]) -> Option<Salv
         rows.extend(found);
     }
     let keys: Vec<RowKey> = rows.iter().filter_map(|row| row.key).collect();
-    // More than there were: then something was taken for a row that is none.
+    // More rows than the section had: then something was mistaken for a row.
     let fits = !rows.is_empty() && rows.len() <= section.rows as usize && keys.len() == rows.len();
     fits.then_some(Salvaged {
         bytes,
@@ -57,7 +59,7 @@ pub fn salvage<S>(key: &Key, section: &Section<S>, blocks: &[u8]) -> Option<Salv
     })
 }
 
-/// Looks whether a row of events begins at a place of `bytes`.
+/// Returns true if a row of events begins at offset `at` of `bytes`.
 fn begins_event(bytes: &[u8], at: usize, month: Month, moments: &[Micros]) -> bool {
     let row = || {
         let (_, rest) = bytes.get(at..)?.split_at_checked(16)?;

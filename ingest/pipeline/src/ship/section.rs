@@ -1,22 +1,21 @@
-//! What the shipper keeps in memory of a section of the log: where it lies and what it holds, not
-//! its bytes.
+//! Sections as the shipper keeps them in memory: position and contents, not bytes.
 
 use millrace_log::Position;
 use millrace_rows::{Month, RowKey, Table};
 use std::fmt;
 use std::sync::Arc;
 
-/// Which rows may share an insert: those of one column list and one month.
+/// InsertKey of rows that may share an insert: one column list and one month.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    /// What follows `INSERT INTO`, as the frame names it. After an upgrade two lists of one table
-    /// may be on their way at once.
+pub struct InsertKey {
+    /// Table and columns behind `INSERT INTO`, as the frame names them. After an upgrade two column
+    /// lists of one table may be in flight at once.
     pub insert_target: Arc<str>,
     /// The month of every row.
     pub month: Month,
 }
 
-impl Key {
+impl InsertKey {
     /// The name of the table.
     pub fn table_name(&self) -> &str {
         self.insert_target
@@ -32,32 +31,33 @@ impl Key {
     }
 }
 
-/// Where a section lies: its frame, and its number in the frame.
+/// Position of a section in the log: its frame, and its index in the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct SectionPosition {
     /// Start of the frame.
     pub frame: Position,
-    /// From 0.
+    /// Index in the frame, from 0.
     pub section: u32,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SectionPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.frame, self.section)
     }
 }
 
-/// A section that waits or is under way. `S` leads to its bytes.
+/// A section that waits or is in flight. `S` locates its bytes.
 #[derive(Clone, Debug)]
 pub struct Section<S> {
-    pub place: Place,
+    pub position: SectionPosition,
     pub rows: u32,
     /// Bytes of the rows before compression.
     pub row_bytes: u64,
     /// A few keys of its rows.
     pub keys: Vec<RowKey>,
-    /// Nobody knows whether it was shipped: it is older than this start of the process. Then it was not,
-    /// unless the checkpoint is lost, or the folder is an older copy of one that went on elsewhere.
+    /// True if the section may have been shipped already: it is older than this start of the
+    /// process. It was not, unless the checkpoint is lost, or the folder is an older copy of one
+    /// that was used elsewhere.
     pub is_suspect: bool,
     pub source: S,
 }

@@ -1,10 +1,10 @@
-//! What delivery needs of ClickHouse; a trait so that the model test can lose answers at will.
+//! ClickHouse as delivery needs it; a trait so that the model test can lose answers at will.
 
-use millrace_clickhouse::{Body, ClickHouse, Found, Insert, InsertError, QueryError};
+use millrace_clickhouse::{Body, ClickHouse, Insert, InsertError, PresenceCount, QueryError};
 use millrace_rows::{Month, RowKey, Table};
 use uuid::Uuid;
 
-/// Where rows go.
+/// Destination of rows.
 pub trait Sink: Clone + Send + Sync + 'static {
     /// See [`ClickHouse::tokens_are_atomic`].
     fn tokens_are_atomic(&self) -> bool;
@@ -31,7 +31,7 @@ pub trait Sink: Clone + Send + Sync + 'static {
         table: Table,
         month: Month,
         keys: &[RowKey],
-    ) -> impl Future<Output = Result<Found, QueryError>> + Send;
+    ) -> impl Future<Output = Result<PresenceCount, QueryError>> + Send;
 
     /// See [`ClickHouse::insert_is_running`].
     fn insert_is_running(
@@ -39,8 +39,8 @@ pub trait Sink: Clone + Send + Sync + 'static {
         token: &str,
     ) -> impl Future<Output = Result<bool, QueryError>> + Send;
 
-    /// See [`ClickHouse::server_run`].
-    fn server_run(&self, scope: &str) -> impl Future<Output = Result<Uuid, QueryError>> + Send;
+    /// See [`ClickHouse::server_boot_id`].
+    fn server_boot_id(&self, scope: &str) -> impl Future<Output = Result<Uuid, QueryError>> + Send;
 
     /// See [`ClickHouse::migrate`]; the error is for the log.
     fn migrate(&self) -> impl Future<Output = Result<(), String>> + Send;
@@ -79,7 +79,7 @@ impl Sink for ClickHouse {
         table: Table,
         month: Month,
         keys: &[RowKey],
-    ) -> Result<Found, QueryError> {
+    ) -> Result<PresenceCount, QueryError> {
         Self::count_present(self, table, month, keys).await
     }
 
@@ -87,8 +87,8 @@ impl Sink for ClickHouse {
         Self::insert_is_running(self, token).await
     }
 
-    async fn server_run(&self, scope: &str) -> Result<Uuid, QueryError> {
-        Self::server_run(self, scope).await
+    async fn server_boot_id(&self, scope: &str) -> Result<Uuid, QueryError> {
+        Self::server_boot_id(self, scope).await
     }
 
     async fn migrate(&self) -> Result<(), String> {

@@ -1,9 +1,9 @@
-//! The bytes of an insert, read from the log when they are sent and not before.
+//! Bytes of an insert, read from the log when they are sent and not before.
 
+use super::insert_batch::{InsertBatch, RowRange};
+use super::row_lookup::RowLookup;
 use super::rows::Layout;
 use super::section::Section;
-use super::sought::Sought;
-use super::unit::{RowRange, Unit};
 use bytes::Bytes;
 use millrace_clickhouse::{Body, INSERT_BYTES_MAX, InsertError, InsertOutcome};
 use millrace_log::block::{BlockError, Compressor, decompress_into_vec};
@@ -14,34 +14,36 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A section that holds more is not ours: the commit thread makes them far smaller.
+/// Upper bound of a section's bytes: the commit thread makes them far smaller.
 const SECTION_BYTES_MAX: usize = 2 * INSERT_BYTES_MAX as usize;
 
-/// Bytes of the log that are read at a time if sections are smaller: enough that handing a read to another thread does not
-/// count, little enough that they are still in the processor's cache when they are sent.
+/// Bytes of the log that are read at a time if sections are smaller: enough that handing a read to
+/// another thread costs little in comparison, few enough that they are still in the processor's
+/// cache when they are sent.
 const PIECE_BYTES: u64 = 256 << 10;
 
-/// Between two pieces. An insert sent at once kept a core from requests for 20 ms, and their 99th
-/// percentile was 11 instead of 7 ms. Four inserts can still send some 500 MB/s, more than a server takes.
+/// Pause between two pieces. An insert sent at once kept a core from requests for 20 ms, and their
+/// 99th percentile was 11 instead of 7 ms. Four inserts can still send some 500 MB/s, more than a
+/// server takes.
 const PIECE_PAUSE: Duration = Duration::from_millis(2);
 
-/// What an insert sends. A cut section is in memory; anything else is read while it is sent.
+/// Payload of an insert. A cut section is in memory; anything else is read while it is sent.
 #[derive(Debug)]
 pub struct Payload {
     log: LogHandle,
-    unit: Arc<Unit<FrameSection>>,
-    /// Sections of the unit that make a piece each.
+    batch: Arc<InsertBatch<FrameSection>>,
+    /// Ranges of the batch's sections that make a piece each.
     pieces: Vec<Range<usize>>,
-    /// The rows of a cut section, in ClickHouse blocks.
+    /// Rows of a cut section, in ClickHouse blocks.
     pub cut: Option<Bytes>,
-    /// The rows, for who looks for them.
-    pub sought: Sought,
+    /// Lookup of the rows.
+    pub lookup: RowLookup,
 }
 
-/// Why an insert's bytes cannot be had.
+/// Reason why an insert's bytes cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PayloadError {
-    /// The disk refuses; trying again may help.
+    /// The disk fails; trying again may help.
     #[error(transparent)]
     Read(ReadError),
     /// The bytes are no longer what was appended, and will not be again.
@@ -53,53 +55,56 @@ pub enum PayloadError {
 }
 
 impl Payload {
-    /// What `unit` sends; reads the log only if the rows are to be cut, or are in doubt, or their keys are
-    /// not known. Blocks.
+    /// Prepares the payload of `batch`; reads the log only if the rows are to be cut, or are in
+    /// doubt, or their keys are unknown. Blocks.
     ///
     /// # Errors
     /// If the log cannot be read, or a section must be cut and cannot.
-    pub fn of(log: &LogHandle, unit: &Arc<Unit<FrameSection>>) -> Result<Self, PayloadError> {
+    pub fn of(
+        log: &LogHandle,
+        batch: &Arc<InsertBatch<FrameSection>>,
+    ) -> Result<Self, PayloadError> {
         let mut payload = Self {
             log: log.clone(),
-            unit: Arc::clone(unit),
-            pieces: pieces(unit),
+            batch: Arc::clone(batch),
+            pieces: pieces(batch),
             cut: None,
-            sought: Sought::default(),
+            lookup: RowLookup::default(),
         };
-        let known = unit.known_keys();
-        payload.sought = match unit.range {
+        let known = batch.known_keys();
+        payload.lookup = match batch.range {
             Some(range) => payload.cut(range)?,
-            None if unit.in_doubt || known.is_empty() => all_rows(log, unit)?,
-            None => Sought::rows(known, &[]).into_block(),
+            None if batch.in_doubt || known.is_empty() => all_rows(log, batch)?,
+            None => RowLookup::rows(known, &[]).into_block(),
         };
         Ok(payload)
     }
 
-    /// Takes rows of the only section, and says how to look for them.
-    fn cut(&mut self, range: RowRange) -> Result<Sought, PayloadError> {
-        let blocks = read(&self.log, &self.unit.sections).map_err(read_error)?;
+    /// Cuts rows out of the only section, and returns their lookup.
+    fn cut(&mut self, range: RowRange) -> Result<RowLookup, PayloadError> {
+        let blocks = read(&self.log, &self.batch.sections).map_err(read_error)?;
         let rows =
             unpacked(&blocks).map_err(|error| PayloadError::Uncuttable(error.to_string()))?;
-        let cut = cut(&self.unit.key.insert_target, &rows, Some(range))?;
+        let cut = cut(&self.batch.key.insert_target, &rows, Some(range))?;
         let mut packed = Vec::new();
         Compressor::new().compress_into(cut.bytes, &mut packed);
         self.cut = Some(packed.into());
-        let table = self.unit.key.table();
-        let sought = Sought::rows(left_of(table, cut.keys), &left_of(table, cut.others));
-        Ok(match self.unit.in_doubt {
-            true => sought,
-            false => sought.into_block(),
+        let table = self.batch.key.table();
+        let lookup = RowLookup::rows(left_of(table, cut.keys), &left_of(table, cut.others));
+        Ok(match self.batch.in_doubt {
+            true => lookup,
+            false => lookup.into_block(),
         })
     }
 }
 
-/// All rows of whole sections, of which each may be there by itself. Of a damaged section those count that its
-/// header names; one that cannot be cut was never sent by halves.
-fn all_rows(log: &LogHandle, unit: &Unit<FrameSection>) -> Result<Sought, PayloadError> {
+/// Looks up all rows of whole sections, each of which may be stored by itself. Of a damaged section
+/// the keys in its header count; one that cannot be cut was never sent by halves.
+fn all_rows(log: &LogHandle, batch: &InsertBatch<FrameSection>) -> Result<RowLookup, PayloadError> {
     let mut keys = Vec::new();
     let mut is_cuttable = true;
-    for section in &unit.sections {
-        match keys_of(log, &unit.key.insert_target, section) {
+    for section in &batch.sections {
+        match keys_of(log, &batch.key.insert_target, section) {
             Ok(found) if !found.is_empty() => keys.extend(found),
             Err(PayloadError::Read(error)) => return Err(PayloadError::Read(error)),
             Ok(_) | Err(PayloadError::Damaged(_)) => keys.extend_from_slice(&section.keys),
@@ -109,15 +114,15 @@ fn all_rows(log: &LogHandle, unit: &Unit<FrameSection>) -> Result<Sought, Payloa
             }
         }
     }
-    let sought = Sought::rows(left_of(unit.key.table(), keys), &[]);
-    Ok(match unit.sections.len() > 1 || is_cuttable {
-        true => sought,
-        false => sought.into_block(),
+    let lookup = RowLookup::rows(left_of(batch.key.table(), keys), &[]);
+    Ok(match batch.sections.len() > 1 || is_cuttable {
+        true => lookup,
+        false => lookup.into_block(),
     })
 }
 
-/// The rows that can be there: of an event that came again under its uuid `events` keeps the last, in one block from the
-/// insert on.
+/// Returns the keys of rows that can be in the table: `events` keeps only the last row of a uuid,
+/// within one block from the insert on.
 fn left_of(table: Option<Table>, mut keys: Vec<RowKey>) -> Vec<RowKey> {
     if table == Some(Table::Events) {
         keys.sort_unstable_by_key(|key| (key.id, Reverse(key.received_at)));
@@ -126,7 +131,7 @@ fn left_of(table: Option<Table>, mut keys: Vec<RowKey>) -> Vec<RowKey> {
     keys
 }
 
-/// The keys of a section's rows.
+/// Reads the keys of a section's rows.
 fn keys_of(
     log: &LogHandle,
     insert_target: &str,
@@ -141,7 +146,7 @@ impl Body for Payload {
     fn len_bytes(&self) -> u64 {
         match &self.cut {
             Some(cut) => cut.len() as u64,
-            None => blocks_bytes(&self.unit.sections),
+            None => blocks_bytes(&self.batch.sections),
         }
     }
 
@@ -155,9 +160,9 @@ impl Body for Payload {
         if index > 0 {
             tokio::time::sleep(PIECE_PAUSE).await;
         }
-        // What was just written is in memory, and read here: to have another thread do it takes as long
-        // as reading it.
-        let cached = self.unit.sections.get(sections.clone());
+        // Frames just written are in the page cache, and read here: handing that to another thread
+        // takes as long as the read.
+        let cached = self.batch.sections.get(sections.clone());
         match read_together(
             &self.log,
             cached.unwrap_or_default(),
@@ -167,9 +172,9 @@ impl Body for Payload {
             Ok(None) => {}
             Err(error) => return Err(unread(&error)),
         }
-        let (log, unit) = (self.log.clone(), Arc::clone(&self.unit));
+        let (log, batch) = (self.log.clone(), Arc::clone(&self.batch));
         let read = tokio::task::spawn_blocking(move || {
-            let sections = unit.sections.get(sections).unwrap_or_default();
+            let sections = batch.sections.get(sections).unwrap_or_default();
             read_together(&log, sections, |reader, section, out| {
                 reader.read_blocks_into(section, out).map(|()| true)
             })
@@ -198,11 +203,11 @@ fn failed(outcome: InsertOutcome, message: String) -> InsertError {
     }
 }
 
-/// Neighbours together up to [`PIECE_BYTES`], larger sections alone.
-fn pieces(unit: &Unit<FrameSection>) -> Vec<Range<usize>> {
+/// Groups sections into pieces: neighbours together up to [`PIECE_BYTES`], larger ones alone.
+fn pieces(batch: &InsertBatch<FrameSection>) -> Vec<Range<usize>> {
     let mut pieces: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0;
-    for (at, section) in unit.sections.iter().enumerate() {
+    for (at, section) in batch.sections.iter().enumerate() {
         bytes += section.source.blocks_bytes;
         match pieces.last_mut() {
             Some(piece) if bytes <= PIECE_BYTES => piece.end = at + 1,
@@ -219,7 +224,7 @@ fn blocks_bytes(sections: &[Section<FrameSection>]) -> u64 {
     sections.iter().map(|it| it.source.blocks_bytes).sum()
 }
 
-/// The blocks of sections, as they lie in the log.
+/// Reads the blocks of sections as they lie in the log.
 ///
 /// # Errors
 /// As [`read_blocks`](millrace_log::Reader::read_blocks).
@@ -227,12 +232,12 @@ pub fn read(log: &LogHandle, sections: &[Section<FrameSection>]) -> Result<Vec<B
     let Some(first) = sections.first() else {
         return Ok(Vec::new());
     };
-    let mut reader = log.reader(first.place.frame);
+    let mut reader = log.reader(first.position.frame);
     let sections = sections.iter();
     sections.map(|it| reader.read_blocks(&it.source)).collect()
 }
 
-/// The blocks of sections as they are now, damaged or not.
+/// Reads the blocks of sections as they are now, damaged or not.
 ///
 /// # Errors
 /// As [`read_unproven_blocks`](millrace_log::Reader::read_unproven_blocks).
@@ -243,15 +248,15 @@ pub fn read_unproven(
     let Some(first) = sections.first() else {
         return Ok(Vec::new());
     };
-    let mut reader = log.reader(first.place.frame);
+    let mut reader = log.reader(first.position.frame);
     let sections = sections.iter();
     sections
         .map(|it| reader.read_unproven_blocks(&it.source))
         .collect()
 }
 
-/// Blocks of sections in one buffer: each that is handed to the connection is a step of two tasks. `None` if `read`
-/// says of a section that it did not read it.
+/// Reads the blocks of sections into one buffer, since each buffer handed to the connection wakes
+/// two tasks. `None` if `read` returns false for a section.
 fn read_together(
     log: &LogHandle,
     sections: &[Section<FrameSection>],
@@ -260,7 +265,7 @@ fn read_together(
     let Some(first) = sections.first() else {
         return Ok(Some(Bytes::new()));
     };
-    let mut reader = log.reader(first.place.frame);
+    let mut reader = log.reader(first.position.frame);
     let mut blocks = Vec::with_capacity(blocks_bytes(sections) as usize);
     for section in sections {
         if !read(&mut reader, &section.source, &mut blocks)? {
@@ -270,20 +275,20 @@ fn read_together(
     Ok(Some(blocks.into()))
 }
 
-/// The rows that blocks hold, to be set aside.
+/// Decompresses the rows in blocks.
 ///
 /// # Errors
 /// If a block does not decompress.
 pub fn unpacked(blocks: &[Bytes]) -> Result<Vec<u8>, BlockError> {
     let mut rows = Vec::new();
     for block in blocks {
-        let room = SECTION_BYTES_MAX.saturating_sub(rows.len());
-        decompress_into_vec(block, &mut rows, room)?;
+        let left = SECTION_BYTES_MAX.saturating_sub(rows.len());
+        decompress_into_vec(block, &mut rows, left)?;
     }
     Ok(rows)
 }
 
-/// Whether the rows of a section can be told apart.
+/// Checks that the rows of a section can be told apart.
 ///
 /// # Errors
 /// If they cannot, with the reason.
@@ -295,7 +300,7 @@ pub fn check_cuttable(insert_target: &str, blocks: &[Bytes]) -> Result<(), Paylo
 struct CutRows<'a> {
     bytes: &'a [u8],
     keys: Vec<RowKey>,
-    /// Keys of the rows that are not taken.
+    /// Keys of the section's other rows.
     others: Vec<RowKey>,
 }
 

@@ -1,4 +1,4 @@
-//! From a batch to the log: what an answer promises is there, what is refused is not.
+//! From a batch to the log: acknowledged rows are there, refused ones are not.
 
 use millrace_log::block::decompress_into_vec;
 use millrace_log::{LogHandle, Position};
@@ -43,7 +43,7 @@ pub fn start(change: impl FnOnce(&mut PipelineOptions)) -> Fixture {
     }
 }
 
-/// Rows that are told apart by their bytes; the log does not look into them.
+/// Rows that differ in their bytes; the log does not look into them.
 pub fn group(table: Table, month: Month, rows: u32, bytes: &[u8]) -> RowGroup {
     let key = RowKey {
         id: Uuid::from_u128(7),
@@ -63,7 +63,7 @@ pub fn batch(lane: Lane, groups: Vec<RowGroup>) -> Batch {
     Batch { lane, groups }
 }
 
-/// What lies in a log: table, month, rows and the rows' bytes of every section.
+/// Sections of a log: table, month, number of rows and the rows' bytes.
 fn sections(log: &LogHandle) -> Vec<(String, u32, u32, Vec<u8>)> {
     let mut reader = log.reader(Position::FIRST);
     let mut found = Vec::new();
@@ -128,7 +128,7 @@ async fn a_batch_goes_to_its_own_lane_whatever_was_reserved() {
     assert_eq!(
         fixture.pipeline.queue_requests(Lane::Live),
         0,
-        "the place was given back"
+        "the slot was given back"
     );
 }
 
@@ -173,14 +173,14 @@ async fn a_full_queue_refuses_before_anything_is_parsed() {
     drop(slots);
     assert!(
         fixture.pipeline.reserve(Lane::Live, 1).is_ok(),
-        "dropped places are free again"
+        "dropped slots are free again"
     );
 }
 
 #[tokio::test]
 async fn a_full_log_refuses_historical_batches_first() {
     let fixture = start(|options| options.log_bytes_max = 8 << 20);
-    // Random bytes, as compressed ones would take less room than counted on.
+    // Random bytes, as others would shrink when they are compressed.
     let mut state = 1_u64;
     let mut noise = || {
         let next = |_| {
@@ -206,16 +206,16 @@ async fn a_full_log_refuses_historical_batches_first() {
         }
     }
     refusals.dedup();
-    assert_eq!(refusals, [Refusal::HistoricalShed, Refusal::LogFull]);
+    assert_eq!(refusals, [Refusal::ImportLoadShed, Refusal::LogFull]);
     fixture.live.log.release(fixture.live.log.synced()).unwrap();
     assert!(
         fixture.pipeline.reserve(Lane::Historical, 1).is_ok(),
-        "room returns without a restart"
+        "capacity returns without a restart"
     );
 }
 
 #[tokio::test]
-async fn what_is_in_is_committed_at_the_end_and_nothing_more_gets_in() {
+async fn a_stop_commits_admitted_batches_and_refuses_further_ones() {
     let fixture = start(|options| options.ack = Ack::Memory);
     for n in 0..5_u8 {
         let rows = vec![group(Table::Events, NOVEMBER, 1, &[n])];
@@ -234,7 +234,7 @@ async fn what_is_in_is_committed_at_the_end_and_nothing_more_gets_in() {
 }
 
 #[tokio::test]
-async fn an_answer_may_wait_for_clickhouse() {
+async fn with_ack_clickhouse_the_answer_waits_until_the_rows_are_shipped() {
     let fixture = start(|options| options.ack = Ack::ClickHouse);
     let rows = vec![group(Table::Events, NOVEMBER, 1, b"row")];
     let answer = store(&fixture, batch(Lane::Live, rows));
@@ -254,7 +254,7 @@ async fn an_answer_may_wait_for_clickhouse() {
 }
 
 #[tokio::test]
-async fn who_waits_for_clickhouse_is_told_that_the_rows_are_stored_when_shipping_ends() {
+async fn a_request_that_waits_for_clickhouse_gets_not_shipped_when_the_shipper_ends() {
     let fixture = start(|options| options.ack = Ack::ClickHouse);
     let rows = vec![group(Table::Events, NOVEMBER, 1, b"row")];
     let slot = fixture.pipeline.reserve(Lane::Live, 3).unwrap();

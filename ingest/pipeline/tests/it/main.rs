@@ -14,9 +14,9 @@
 millrace_embedded::engine_process!();
 
 mod commit;
-mod marks;
+mod flush_barrier;
+mod import_count;
 mod ship;
 mod ship_crashes;
 mod ship_faults;
 mod ship_fixture;
-mod tally;

@@ -1,4 +1,4 @@
-//! The shipper while nothing crashes.
+//! The shipper without crashes.
 
 use crate::ship_fixture::{Database, LIMITS, TIMES, event, start};
 use millrace_embedded::testing::{TestEngine, shared};
@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
-/// What is synced when a segment is made.
+/// Bytes that are synced when a segment is made.
 const SEGMENT_HEADER_BYTES: u64 = 64;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -17,7 +17,7 @@ async fn rows_of_every_month_arrive_once_and_the_log_is_released() {
     let database = Database::on(shared(), "ship_months");
     database.migrate().await;
     let dir = tempfile::tempdir().unwrap();
-    // Only full inserts are sent, and what is left at the end.
+    // Only full inserts are sent, and the rest at the end.
     let limits = Limits {
         age_recent: Duration::from_secs(3_600),
         age_old: Duration::from_secs(3_600),
@@ -60,7 +60,7 @@ async fn a_stop_ships_what_waits_and_a_restart_ships_nothing_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_segment_that_a_crash_left_empty_does_not_keep_the_end_from_being_reached() {
+async fn an_empty_segment_left_by_a_crash_does_not_block_the_shipper() {
     let database = Database::on(shared(), "ship_empty_segment");
     database.migrate().await;
     let dir = tempfile::tempdir().unwrap();
@@ -98,8 +98,8 @@ async fn a_segment_that_a_crash_left_empty_does_not_keep_the_end_from_being_reac
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_row_that_clickhouse_cannot_read_is_set_aside_and_the_rest_arrives() {
-    let database = Database::on(shared(), "ship_poison");
+async fn a_row_that_clickhouse_cannot_read_is_dead_lettered_and_the_rest_arrives() {
+    let database = Database::on(shared(), "ship_dead_letters");
     database.migrate().await;
     let dir = tempfile::tempdir().unwrap();
     let (mut writer, shipping) = start(dir.path(), &database, LIMITS);
@@ -116,7 +116,7 @@ async fn a_row_that_clickhouse_cannot_read_is_set_aside_and_the_rest_arrives() {
         row.append_to(&mut bytes);
         keys.push(row.key());
     }
-    // And one section that is no rows at all.
+    // And one section that holds no rows but garbage.
     let refused = writer.section(TIMES[0], 100, &bytes, &keys[..4]);
     let garbage = writer.section(TIMES[0], 3, &[0xff; 40], &keys[..1]);
     writer.append(&[refused, garbage]);
@@ -125,16 +125,16 @@ async fn a_row_that_clickhouse_cannot_read_is_set_aside_and_the_rest_arrives() {
     writer.settled().await;
     shipping.stop().await;
     assert_eq!(database.counts().await, (1_100, 1_100));
-    let aside: Vec<String> = std::fs::read_dir(dir.path().join("poison"))
+    let dead_lettered: Vec<String> = std::fs::read_dir(dir.path().join("dead-letters"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| name.ends_with(".json"))
         .collect();
-    assert_eq!(aside.len(), 1, "{aside:?}");
+    assert_eq!(dead_lettered.len(), 1, "{dead_lettered:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_wait_while_clickhouse_is_away_and_tables_are_made_when_it_is_back() {
+async fn rows_wait_while_clickhouse_is_down_and_tables_are_made_when_it_is_back() {
     let mut engine = TestEngine::start();
     let database = Database::on(&engine, "ship_away");
     engine.kill9();
@@ -146,7 +146,7 @@ async fn rows_wait_while_clickhouse_is_away_and_tables_are_made_when_it_is_back(
     engine.restart();
     writer.settled().await;
     assert_eq!(database.counts().await, (3_000, 3_000));
-    // Somebody drops a table under way.
+    // Somebody drops a table meanwhile.
     database.execute("DROP TABLE {db}.events SYNC").await;
     writer.write(&TIMES, 50, b"{}");
     writer.settled().await;
@@ -155,7 +155,7 @@ async fn rows_wait_while_clickhouse_is_away_and_tables_are_made_when_it_is_back(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_comes_after_a_lost_checkpoint_is_sent_together_after_a_restart() {
+async fn rows_after_a_lost_checkpoint_are_sent_in_one_insert_after_a_restart() {
     let (engine, name) = (shared(), "ship_lost_checkpoint");
     let database = Database::on(engine, name);
     database.migrate().await;
@@ -186,14 +186,15 @@ async fn what_comes_after_a_lost_checkpoint_is_sent_together_after_a_restart() {
     let (_writer, shipping) = start(dir.path(), &database, limits);
     shipping.stop().await;
     assert_eq!(database.counts().await, (210, 210));
-    // The frame that the lost checkpoint may have sent is asked for with the others, in one question.
+    // The frame that may have been sent under the lost checkpoint is looked up with the others, in
+    // one query.
     let parts =
         "SELECT count() FROM system.parts WHERE database = '{db}' AND table = 'events' AND active";
     assert_eq!(database.number(parts).await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_damaged_before_they_are_sent_are_set_aside_and_the_rest_arrives() {
+async fn rows_damaged_before_they_are_sent_are_dead_lettered_and_the_rest_arrives() {
     let mut engine = TestEngine::start();
     let database = Database::on(&engine, "ship_damage");
     database.migrate().await;
@@ -219,9 +220,9 @@ async fn rows_damaged_before_they_are_sent_are_set_aside_and_the_rest_arrives() 
     assert_eq!(database.counts().await, (2, 2));
     let sound = "SELECT count() FROM {db}.events WHERE properties LIKE '%sound-%'";
     assert_eq!(database.number(sound).await, 2);
-    let set_aside = std::fs::read_dir(dir.path().join("poison")).unwrap();
-    let set_aside = set_aside.map(|entry| entry.unwrap().path());
-    let blocks = set_aside
+    let dead_lettered = std::fs::read_dir(dir.path().join("dead-letters")).unwrap();
+    let dead_lettered = dead_lettered.map(|entry| entry.unwrap().path());
+    let blocks = dead_lettered
         .filter(|path| path.extension() == Some("blocks".as_ref()))
         .find_map(|path| std::fs::read(path).ok())
         .expect("blocks for people to mend");
@@ -229,12 +230,12 @@ async fn rows_damaged_before_they_are_sent_are_set_aside_and_the_rest_arrives() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn inserts_that_nobody_can_carry_out_keep_no_other_from_being_stored() {
+async fn inserts_that_can_never_succeed_do_not_block_others() {
     let database = Database::on(shared(), "ship_trouble");
     database.migrate().await;
     let dir = tempfile::tempdir().unwrap();
     let (mut writer, shipping) = start(dir.path(), &database, LIMITS);
-    // Of a column that is not there, in more months than there are places.
+    // Inserts into a column that does not exist, in more months than there are permits.
     for month in 1..=2 * LIMITS.in_flight_max {
         let (mut header, blocks) = writer.section(TIMES[0], 1, b"x", &[]);
         header.insert_target = "events(colour)".to_owned();
@@ -252,7 +253,7 @@ async fn inserts_that_nobody_can_carry_out_keep_no_other_from_being_stored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rejected_event_that_is_refused_is_told_from_others_of_its_request() {
+async fn a_refused_rejected_event_is_told_from_others_of_its_request() {
     let database = Database::on(shared(), "ship_rejected_halves");
     database.migrate().await;
     database
@@ -283,6 +284,10 @@ async fn a_rejected_event_that_is_refused_is_told_from_others_of_its_request() {
     shipping.stop().await;
     let stored = "SELECT count() FROM {db}.rejected_events";
     assert_eq!(database.number(stored).await, 4);
-    let set_aside = std::fs::read_dir(dir.path().join("poison")).unwrap();
-    assert_eq!(set_aside.count(), 2, "the row and what is wrong with it");
+    let dead_lettered = std::fs::read_dir(dir.path().join("dead-letters")).unwrap();
+    assert_eq!(
+        dead_lettered.count(),
+        2,
+        "the row and what is wrong with it"
+    );
 }

@@ -101,7 +101,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn copies_of_a_folder_ship_what_they_have_once_and_what_comes_next_each() {
+async fn copies_of_a_folder_ship_common_rows_once_and_new_rows_each() {
     let database = Database::on(shared(), "ship_copies");
     database.migrate().await;
     let dir = tempfile::tempdir().unwrap();
@@ -112,7 +112,8 @@ async fn copies_of_a_folder_ship_what_they_have_once_and_what_comes_next_each() 
     writer.settled().await;
     shipping.stop().await;
     drop(writer);
-    // Rows that wait at the time of the copy: of many frames, so that some will be there and some not.
+    // Rows that wait at the time of the copy: in many frames, so that some will be stored and some
+    // not.
     let never = Limits {
         age_recent: Duration::from_secs(3_600),
         age_old: Duration::from_secs(3_600),
@@ -127,7 +128,8 @@ async fn copies_of_a_folder_ship_what_they_have_once_and_what_comes_next_each() 
     shipping.crash().await;
     drop(writer);
     copy(&original, &restored);
-    // The original goes on, then the copy takes its place, then both run: each time a frame of one row.
+    // The original goes on, then the copy takes its place, then both run: each time a frame of one
+    // row.
     for runs in [vec![&original], vec![&restored], vec![&original, &restored]] {
         let mut running: Vec<_> = runs
             .into_iter()

@@ -1,4 +1,4 @@
-//! A server that does not answer in time: what the shipper makes of its own deadlines.
+//! A server that does not answer in time: the shipper's own deadlines.
 
 use crate::ship_fixture::{Database, LIMITS, TIMES, start};
 use millrace_embedded::testing::shared;
@@ -6,13 +6,14 @@ use millrace_load::proxy::Proxy;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Long enough for an insert that is answered, as most here are.
+/// Timeout that is long enough for an insert that is answered, as most here are.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_times_out_is_stored_once_whether_it_was_carried_out_or_not() {
-    // Seven faults are the same insert twice at least, as there are three at once. What is carried out without an
-    // answer, or with one that a gateway strips of its headers, is found before it would be sent again.
+async fn an_insert_that_times_out_is_stored_once_whether_it_was_executed_or_not() {
+    // Seven faults are the same insert twice at least, as there are three at once. What is carried
+    // out without an answer, or with one that a gateway strips of its headers, is found before it
+    // would be sent again.
     for (name, rule, faults_min) in [
         ("ship_late", "silent inserts", 3),
         ("ship_never", "deaf inserts", 7),

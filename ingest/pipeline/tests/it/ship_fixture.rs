@@ -1,4 +1,4 @@
-//! A lane whose log the test writes, and the engine it ships to.
+//! Fixture: a lane whose log the test writes, and the engine it ships to.
 
 use clickhouse::{Client, Compression};
 use millrace_clickhouse::{ClickHouse, Settings};
@@ -47,7 +47,7 @@ impl Database {
         Self::with(engine, name, settings)
     }
 
-    /// Reached by the shipper at another address, with less patience than is usual.
+    /// A database that the shipper reaches at another address, with shorter timeouts.
     pub fn behind(engine: &TestEngine, name: &str, url: &str, patience: Duration) -> Self {
         let mut settings = Settings::new(url, &engine.user, &engine.password);
         settings.insert_timeout = patience;
@@ -69,7 +69,7 @@ impl Database {
         }
     }
 
-    /// Makes the tables, which never merge: every row that was stored twice stays twice.
+    /// Makes tables that never merge: every row that was stored twice stays twice.
     pub async fn migrate(&self) {
         self.clickhouse.migrate().await.unwrap();
         self.execute(
@@ -90,7 +90,7 @@ impl Database {
         self.client.query_raw(&sql).fetch_one().await.unwrap()
     }
 
-    /// Rows, and different rows.
+    /// Number of rows, and of different rows.
     pub async fn counts(&self) -> (u64, u64) {
         (
             self.number("SELECT count() FROM {db}.events").await,
@@ -99,7 +99,7 @@ impl Database {
     }
 }
 
-/// The writing end of a lane: what the commit thread is in the product.
+/// Writing end of a lane, in place of the commit thread.
 pub struct Writer {
     pub log: Log,
     synced: watch::Sender<Position>,
@@ -132,7 +132,7 @@ pub fn start(dir: &Path, database: &Database, limits: Limits) -> (Writer, Shippi
         retention: Arc::default(),
         recovery,
     };
-    let mut options = ShipOptions::of(Lane::Live, "node", dir.join("poison"));
+    let mut options = ShipOptions::of(Lane::Live, "node", dir.join("dead-letters"));
     options.limits = limits;
     let (stop, stopped) = oneshot::channel::<()>();
     let clickhouse = database.clickhouse.clone();
@@ -153,7 +153,7 @@ pub fn start(dir: &Path, database: &Database, limits: Limits) -> (Writer, Shippi
     (writer, Shipping { task, stop })
 }
 
-/// Opens the log once the tasks of a crashed shipper have let go of it.
+/// Opens the log once the tasks of a crashed shipper have released it.
 fn open(options: &LogOptions) -> (Log, Recovery) {
     loop {
         match Log::open(options.clone(), Arc::new(DiskFs)) {
@@ -164,13 +164,13 @@ fn open(options: &LogOptions) -> (Log, Recovery) {
 }
 
 impl Shipping {
-    /// Ends the shipper as SIGTERM does.
+    /// Stops the shipper as SIGTERM does.
     pub async fn stop(self) {
         let _ = self.stop.send(());
         self.task.await.unwrap().unwrap();
     }
 
-    /// Ends it as a crash does.
+    /// Aborts the shipper as a crash does.
     pub async fn crash(self) {
         self.task.abort();
         assert!(self.task.await.unwrap_err().is_cancelled());
@@ -239,7 +239,7 @@ impl Writer {
         self.synced.send_replace(end);
     }
 
-    /// Until everything that was written is settled.
+    /// Waits until everything that was written is settled.
     pub async fn settled(&mut self) {
         let end = *self.synced.borrow();
         self.shipped
@@ -249,7 +249,7 @@ impl Writer {
     }
 }
 
-/// The event with a number; its properties are left to the caller.
+/// Returns the event with a number; the caller sets its properties.
 pub fn event(id: u64, time: i64) -> EventRow<'static> {
     EventRow {
         uuid: Uuid::from_u128(u128::from(id) + 1),

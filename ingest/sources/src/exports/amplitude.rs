@@ -1,33 +1,33 @@
 //! Amplitude's export API: some hours at a time, as a zip of compressed lines.
 //!
-//! Hours are those in which Amplitude received the events. One answer has 4 GB at most.
+//! Hours are those in which Amplitude received the events. One response has 4 GB at most.
 
-use super::pace::{Gate, Pace};
-use super::range::{Range, Unit, Writing};
-use super::zip::Archive;
-use super::{ExportSettingsError, ask, base_url, below, receive, refused};
+use super::range::{ExportRange, RangeUnit, TimeFormats};
+use super::rate_limit::{RateLimit, RateLimiter};
+use super::zip::ZipValidator;
+use super::{ExportSettingsError, base_url, receive, refused, send, with_path};
 use crate::{Export, FetchError, Part, Transfer};
 use reqwest::{StatusCode, Url};
 use std::fmt;
 use std::io::Write;
 
-/// What is asked for, and where.
+/// Settings of an export from Amplitude.
 #[derive(Clone)]
 pub struct AmplitudeSettings {
-    /// The service, such as [`AmplitudeExport::URL_US`].
+    /// URL of the service, such as [`AmplitudeExport::URL_US`].
     pub url: String,
-    /// The project's key.
+    /// API key of the project.
     pub api_key: String,
-    /// The project's secret.
+    /// Secret key of the project.
     pub secret_key: String,
-    /// The first day, `YYYY-MM-DD`, in UTC.
+    /// First day, `YYYY-MM-DD`, in UTC.
     pub from: String,
-    /// The last day.
+    /// Last day, `YYYY-MM-DD`, in UTC.
     pub until: String,
-    /// Hours of a part: more are fewer requests, of which the largest may be refused.
+    /// Hours of a part: more mean fewer requests, of which the largest may be refused.
     pub hours_per_part: u32,
-    /// How often the service is asked.
-    pub pace: Pace,
+    /// Most requests in a second and in an hour.
+    pub rate_limit: RateLimit,
 }
 
 impl fmt::Debug for AmplitudeSettings {
@@ -40,38 +40,38 @@ impl fmt::Debug for AmplitudeSettings {
     }
 }
 
-/// The API.
+/// Export from Amplitude.
 pub struct AmplitudeExport {
     url: Url,
     api_key: String,
     secret_key: String,
-    hours: Range,
-    gate: Gate,
+    hours: ExportRange,
+    limiter: RateLimiter,
 }
 
 impl AmplitudeExport {
-    /// Projects whose data is in the United States.
+    /// URL for projects whose data is in the United States.
     pub const URL_US: &str = "https://amplitude.com";
-    /// Projects whose data is in the European Union.
+    /// URL for projects whose data is in the European Union.
     pub const URL_EU: &str = "https://analytics.eu.amplitude.com";
-    /// Slower than the service allows, as nothing is gained by more.
-    pub const PACE: Pace = Pace {
+    /// Default rate limit, below what the service allows, as more gains nothing.
+    pub const RATE_LIMIT: RateLimit = RateLimit {
         per_second: 4,
         per_hour: 4 * 3_600,
     };
 
-    /// An export by its settings.
+    /// Creates an export.
     ///
     /// # Errors
-    /// When a setting cannot be had.
+    /// A setting is invalid.
     pub fn new(settings: AmplitudeSettings) -> Result<Self, ExportSettingsError> {
         let (from, until) = (&settings.from, &settings.until);
         Ok(Self {
-            hours: Range::new(from, until, Unit::Hour, settings.hours_per_part)?,
+            hours: ExportRange::new(from, until, RangeUnit::Hour, settings.hours_per_part)?,
             url: base_url(&settings.url)?,
             api_key: settings.api_key,
             secret_key: settings.secret_key,
-            gate: Gate::new(settings.pace),
+            limiter: RateLimiter::new(settings.rate_limit),
         })
     }
 }
@@ -83,11 +83,11 @@ impl Export for AmplitudeExport {
     }
 
     fn parts(&self) -> Vec<Part> {
-        let writing = Writing {
+        let formats = TimeFormats {
             request: "%Y%m%dT%H",
             name: "%Y-%m-%dT%H",
         };
-        self.hours.parts("amplitude", "zip", writing)
+        self.hours.parts("amplitude", "zip", formats)
     }
 
     fn parallel(&self) -> usize {
@@ -101,8 +101,8 @@ impl Export for AmplitudeExport {
         _begun_bytes: u64,
         into: &mut (dyn Write + Send),
     ) -> Result<(), FetchError> {
-        self.gate.pass().await;
-        let mut url = below(&self.url, "/api/2/export");
+        self.limiter.acquire().await;
+        let mut url = with_path(&self.url, "/api/2/export");
         url.query_pairs_mut()
             .append_pair("start", &part.from)
             .append_pair("end", &part.until);
@@ -110,7 +110,7 @@ impl Export for AmplitudeExport {
             .http
             .get(url)
             .basic_auth(&self.api_key, Some(&self.secret_key));
-        let response = ask(transfer, request).await?;
+        let response = send(transfer, request).await?;
         match response.status() {
             StatusCode::OK => {}
             // Nothing was received in these hours.
@@ -122,8 +122,8 @@ impl Export for AmplitudeExport {
             }
             _ => return Err(refused(transfer, response, "Check the hours and the project.").await),
         }
-        let mut archive = Archive::new(into);
-        receive(transfer, response, |bytes| archive.take(bytes)).await?;
+        let mut archive = ZipValidator::new(into);
+        receive(transfer, response, |bytes| archive.write(bytes)).await?;
         archive.finish()
     }
 }

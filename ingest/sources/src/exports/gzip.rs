@@ -1,26 +1,26 @@
-//! Lines of JSON on their way, compressed: as they come, or by us, and whole or not.
+//! Validates and compresses downloaded lines of JSON.
 
-use super::{Sink, staged};
+use super::{Sink, write_result};
 use crate::FetchError;
 use flate2::Compression;
 use flate2::write::{GzEncoder, MultiGzDecoder};
 use std::io::{self, Write};
 
-/// Passes a part on, always compressed, and looks at what is in it.
-pub(super) struct Lines<'a> {
-    /// Until there is something: a part without events is nothing, not the frame of nothing.
+/// Writes a part, always compressed, and checks its lines.
+pub(super) struct GzipLines<'a> {
+    /// Output until the first byte: a part without events is an empty file, not an empty stream.
     unused: Option<(Sink<'a>, bool)>,
     coding: Option<Coding<'a>>,
 }
 
 enum Coding<'a> {
-    /// Comes compressed: is handed on as it comes, and decompressed to be looked at.
-    Gzip(Sink<'a>, MultiGzDecoder<Look>),
-    /// Comes as it is: small answers do.
-    Plain(GzEncoder<Sink<'a>>, Look),
+    /// A compressed response, which is written unchanged, and decompressed to be checked.
+    Gzip(Sink<'a>, MultiGzDecoder<LineCheck>),
+    /// An uncompressed response, as small ones are.
+    Plain(GzEncoder<Sink<'a>>, LineCheck),
 }
 
-impl<'a> Lines<'a> {
+impl<'a> GzipLines<'a> {
     pub(super) fn new(into: Sink<'a>, is_compressed: bool) -> Self {
         Self {
             unused: Some((into, is_compressed)),
@@ -28,42 +28,42 @@ impl<'a> Lines<'a> {
         }
     }
 
-    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<(), FetchError> {
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), FetchError> {
         if bytes.is_empty() {
             return Ok(());
         }
         if let Some((into, is_compressed)) = self.unused.take() {
-            let look = Look::default();
+            let check = LineCheck::default();
             self.coding = Some(match is_compressed {
-                true => Coding::Gzip(into, MultiGzDecoder::new(look)),
-                false => Coding::Plain(GzEncoder::new(into, Compression::fast()), look),
+                true => Coding::Gzip(into, MultiGzDecoder::new(check)),
+                false => Coding::Plain(GzEncoder::new(into, Compression::fast()), check),
             });
         }
         match &mut self.coding {
             None => Ok(()),
             Some(Coding::Gzip(into, decoder)) => {
                 decoder.write_all(bytes).map_err(|error| damaged(&error))?;
-                staged(into.write_all(bytes))
+                write_result(into.write_all(bytes))
             }
-            Some(Coding::Plain(encoder, look)) => {
-                look.write_all(bytes).map_err(|error| damaged(&error))?;
-                staged(encoder.write_all(bytes))
+            Some(Coding::Plain(encoder, check)) => {
+                check.write_all(bytes).map_err(|error| damaged(&error))?;
+                write_result(encoder.write_all(bytes))
             }
         }
     }
 
-    /// At the end of the answer: whether it is the end of the part.
+    /// Ends the part; fails if the response ended before the part.
     pub(super) fn finish(self) -> Result<(), FetchError> {
-        let look = match self.coding {
+        let check = match self.coding {
             None => return Ok(()),
             Some(Coding::Gzip(_, decoder)) => decoder.finish().map_err(|error| damaged(&error))?,
-            Some(Coding::Plain(encoder, look)) => {
+            Some(Coding::Plain(encoder, check)) => {
                 encoder.finish()?;
-                look
+                check
             }
         };
-        if look.is_within_line {
-            return Err(FetchError::again(
+        if check.is_within_line {
+            return Err(FetchError::retryable(
                 "The part ends in the middle of a line: the transfer broke off.",
             ));
         }
@@ -72,17 +72,17 @@ impl<'a> Lines<'a> {
 }
 
 fn damaged(error: &io::Error) -> FetchError {
-    FetchError::again(format!("The part cannot be read: {error}."))
+    FetchError::retryable(format!("The part cannot be read: {error}."))
 }
 
-/// Looks at lines: each must be an object, and the last must end. What a service writes into the part when it gives
-/// up is no object.
+/// Checks lines: each must be an object, and the last must end. The message that a service writes
+/// into the part when it gives up is no object.
 #[derive(Debug, Default)]
-struct Look {
+struct LineCheck {
     is_within_line: bool,
 }
 
-impl Write for Look {
+impl Write for LineCheck {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut rest = bytes;
         while let Some(first) = rest.first() {

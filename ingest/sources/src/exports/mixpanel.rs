@@ -1,11 +1,11 @@
 //! Mixpanel's raw export API: some days at a time, as compressed lines.
 //!
-//! It lets itself be asked 60 times an hour and three times a second.
+//! The API allows 60 requests an hour and three a second.
 
-use super::gzip::Lines;
-use super::pace::{Gate, Pace};
-use super::range::{Range, Unit, Writing};
-use super::{ExportSettingsError, ask, base_url, below, receive, refused};
+use super::gzip::GzipLines;
+use super::range::{ExportRange, RangeUnit, TimeFormats};
+use super::rate_limit::{RateLimit, RateLimiter};
+use super::{ExportSettingsError, base_url, receive, refused, send, with_path};
 use crate::{Export, FetchError, Part, Transfer};
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
 use reqwest::{StatusCode, Url};
@@ -13,36 +13,37 @@ use std::fmt;
 use std::io::Write;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What is asked for, and where.
+/// Settings of an export from Mixpanel.
 #[derive(Clone, Debug)]
 pub struct MixpanelSettings {
-    /// The service, such as [`MixpanelExport::URL_US`].
+    /// URL of the service, such as [`MixpanelExport::URL_US`].
     pub url: String,
-    /// Who asks.
+    /// Credentials of the requests.
     pub credentials: MixpanelCredentials,
-    /// The first day, `YYYY-MM-DD`: in UTC, or in the project's zone if it was made before 2023.
+    /// First day, `YYYY-MM-DD`: in UTC, or in the project's zone if it was created before 2023.
     pub from: String,
-    /// The last day.
+    /// Last day.
     pub until: String,
-    /// Days of a part: more spend fewer of the hour's requests, and lose more when a transfer breaks off.
+    /// Days of a part: more take fewer of the hour's requests, and lose more when a transfer
+    /// breaks off.
     pub days_per_part: u32,
-    /// How often the service is asked.
-    pub pace: Pace,
+    /// Most requests in a second and in an hour.
+    pub rate_limit: RateLimit,
 }
 
-/// Who asks.
+/// Credentials for Mixpanel.
 #[derive(Clone)]
 pub enum MixpanelCredentials {
     /// A service account, which may read several projects.
     ServiceAccount {
-        /// Its name.
+        /// Name of the account.
         username: String,
-        /// Its secret.
+        /// Secret of the account.
         secret: String,
-        /// The project to be read.
+        /// Project to export.
         project_id: u64,
     },
-    /// The project's own secret.
+    /// Secret of one project.
     ProjectSecret(String),
 }
 
@@ -55,44 +56,44 @@ impl fmt::Debug for MixpanelCredentials {
     }
 }
 
-/// The API.
+/// Export from Mixpanel.
 #[derive(Debug)]
 pub struct MixpanelExport {
     url: Url,
     credentials: MixpanelCredentials,
-    days: Range,
-    gate: Gate,
+    days: ExportRange,
+    limiter: RateLimiter,
 }
 
 impl MixpanelExport {
-    /// Projects whose data is in the United States.
+    /// URL for projects whose data is in the United States.
     pub const URL_US: &str = "https://data.mixpanel.com";
-    /// Projects whose data is in the European Union.
+    /// URL for projects whose data is in the European Union.
     pub const URL_EU: &str = "https://data-eu.mixpanel.com";
-    /// Projects whose data is in India.
+    /// URL for projects whose data is in India.
     pub const URL_IN: &str = "https://data-in.mixpanel.com";
-    /// What the service allows.
-    pub const PACE: Pace = Pace {
+    /// Default rate limit, which is the service's.
+    pub const RATE_LIMIT: RateLimit = RateLimit {
         per_second: 3,
         per_hour: 60,
     };
 
-    /// An export by its settings.
+    /// Creates an export.
     ///
     /// # Errors
-    /// When a setting cannot be had.
+    /// A setting is invalid.
     pub fn new(settings: MixpanelSettings) -> Result<Self, ExportSettingsError> {
         let (from, until) = (&settings.from, &settings.until);
         Ok(Self {
-            days: Range::new(from, until, Unit::Day, settings.days_per_part)?,
+            days: ExportRange::new(from, until, RangeUnit::Day, settings.days_per_part)?,
             url: base_url(&settings.url)?,
             credentials: settings.credentials,
-            gate: Gate::new(settings.pace),
+            limiter: RateLimiter::new(settings.rate_limit),
         })
     }
 
     fn part_url(&self, part: &Part) -> Url {
-        let mut url = below(&self.url, "/api/2.0/export");
+        let mut url = with_path(&self.url, "/api/2.0/export");
         let mut query = url.query_pairs_mut();
         query
             .append_pair("from_date", &part.from)
@@ -111,7 +112,7 @@ impl Export for MixpanelExport {
     fn source(&self) -> String {
         let project = match &self.credentials {
             MixpanelCredentials::ServiceAccount { project_id, .. } => project_id.to_string(),
-            // A secret is a project's, and longer than can be guessed.
+            // The secret identifies the project; its hash does not reveal it.
             MixpanelCredentials::ProjectSecret(secret) => {
                 format!("of secret {:016x}", xxh3_64(secret.as_bytes()))
             }
@@ -120,11 +121,11 @@ impl Export for MixpanelExport {
     }
 
     fn parts(&self) -> Vec<Part> {
-        let writing = Writing {
+        let formats = TimeFormats {
             request: "%Y-%m-%d",
             name: "%Y-%m-%d",
         };
-        self.days.parts("mixpanel", "ndjson.gz", writing)
+        self.days.parts("mixpanel", "ndjson.gz", formats)
     }
 
     fn parallel(&self) -> usize {
@@ -138,7 +139,7 @@ impl Export for MixpanelExport {
         _begun_bytes: u64,
         into: &mut (dyn Write + Send),
     ) -> Result<(), FetchError> {
-        self.gate.pass().await;
+        self.limiter.acquire().await;
         let credentials = match &self.credentials {
             MixpanelCredentials::ServiceAccount {
                 username, secret, ..
@@ -151,14 +152,14 @@ impl Export for MixpanelExport {
             .get(self.part_url(part))
             .basic_auth(user, Some(password))
             .header(ACCEPT_ENCODING, "gzip");
-        let response = ask(transfer, request).await?;
+        let response = send(transfer, request).await?;
         if response.status() != StatusCode::OK {
             return Err(refused(transfer, response, "Check the days and the project.").await);
         }
         let encoding = response.headers().get(CONTENT_ENCODING);
         let is_compressed = encoding.is_some_and(|encoding| encoding == "gzip");
-        let mut lines = Lines::new(into, is_compressed);
-        receive(transfer, response, |bytes| lines.take(bytes)).await?;
+        let mut lines = GzipLines::new(into, is_compressed);
+        receive(transfer, response, |bytes| lines.write(bytes)).await?;
         lines.finish()
     }
 }

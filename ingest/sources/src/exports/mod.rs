@@ -1,15 +1,15 @@
-//! Export APIs: what they are asked, and how a transfer that broke off is told from one that is whole.
+//! Clients of export APIs: requests, and checks that a transfer is complete.
 
 mod amplitude;
 mod gzip;
 mod mixpanel;
-mod pace;
 mod range;
+mod rate_limit;
 mod zip;
 
 pub use amplitude::{AmplitudeExport, AmplitudeSettings};
 pub use mixpanel::{MixpanelCredentials, MixpanelExport, MixpanelSettings};
-pub use pace::Pace;
+pub use rate_limit::RateLimit;
 
 use crate::{FetchError, Transfer};
 use reqwest::header::RETRY_AFTER;
@@ -17,32 +17,32 @@ use reqwest::{RequestBuilder, Response, StatusCode, Url};
 use std::io::{self, Write};
 use std::time::Duration;
 
-/// How much of an error's text is shown.
+/// Most characters of an error's text that are shown.
 const SHOWN_CHARS: usize = 300;
 
-/// A setting of an export that cannot be had.
+/// An invalid setting of an export.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExportSettingsError {
-    /// No day of the calendar.
+    /// A text is not a day of the calendar.
     #[error("{0:?} is no day; write it as in 2024-05-31")]
     Day(String),
-    /// The end is before the beginning.
+    /// The last day is before the first.
     #[error("the export would end on {until}, before it begins on {from}")]
     Order {
-        /// The first day.
+        /// First day.
         from: String,
-        /// The last day.
+        /// Last day.
         until: String,
     },
-    /// A part of no days or hours.
+    /// A part has no days or hours.
     #[error("a part must have at least one day or hour")]
     EmptyParts,
-    /// The service's address.
+    /// The URL of the service is invalid.
     #[error("{0:?} is no address of a service; write it as in https://data.mixpanel.com")]
     Url(String),
 }
 
-/// A base URL, to which paths can be added.
+/// Parses a base URL, to which paths can be added.
 fn base_url(text: &str) -> Result<Url, ExportSettingsError> {
     let invalid = || ExportSettingsError::Url(text.to_owned());
     let url = Url::parse(text).map_err(|_| invalid())?;
@@ -50,20 +50,20 @@ fn base_url(text: &str) -> Result<Url, ExportSettingsError> {
     is_http.then_some(url).ok_or_else(invalid)
 }
 
-/// A path below a base URL.
-fn below(base: &Url, path: &str) -> Url {
+/// Appends a path to a base URL.
+fn with_path(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
     url
 }
 
-/// Waits for the answer to a request.
-async fn ask(transfer: &Transfer, request: RequestBuilder) -> Result<Response, FetchError> {
-    let answered = transfer.head(request.send()).await?;
-    answered.map_err(|error| broken(&error))
+/// Sends a request and waits for the response.
+async fn send(transfer: &Transfer, request: RequestBuilder) -> Result<Response, FetchError> {
+    let response = transfer.head(request.send()).await?;
+    response.map_err(|error| broken(&error))
 }
 
-/// Hands on what a service sends, to the end of the answer.
+/// Passes the pieces of a response to `take`, to its end.
 async fn receive(
     transfer: &Transfer,
     mut response: Response,
@@ -78,21 +78,21 @@ async fn receive(
     }
 }
 
-/// What to do after an answer that is no part.
+/// Error for a response that is no part.
 async fn refused(transfer: &Transfer, response: Response, hint: &str) -> FetchError {
     let status = response.status();
     let after = response
         .headers()
         .get(RETRY_AFTER)
         .and_then(|value| value.to_str().ok());
-    // Seconds; of a date we would have to know the server's clock.
+    // Only seconds are read: a date would need the server's clock.
     let after = after
         .and_then(|text| text.trim().parse().ok())
         .map(Duration::from_secs);
     let mut text = Vec::new();
     let _ = receive(transfer, response, |bytes| {
-        let room = (8 * SHOWN_CHARS).saturating_sub(text.len());
-        text.extend_from_slice(bytes.get(..room.min(bytes.len())).unwrap_or_default());
+        let wanted = (8 * SHOWN_CHARS).saturating_sub(text.len());
+        text.extend_from_slice(bytes.get(..wanted.min(bytes.len())).unwrap_or_default());
         Ok(())
     })
     .await;
@@ -105,13 +105,13 @@ async fn refused(transfer: &Transfer, response: Response, hint: &str) -> FetchEr
     if !text.is_empty() {
         message += &format!(": {text}");
     }
-    let passing = [
+    let retryable = [
         StatusCode::REQUEST_TIMEOUT,
         StatusCode::TOO_EARLY,
         StatusCode::TOO_MANY_REQUESTS,
     ];
-    if status.is_server_error() || passing.contains(&status) {
-        return FetchError::Again { after, message };
+    if status.is_server_error() || retryable.contains(&status) {
+        return FetchError::Retryable { after, message };
     }
     let credentials = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN];
     let hint = if credentials.contains(&status) {
@@ -119,24 +119,24 @@ async fn refused(transfer: &Transfer, response: Response, hint: &str) -> FetchEr
     } else {
         hint
     };
-    FetchError::Final {
+    FetchError::Permanent {
         message: format!("{message}. {hint}"),
     }
 }
 
-/// A transfer that failed; no address is named, as there may be secrets in it.
+/// Error for a transfer that failed; it names no address, which may contain secrets.
 fn broken(error: &reqwest::Error) -> FetchError {
-    FetchError::again(match error {
+    FetchError::retryable(match error {
         error if error.is_connect() => "The service could not be reached.",
         error if error.is_timeout() => "The service did not answer in time.",
         _ => "The transfer broke off.",
     })
 }
 
-/// Where parts go.
+/// File that a part is written to.
 type Sink<'a> = &'a mut (dyn Write + Send);
 
-/// An error of the staging folder.
-fn staged(outcome: io::Result<()>) -> Result<(), FetchError> {
+/// Converts the result of a write to the staging folder.
+fn write_result(outcome: io::Result<()>) -> Result<(), FetchError> {
     outcome.map_err(FetchError::Io)
 }

@@ -1,20 +1,20 @@
-//! A range of days or hours, cut into parts.
+//! A range of days or hours, split into parts.
 
 use super::ExportSettingsError;
 use crate::Part;
 use jiff::civil::{Date, DateTime};
 use jiff::{Span, ToSpan as _};
 
-/// By what a service counts.
+/// Unit of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(super) enum RangeUnit {
     /// Calendar days.
     Day,
     /// Hours.
     Hour,
 }
 
-impl Unit {
+impl RangeUnit {
     fn span(self, count: i64) -> Span {
         match self {
             Self::Day => count.days(),
@@ -23,28 +23,29 @@ impl Unit {
     }
 }
 
-/// How a service writes a unit in requests, and we in names of parts, in the letters of `strftime`.
+/// Formats of times in requests and in the names of parts, for `strftime`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Writing {
+pub(super) struct TimeFormats {
     pub(super) request: &'static str,
     pub(super) name: &'static str,
 }
 
-/// From the first unit to the last, in parts of so many.
+/// A range from the first unit to the last, in parts of a number of units.
 #[derive(Debug)]
-pub(super) struct Range {
+pub(super) struct ExportRange {
     first: DateTime,
     last: DateTime,
-    unit: Unit,
+    unit: RangeUnit,
     units_per_part: u32,
 }
 
-impl Range {
-    /// All units of the days from the first to the last, each as in `2024-05-31`.
+impl ExportRange {
+    /// Creates a range of all units of the days from the first to the last, each as in
+    /// `2024-05-31`.
     pub(super) fn new(
         from: &str,
         until: &str,
-        unit: Unit,
+        unit: RangeUnit,
         units_per_part: u32,
     ) -> Result<Self, ExportSettingsError> {
         let day = |text: &str| {
@@ -62,8 +63,8 @@ impl Range {
             return Err(ExportSettingsError::EmptyParts);
         }
         let last_hour = match unit {
-            Unit::Day => 0,
-            Unit::Hour => 23,
+            RangeUnit::Day => 0,
+            RangeUnit::Hour => 23,
         };
         Ok(Self {
             first: first.at(0, 0, 0, 0),
@@ -73,22 +74,22 @@ impl Range {
         })
     }
 
-    /// The parts, of which the last may be shorter. They are called `TOOL-UNITS.ENDING`.
-    pub(super) fn parts(&self, tool: &str, ending: &str, writing: Writing) -> Vec<Part> {
+    /// Splits the range into parts named `TOOL-UNITS.ENDING`, of which the last may be shorter.
+    pub(super) fn parts(&self, tool: &str, ending: &str, formats: TimeFormats) -> Vec<Part> {
         let mut parts = Vec::new();
         let mut from = self.first;
         while from <= self.last {
             let rest = self.unit.span(i64::from(self.units_per_part) - 1);
             let until = from.saturating_add(rest).min(self.last);
-            let written = |at: DateTime, how: &str| at.strftime(how).to_string();
-            let mut units = written(from, writing.name);
+            let written = |at: DateTime, format: &str| at.strftime(format).to_string();
+            let mut units = written(from, formats.name);
             if from != until {
-                units = format!("{units}--{}", written(until, writing.name));
+                units = format!("{units}--{}", written(until, formats.name));
             }
             parts.push(Part {
                 name: format!("{tool}-{units}.{ending}"),
-                from: written(from, writing.request),
-                until: written(until, writing.request),
+                from: written(from, formats.request),
+                until: written(until, formats.request),
                 bytes: None,
                 version: None,
             });

@@ -1,24 +1,24 @@
-//! A zip on its way: whole when it ends with its directory's end, and that says where it is.
+//! Validates a downloaded zip by its end-of-central-directory record.
 
-use super::{Sink, staged};
+use super::{Sink, write_result};
 use crate::FetchError;
 
-/// Of a directory's end without a comment.
+/// Bytes of an end-of-central-directory record without a comment.
 const END_BYTES: usize = 22;
-/// The longest directory's end.
+/// Bytes of the longest end-of-central-directory record.
 const TAIL_BYTES_MAX: usize = END_BYTES + u16::MAX as usize;
 const END_SIGNATURE: &[u8] = b"PK\x05\x06";
-/// Where sizes are too large for their fields, which are in another record then.
+/// Value of a field whose size is in the ZIP64 record.
 const IN_ZIP64: u32 = u32::MAX;
 
-/// Passes a part on and remembers its end.
-pub(super) struct Archive<'a> {
+/// Writes a part and keeps its end for validation.
+pub(super) struct ZipValidator<'a> {
     into: Sink<'a>,
     length: u64,
     tail: Vec<u8>,
 }
 
-impl<'a> Archive<'a> {
+impl<'a> ZipValidator<'a> {
     pub(super) fn new(into: Sink<'a>) -> Self {
         Self {
             into,
@@ -27,27 +27,27 @@ impl<'a> Archive<'a> {
         }
     }
 
-    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<(), FetchError> {
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), FetchError> {
         if self.length == 0 && !bytes.starts_with(b"P") {
-            return Err(FetchError::again(
+            return Err(FetchError::retryable(
                 "The service sent something else than a zip.",
             ));
         }
         self.length += bytes.len() as u64;
         self.tail.extend_from_slice(bytes);
         if self.tail.len() > 4 * TAIL_BYTES_MAX {
-            let passed = self.tail.len() - TAIL_BYTES_MAX;
-            self.tail.drain(..passed);
+            let excess = self.tail.len() - TAIL_BYTES_MAX;
+            self.tail.drain(..excess);
         }
-        staged(self.into.write_all(bytes))
+        write_result(self.into.write_all(bytes))
     }
 
-    /// At the end of the answer: whether it is the end of the zip.
+    /// Ends the part; fails if the response ended before the zip.
     pub(super) fn finish(self) -> Result<(), FetchError> {
         if self.is_whole() {
             return Ok(());
         }
-        Err(FetchError::again(
+        Err(FetchError::retryable(
             "The zip has no end: the transfer broke off.",
         ))
     }
@@ -55,17 +55,18 @@ impl<'a> Archive<'a> {
     fn is_whole(&self) -> bool {
         let finder = memchr::memmem::FinderRev::new(END_SIGNATURE);
         let mut before = self.tail.as_slice();
-        while let Some(place) = finder.rfind(before) {
-            if self.ends(self.tail.get(place..).unwrap_or_default()) {
+        while let Some(at) = finder.rfind(before) {
+            if self.is_end_record(self.tail.get(at..).unwrap_or_default()) {
                 return true;
             }
-            before = self.tail.get(..place).unwrap_or_default();
+            before = self.tail.get(..at).unwrap_or_default();
         }
         false
     }
 
-    /// Whether this is the directory's end, up to the end of the file, and the directory just before it.
-    fn ends(&self, end: &[u8]) -> bool {
+    /// Returns true if `end` is an end-of-central-directory record that ends with the file, with
+    /// the directory just before it.
+    fn is_end_record(&self, end: &[u8]) -> bool {
         let number = |at: usize| {
             let bytes = end.get(at..)?.first_chunk::<4>()?;
             Some(u32::from_le_bytes(*bytes))

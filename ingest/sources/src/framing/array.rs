@@ -1,30 +1,30 @@
-//! Files of JSON arrays: `[{…},{…}]`, our own batch `{"api_key":…,"batch":[{…}]}`, and several of these one behind
-//! the other. Elements are found one by one, however long the array is.
+//! Framing of JSON arrays: `[{…},{…}]`, our own batch `{"api_key":…,"batch":[{…}]}`, and several of
+//! these in sequence. Elements are found one by one, however long the array is.
 
 use super::buffer::Buffer;
 use crate::scan::{blank_end, string_end, value_end};
 use crate::{FileError, Framing, Input, Position, Record};
 
-/// The longest element, as of lines.
+/// Most bytes of an element, as of a line.
 const ELEMENT_BYTES_MAX: usize = 32 << 20;
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// The elements of the arrays of a file.
+/// Reads the elements of a file's arrays.
 #[derive(Debug)]
 pub struct Elements {
     buffer: Buffer,
     at: Position,
     is_inside: bool,
-    /// Outside: whether the last name that was passed is `batch`; `None` where no object is open.
+    /// Outside an array: true if the last name was `batch`; `None` if no object is open.
     is_batch: Option<bool>,
 }
 
 impl Elements {
-    /// From a position on. One behind the beginning is inside an array.
+    /// Opens a file at a position. One after the beginning is inside an array.
     ///
     /// # Errors
-    /// When the file cannot be read, or ends before it.
+    /// The file cannot be read, or ends before the position.
     pub fn open(mut input: Input, at: Position) -> Result<Self, FileError> {
         input.skip_to(at.offset)?;
         Ok(Self {
@@ -35,26 +35,26 @@ impl Elements {
         })
     }
 
-    fn pass(&mut self, bytes: usize) {
+    fn skip(&mut self, bytes: usize) {
         self.buffer.consume(bytes);
         self.at.offset += bytes as u64;
     }
 
-    /// Passes white space; the byte behind it.
+    /// Skips white space; returns the byte after it.
     fn peek(&mut self) -> Result<Option<u8>, FileError> {
         loop {
             let unread = self.buffer.unread();
             let blank = blank_end(unread, 0);
             let found = unread.get(blank).copied();
             self.at.line += lines(unread.get(..blank).unwrap_or_default());
-            self.pass(blank);
+            self.skip(blank);
             if found.is_some() || !self.buffer.fill()? {
                 return Ok(found);
             }
         }
     }
 
-    /// Bytes of the value that is next.
+    /// Length of the next value.
     fn value(&mut self) -> Result<usize, FileError> {
         loop {
             let unread = self.buffer.unread();
@@ -64,7 +64,7 @@ impl Elements {
             if unread.len() > ELEMENT_BYTES_MAX {
                 return Err(self.malformed("An element is longer than 32 MiB, or never ends."));
             }
-            // It is looked at from its beginning again, so twice as much of it should be there.
+            // The scan starts again at the value's beginning, so read twice as much before.
             let wanted = 2 * unread.len();
             let mut is_read = false;
             while self.buffer.unread().len() <= wanted && self.buffer.fill()? {
@@ -83,36 +83,36 @@ impl Elements {
         }
     }
 
-    /// Goes to the next array; false at the end of the file.
+    /// Skips to the next array; returns false at the end of the file.
     fn enter(&mut self) -> Result<bool, FileError> {
         while self.buffer.unread().len() < BOM.len() && self.buffer.fill()? {}
         if self.at.offset == 0 && self.buffer.unread().starts_with(BOM) {
-            self.pass(BOM.len());
+            self.skip(BOM.len());
         }
         while let Some(byte) = self.peek()? {
             match (byte, self.is_batch) {
                 (b'[', None | Some(true)) => {
-                    self.pass(1);
+                    self.skip(1);
                     self.is_inside = true;
                     return Ok(true);
                 }
                 (b'{', None) => {
-                    self.pass(1);
+                    self.skip(1);
                     self.is_batch = Some(false);
                 }
-                // Also behind an array that we began in the middle of.
+                // Also after an array that was opened in its middle.
                 (b'}', _) => {
-                    self.pass(1);
+                    self.skip(1);
                     self.is_batch = None;
                 }
                 (b',', _) => {
-                    self.pass(1);
+                    self.skip(1);
                     self.is_batch = Some(false);
                 }
                 (b'"', Some(_)) => self.name()?,
                 (_, Some(_)) => {
                     let length = self.value()?;
-                    self.pass(length);
+                    self.skip(length);
                 }
                 (_, None) => {
                     return Err(self.malformed(
@@ -124,13 +124,13 @@ impl Elements {
         Ok(false)
     }
 
-    /// Passes a name with its colon, or a text that is a value.
+    /// Skips a name with its colon, or a text that is a value.
     fn name(&mut self) -> Result<(), FileError> {
         let length = self.value()?;
         let is_batch = self.buffer.unread().get(..length) == Some(b"\"batch\"");
-        self.pass(length);
+        self.skip(length);
         if self.peek()? == Some(b':') {
-            self.pass(1);
+            self.skip(1);
             self.is_batch = Some(is_batch);
         }
         Ok(())
@@ -145,9 +145,9 @@ impl Framing for Elements {
             }
             match self.peek()? {
                 None => return Err(self.malformed("The file ends in the middle of an array.")),
-                Some(b',') => self.pass(1),
+                Some(b',') => self.skip(1),
                 Some(b']') => {
-                    self.pass(1);
+                    self.skip(1);
                     self.is_inside = false;
                     if self.is_batch.is_some() {
                         self.is_batch = Some(false);
@@ -161,7 +161,7 @@ impl Framing for Elements {
         if length == 0 {
             return Err(self.malformed("There is no JSON here."));
         }
-        self.pass(length);
+        self.skip(length);
         self.at.ordinal += 1;
         let raw = self.buffer.consumed(length, length);
         self.at.line += lines(raw);
@@ -169,7 +169,7 @@ impl Framing for Elements {
             at,
             next: self.at,
             raw,
-            fault: None,
+            error: None,
         }))
     }
 }
@@ -178,7 +178,7 @@ fn lines(text: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', text).count() as u64
 }
 
-/// Whether a file that begins so is one of arrays, not of lines.
+/// Returns true if a file with this beginning has arrays, not lines.
 pub(super) fn begins(beginning: &[u8]) -> bool {
     let beginning = beginning.strip_prefix(BOM).unwrap_or(beginning);
     let mut at = blank_end(beginning, 0);

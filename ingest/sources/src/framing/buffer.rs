@@ -1,16 +1,16 @@
-//! The part of a file that is in memory.
+//! Buffer for the part of a file that is in memory.
 
 use crate::Input;
 use std::io::{self, Read};
 
-/// How much is read at once, at least.
+/// Least number of bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
 
-/// Bytes of a file from somewhere on, read as they are needed.
+/// Reads the bytes of a file as they are needed.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     input: Input,
-    /// Room for what was read; what is unread lies from `start` to `end`.
+    /// Buffer whose unread bytes are from `start` to `end`.
     bytes: Vec<u8>,
     start: usize,
     end: usize,
@@ -28,7 +28,7 @@ impl Buffer {
         }
     }
 
-    /// What was read and is not consumed.
+    /// Bytes that were read and not consumed.
     pub(crate) fn unread(&self) -> &[u8] {
         self.bytes.get(self.start..self.end).unwrap_or_default()
     }
@@ -37,21 +37,21 @@ impl Buffer {
         self.start = (self.start + bytes).min(self.end);
     }
 
-    /// Bytes that were consumed lately: nothing is moved before the next [`Buffer::fill`].
+    /// Bytes that were consumed last: they stay until the next [`Buffer::fill`].
     pub(crate) fn consumed(&self, bytes_back: usize, length: usize) -> &[u8] {
         let from = self.start.saturating_sub(bytes_back);
         self.bytes.get(from..from + length).unwrap_or_default()
     }
 
-    /// Reads on; false at the end of the file.
+    /// Reads more bytes; returns false at the end of the file.
     pub(crate) fn fill(&mut self) -> io::Result<bool> {
         if self.is_at_end {
             return Ok(false);
         }
-        self.make_room();
+        self.reserve();
         let read = loop {
-            let room = self.bytes.get_mut(self.end..).unwrap_or_default();
-            match self.input.read(room) {
+            let free = self.bytes.get_mut(self.end..).unwrap_or_default();
+            match self.input.read(free) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => break other?,
             }
@@ -61,18 +61,18 @@ impl Buffer {
         Ok(!self.is_at_end)
     }
 
-    /// What is unread goes to the front, and the room grows with it, so that what is longer than a read is moved a few
-    /// times only.
-    fn make_room(&mut self) {
+    /// Makes space for a read: moves the unread bytes to the front, and grows the buffer with them,
+    /// so that a long record is moved only a few times.
+    fn reserve(&mut self) {
         if self.bytes.len() - self.end >= READ_BYTES / 4 {
             return;
         }
         self.bytes.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
-        let room = READ_BYTES.max(2 * self.end);
-        if self.bytes.len() < room {
-            self.bytes.resize(room, 0);
+        let capacity = READ_BYTES.max(2 * self.end);
+        if self.bytes.len() < capacity {
+            self.bytes.resize(capacity, 0);
         }
     }
 }

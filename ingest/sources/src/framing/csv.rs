@@ -1,7 +1,7 @@
-//! CSV: a header, then rows, each a JSON object of texts by the header's names.
+//! Framing of CSV: a header, then rows, each read as a JSON object of texts by the header's names.
 //!
-//! A row may be of several lines, as fields in quotes may be. Rows that have more or fewer fields than the header are
-//! faults: nobody knows which field is missing.
+//! A row may have several lines, as quoted fields may. A row with more or fewer fields than the
+//! header is an error: it is unknown which field is missing.
 
 use super::buffer::Buffer;
 use super::header::{self, Header};
@@ -9,13 +9,13 @@ use crate::{FileError, Framing, Input, Position, Record, RecordError};
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use std::io::ErrorKind;
 
-/// The longest row, without its quotes.
+/// Most bytes of a row, without its quotes.
 const ROW_BYTES_MAX: usize = 32 << 20;
-/// How much of a longer one its reject keeps.
+/// Bytes that the reject of a longer row keeps.
 const KEPT_BYTES: usize = 64 << 10;
 const FIELDS_MAX: usize = 100_000;
 
-/// The rows of a file.
+/// Reads the rows of a CSV file.
 pub struct Csv {
     buffer: Buffer,
     reader: Reader,
@@ -27,31 +27,32 @@ pub struct Csv {
     json: Vec<u8>,
 }
 
-/// A row's fields, one behind the other.
+/// Concatenated fields of a row.
 #[derive(Default)]
 struct Row {
     bytes: Vec<u8>,
     ends: Vec<usize>,
     bytes_used: usize,
     fields: usize,
-    /// Quotes and line ends of the row as it stands in the file.
+    /// Number of quotes in the row's bytes in the file.
     quotes: usize,
     lines: u64,
     length: u64,
     is_too_long: bool,
     ends_in_return: bool,
-    /// Whether the file ended with it, not a line.
+    /// True if the file ended within the row, without a line end.
     is_cut: bool,
 }
 
 impl Csv {
-    /// From a position on; the header is read first. `delimiter` is found in it if it is not said.
+    /// Opens a file at a position; the header is read first. A missing `delimiter` is detected
+    /// from it.
     ///
     /// # Errors
-    /// When the file cannot be read, ends before the position, or its header is none.
+    /// The file cannot be read, ends before the position, or its header is invalid.
     pub fn open(input: Input, at: Position, delimiter: Option<u8>) -> Result<Self, FileError> {
         let (input, of_header) = match input {
-            // A copy shares the place in the file, which is set anew below.
+            // A copy shares the position in the file, which is set again below.
             Input::Plain(file) if at.offset > 0 => {
                 let copy = Input::Plain(file.try_clone()?);
                 (Some(Input::Plain(file)), copy)
@@ -112,9 +113,9 @@ impl Csv {
         Ok(())
     }
 
-    /// Reads the next row into `row`; false at the end.
+    /// Reads the next row into `row`; returns false at the end.
     fn read_row(&mut self) -> Result<bool, FileError> {
-        self.pass_line_ends()?;
+        self.skip_blank_lines()?;
         self.row.clear();
         loop {
             let is_at_end = self.buffer.unread().is_empty() && !self.buffer.fill()?;
@@ -131,8 +132,8 @@ impl Csv {
             self.buffer.consume(read);
             match result {
                 ReadRecordResult::InputEmpty => {}
-                ReadRecordResult::OutputFull => row.make_room(self.row_bytes_max),
-                ReadRecordResult::OutputEndsFull => row.make_ends(),
+                ReadRecordResult::OutputFull => row.grow_bytes(self.row_bytes_max),
+                ReadRecordResult::OutputEndsFull => row.grow_ends(),
                 ReadRecordResult::Record => {
                     row.is_cut = is_at_end;
                     break;
@@ -140,21 +141,21 @@ impl Csv {
                 ReadRecordResult::End => return Ok(false),
             }
         }
-        self.pass_second_half()?;
+        self.finish_line_end()?;
         Ok(true)
     }
 
-    /// Blank lines belong to no row.
-    fn pass_line_ends(&mut self) -> Result<(), FileError> {
+    /// Skips blank lines, which belong to no row.
+    fn skip_blank_lines(&mut self) -> Result<(), FileError> {
         loop {
             let unread = self.buffer.unread();
             let ends = unread
                 .iter()
                 .take_while(|byte| matches!(byte, b'\r' | b'\n'))
                 .count();
-            let passed = unread.get(..ends).unwrap_or_default();
+            let skipped = unread.get(..ends).unwrap_or_default();
             self.at.offset += ends as u64;
-            self.at.line += memchr::memchr_iter(b'\n', passed).count() as u64;
+            self.at.line += memchr::memchr_iter(b'\n', skipped).count() as u64;
             let is_all = ends == unread.len();
             self.buffer.consume(ends);
             if !is_all || !self.buffer.fill()? {
@@ -163,8 +164,8 @@ impl Csv {
         }
     }
 
-    /// A row ends at `\r`, the line behind the `\n` that follows.
-    fn pass_second_half(&mut self) -> Result<(), FileError> {
+    /// Skips the `\n` after the `\r` at which the row ended.
+    fn finish_line_end(&mut self) -> Result<(), FileError> {
         if self.buffer.unread().is_empty() {
             self.buffer.fill()?;
         }
@@ -182,13 +183,13 @@ impl Csv {
 
 impl Framing for Csv {
     fn next(&mut self) -> Result<Option<Record<'_>>, FileError> {
-        self.pass_line_ends()?;
+        self.skip_blank_lines()?;
         let at = self.at;
         if !self.read_row()? {
             return Ok(None);
         }
         self.row.is_too_long |= self.row.is_long_as_json(self.row_bytes_max);
-        let fault = self.fault();
+        let error = self.row_error();
         self.json.clear();
         if self.row.is_too_long {
             let fields = self.row.fields().take(self.header.len());
@@ -201,13 +202,13 @@ impl Framing for Csv {
             at,
             next: self.at,
             raw: &self.json,
-            fault,
+            error,
         }))
     }
 }
 
 impl Csv {
-    fn fault(&self) -> Option<RecordError> {
+    fn row_error(&self) -> Option<RecordError> {
         let row = &self.row;
         if row.is_too_long {
             let message = format!(
@@ -243,7 +244,7 @@ impl Row {
         };
     }
 
-    /// Notes what was read of the file.
+    /// Counts quotes, lines and bytes that were read.
     fn count(&mut self, read: &[u8]) {
         self.quotes += memchr::memchr_iter(b'"', read).count();
         self.lines += memchr::memchr_iter(b'\n', read).count() as u64;
@@ -253,18 +254,18 @@ impl Row {
         }
     }
 
-    /// More room for bytes; of a row that has had enough, what was read is dropped.
-    fn make_room(&mut self, bytes_max: usize) {
+    /// Grows the buffer; drops the bytes of a row that is too long.
+    fn grow_bytes(&mut self, bytes_max: usize) {
         if self.is_too_long || self.bytes_used >= bytes_max {
             self.is_too_long = true;
             self.bytes_used = KEPT_BYTES.min(self.bytes_used);
             return;
         }
-        let room = (2 * self.bytes.len()).clamp(4_096, bytes_max);
-        self.bytes.resize(room, 0);
+        let capacity = (2 * self.bytes.len()).clamp(4_096, bytes_max);
+        self.bytes.resize(capacity, 0);
     }
 
-    /// Tells whether the row would take much more as JSON, where a control character is six.
+    /// Returns true if the row is too long as JSON, where a control character takes six bytes.
     fn is_long_as_json(&self, bytes_max: usize) -> bool {
         let bytes = self.bytes.get(..self.bytes_used).unwrap_or_default();
         if bytes.len() <= bytes_max / 6 {
@@ -274,15 +275,15 @@ impl Row {
         bytes.len() + 5 * controls > 2 * bytes_max
     }
 
-    /// More room for fields.
-    fn make_ends(&mut self) {
+    /// Grows the list of fields.
+    fn grow_ends(&mut self) {
         if self.fields >= FIELDS_MAX {
             self.is_too_long = true;
             self.fields = 0;
             return;
         }
-        let room = (2 * self.ends.len()).clamp(64, FIELDS_MAX);
-        self.ends.resize(room, 0);
+        let capacity = (2 * self.ends.len()).clamp(64, FIELDS_MAX);
+        self.ends.resize(capacity, 0);
     }
 
     fn fields(&self) -> impl Iterator<Item = &[u8]> {

@@ -1,21 +1,21 @@
-//! The first row of CSV: what the columns are called.
+//! Header of CSV: the names of the columns.
 
 use super::buffer::Buffer;
 use crate::FileError;
 use std::collections::HashSet;
 
-/// The longest header: every row is written with it.
+/// Most bytes of a header: every row is written with it.
 const HEADER_BYTES_MAX: usize = 1 << 20;
 const BOM: &[u8] = b"\xef\xbb\xbf";
-/// What may be between fields where nobody has said it.
+/// Delimiters that are detected.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
-/// Names of columns, as JSON with the colon behind them.
+/// Names of columns, as JSON with a colon at the end.
 #[derive(Debug, Default)]
 pub(super) struct Header(Vec<Vec<u8>>);
 
 impl Header {
-    /// Passes a mark of UTF-8, whose length it returns, and refuses other marks.
+    /// Skips a byte order mark of UTF-8 and returns its length; refuses other marks.
     pub(super) fn check_encoding(buffer: &mut Buffer) -> Result<u64, FileError> {
         while buffer.unread().len() < BOM.len() && buffer.fill()? {}
         let unread = buffer.unread();
@@ -29,7 +29,7 @@ impl Header {
         Ok(BOM.len() as u64)
     }
 
-    /// What is between the fields: of the usual ones, the one that the first line has most of, outside quotes.
+    /// Detects the delimiter: the one that the first line has most of, outside quotes.
     pub(super) fn find_delimiter(buffer: &mut Buffer) -> Result<u8, FileError> {
         while memchr::memchr(b'\n', buffer.unread()).is_none() && buffer.unread().len() < 1 << 20 {
             if !buffer.fill()? {
@@ -59,7 +59,7 @@ impl Header {
         Ok(best.1)
     }
 
-    /// The names in the first row.
+    /// Reads the names in the first row.
     pub(super) fn of(fields: &[&[u8]]) -> Result<Self, FileError> {
         let bytes: usize = fields.iter().map(|field| field.len()).sum();
         if bytes > HEADER_BYTES_MAX {
@@ -87,8 +87,8 @@ impl Header {
         self.0.len()
     }
 
-    /// Appends a row as a JSON object of texts. Fields without a name get a number; what is no UTF-8 is replaced, as
-    /// the row is a fault then.
+    /// Appends a row as a JSON object of texts. Fields without a name get a number. Invalid UTF-8
+    /// is replaced, as such a row is an error anyway.
     pub(super) fn write<'a>(
         &self,
         json: &mut Vec<u8>,
@@ -97,13 +97,13 @@ impl Header {
     ) {
         json.push(b'{');
         let mut names = self.0.iter();
-        for (place, field) in fields.enumerate() {
-            if place > 0 {
+        for (index, field) in fields.enumerate() {
+            if index > 0 {
                 json.push(b',');
             }
             match names.next() {
                 Some(name) => json.extend_from_slice(name),
-                None => json.extend_from_slice(format!("\"column {}\":", place + 1).as_bytes()),
+                None => json.extend_from_slice(format!("\"column {}\":", index + 1).as_bytes()),
             }
             let field = field
                 .get(..field.len().min(field_bytes_max))
@@ -116,7 +116,7 @@ impl Header {
     }
 }
 
-/// The error for a header that is too long.
+/// Error for a header that is too long.
 pub(super) fn too_long() -> FileError {
     malformed("The header is longer than 1 MiB. Is there a quote that is never closed?")
 }

@@ -1,32 +1,32 @@
-//! Files of lines: NDJSON, TSV.
+//! Framing of lines: NDJSON, TSV.
 //!
-//! A line ends with `\n` or `\r\n`, the last one also with the file. Lines of white space alone are none.
+//! A line ends with `\n` or `\r\n`, the last one also with the file. Blank lines are skipped.
 
 use super::buffer::Buffer;
 use crate::{FileError, Framing, Input, Position, Record, RecordError};
 use memchr::memchr;
 
-/// The longest line: longer than any event that a server takes, with what mappings leave out.
+/// Most bytes of a line: more than an event that a server accepts, with fields that mappings drop.
 const LINE_BYTES_MAX: usize = 32 << 20;
-/// How much of a longer line its reject keeps.
+/// Bytes that the reject of a longer line keeps.
 const KEPT_BYTES: usize = 64 << 10;
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// The lines of a file.
+/// Reads the lines of a file.
 #[derive(Debug)]
 pub struct Lines {
     buffer: Buffer,
     at: Position,
     line_bytes_max: usize,
-    /// The beginning of a line that is too long.
+    /// Beginning of a line that is too long.
     kept: Vec<u8>,
 }
 
 impl Lines {
-    /// From a position on.
+    /// Opens a file at a position.
     ///
     /// # Errors
-    /// When the file cannot be read, or ends before it.
+    /// The file cannot be read, or ends before the position.
     pub fn open(mut input: Input, at: Position) -> Result<Self, FileError> {
         input.skip_to(at.offset)?;
         Ok(Self {
@@ -37,36 +37,36 @@ impl Lines {
         })
     }
 
-    /// Bytes of the next line with its end, 0 at the end; or of what is there of one that is too long.
-    fn find(&mut self) -> Result<Found, FileError> {
+    /// Finds the end of the next line.
+    fn find(&mut self) -> Result<FoundLine, FileError> {
         let mut searched = 0;
         loop {
             let unread = self.buffer.unread();
             let rest = unread.get(searched..).unwrap_or_default();
-            if let Some(place) = memchr(b'\n', rest) {
-                return Ok(Found::Line(searched + place + 1));
+            if let Some(end) = memchr(b'\n', rest) {
+                return Ok(FoundLine::Line(searched + end + 1));
             }
             searched = unread.len();
             if searched > self.line_bytes_max {
-                return Ok(Found::TooLong(searched));
+                return Ok(FoundLine::TooLong(searched));
             }
             if !self.buffer.fill()? {
-                return Ok(Found::Line(self.buffer.unread().len()));
+                return Ok(FoundLine::Line(self.buffer.unread().len()));
             }
         }
     }
 
-    /// Passes the rest of a line that is too long; its bytes.
-    fn pass(&mut self) -> Result<u64, FileError> {
-        let mut passed = 0;
+    /// Skips the rest of a line that is too long; returns its bytes.
+    fn skip_line(&mut self) -> Result<u64, FileError> {
+        let mut skipped = 0;
         loop {
             let unread = self.buffer.unread();
             let end = memchr(b'\n', unread);
-            let length = end.map_or(unread.len(), |place| place + 1);
+            let length = end.map_or(unread.len(), |end| end + 1);
             self.buffer.consume(length);
-            passed += length as u64;
+            skipped += length as u64;
             if end.is_some() || !self.buffer.fill()? {
-                return Ok(passed);
+                return Ok(skipped);
             }
         }
     }
@@ -77,9 +77,9 @@ impl Lines {
         self.kept.clear();
         let beginning = self.buffer.unread().get(..kept).unwrap_or_default();
         self.kept.extend_from_slice(beginning);
-        let passed = self.pass()?;
+        let skipped = self.skip_line()?;
         self.at = Position {
-            offset: at.offset + passed,
+            offset: at.offset + skipped,
             ordinal: at.ordinal + 1,
             line: at.line + 1,
         };
@@ -91,7 +91,7 @@ impl Lines {
             at,
             next: self.at,
             raw: &self.kept,
-            fault: Some(RecordError {
+            error: Some(RecordError {
                 code: "record_too_large",
                 field: None,
                 message,
@@ -104,9 +104,9 @@ impl Framing for Lines {
     fn next(&mut self) -> Result<Option<Record<'_>>, FileError> {
         loop {
             let length = match self.find()? {
-                Found::Line(0) => return Ok(None),
-                Found::Line(length) => length,
-                Found::TooLong(length) => return self.too_long(length).map(Some),
+                FoundLine::Line(0) => return Ok(None),
+                FoundLine::Line(length) => length,
+                FoundLine::TooLong(length) => return self.too_long(length).map(Some),
             };
             let at = self.at;
             let skipped = if at.offset == 0 && self.buffer.unread().starts_with(BOM) {
@@ -130,13 +130,15 @@ impl Framing for Lines {
                 at,
                 next: self.at,
                 raw: line,
-                fault: None,
+                error: None,
             }));
         }
     }
 }
 
-enum Found {
+enum FoundLine {
+    /// Bytes of the line with its end; 0 at the end of the file.
     Line(usize),
+    /// Bytes in the buffer of a line that is too long.
     TooLong(usize),
 }

@@ -1,4 +1,4 @@
-//! How records of a file are told apart.
+//! Framings, which split files into records.
 
 mod array;
 mod buffer;
@@ -17,13 +17,13 @@ pub use parquet::Parquet;
 use crate::{FileError, Framing, Input, Position};
 use std::io::{Cursor, Read, Seek};
 
-/// How much of a file says what it is.
+/// Bytes at a file's beginning by which its form is detected.
 const BEGINNING_BYTES: u64 = 64 << 10;
 
-/// The records of a JSON file, whose first bytes say whether it is one of arrays or of lines.
+/// Opens a JSON file, whose first bytes show if it has arrays or lines.
 ///
 /// # Errors
-/// When the file cannot be read, or ends before the position.
+/// The file cannot be read, or ends before the position.
 pub fn json(input: Input, at: Position) -> Result<Box<dyn Framing>, FileError> {
     let (beginning, input) = peek(input)?;
     Ok(if array::begins(&beginning) {
@@ -33,10 +33,10 @@ pub fn json(input: Input, at: Position) -> Result<Box<dyn Framing>, FileError> {
     })
 }
 
-/// The first bytes of a file, and the file from its beginning on.
+/// Reads the first bytes of a file, and returns them with the file from its beginning on.
 ///
 /// # Errors
-/// When it cannot be read.
+/// The file cannot be read.
 pub fn peek(mut input: Input) -> Result<(Vec<u8>, Input), FileError> {
     let mut beginning = Vec::new();
     input

@@ -1,11 +1,11 @@
-//! Framings against what a file was made of.
+//! Framings of JSON, compared with the elements that a file was made of.
 
 use super::json;
 use crate::{FileError, Framing, Input, Position};
 use proptest::prelude::*;
 use std::io::{Cursor, Read};
 
-/// Gives a few bytes at a time, so that records lie across reads.
+/// Returns a few bytes for each read, so that records lie across reads.
 struct Drops(Cursor<Vec<u8>>, usize);
 
 impl Read for Drops {
@@ -22,19 +22,19 @@ fn input(text: &str, drop_bytes: usize) -> Input {
     )))
 }
 
-type Found = Vec<(Position, Position, String)>;
+type FoundRecords = Vec<(Position, Position, String)>;
 
-fn all(mut framing: Box<dyn Framing>) -> Result<Found, FileError> {
+fn all(mut framing: Box<dyn Framing>) -> Result<FoundRecords, FileError> {
     let mut found = Vec::new();
     while let Some(record) = framing.next()? {
-        assert_eq!(record.fault, None);
+        assert_eq!(record.error, None);
         let raw = String::from_utf8(record.raw.to_vec()).unwrap();
         found.push((record.at, record.next, raw));
     }
     Ok(found)
 }
 
-fn read(text: &str, at: Position, drop_bytes: usize) -> Result<Found, FileError> {
+fn read(text: &str, at: Position, drop_bytes: usize) -> Result<FoundRecords, FileError> {
     all(json(input(text, drop_bytes), at)?)
 }
 
@@ -84,7 +84,7 @@ proptest! {
 }
 
 #[test]
-fn shapes_of_files_are_told_apart_by_their_first_bytes() {
+fn arrays_and_lines_are_distinguished_by_the_first_bytes() {
     let table = [
         ("", vec![]),
         ("\n \n", vec![]),
@@ -101,7 +101,7 @@ fn shapes_of_files_are_told_apart_by_their_first_bytes() {
 }
 
 #[test]
-fn a_cut_off_array_is_a_fault_of_the_file_and_a_cut_off_line_a_record() {
+fn a_truncated_array_is_a_file_error_and_a_truncated_line_a_record() {
     for text in [
         "[{\"a\":1},",
         "[{\"a\":1",
@@ -115,14 +115,14 @@ fn a_cut_off_array_is_a_fault_of_the_file_and_a_cut_off_line_a_record() {
 }
 
 #[test]
-fn a_line_that_is_too_long_is_passed_and_the_next_is_found() {
+fn a_line_that_is_too_long_is_an_error_and_the_next_is_read() {
     let long = "x".repeat(40 << 20);
     let text = format!("{{}}\n{long}\n{{\"a\":1}}\n");
     let mut framing = json(input(&text, 1 << 20), Position::default()).unwrap();
     assert_eq!(framing.next().unwrap().unwrap().raw, b"{}");
     let record = framing.next().unwrap().unwrap();
     assert_eq!(
-        (record.raw.len(), record.fault.unwrap().code),
+        (record.raw.len(), record.error.unwrap().code),
         (64 << 10, "record_too_large")
     );
     assert_eq!(framing.next().unwrap().unwrap().raw, b"{\"a\":1}");

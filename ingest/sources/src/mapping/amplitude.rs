@@ -1,17 +1,16 @@
-//! Amplitude's export: a line has columns of Amplitude's, and objects with the properties of the event, the user and
-//! the groups.
+//! Mapping of Amplitude's export: a line has Amplitude's columns, and objects with the properties
+//! of the event, the user and the groups.
 
-use super::bag::{Bag, Given};
 use super::generated::Generated;
+use super::properties::{PropertyMap, PropertyValue};
 use super::{Times, amplitude_platform as platform, stamp};
 use crate::json::{self, Object};
 use crate::{EventWriter, Events, Mapping, Options, OptionsError, RecordError, instant};
 use millrace_rows::Micros;
-use serde_json::value::RawValue;
 use std::borrow::Cow;
 use uuid::Uuid;
 
-/// Columns whose names are our own, as properties of the event.
+/// Columns and our names for them, as properties of the event.
 const COLUMNS: [(&str, &str); 6] = [
     ("user_id", "$amplitude_user_id"),
     ("device_id", "$amplitude_device_id"),
@@ -20,7 +19,7 @@ const COLUMNS: [(&str, &str); 6] = [
     ("city", "$geoip_city_name"),
     ("region", "$geoip_subdivision_1_name"),
 ];
-/// Columns that other importers drop.
+/// Columns that other importers drop, and our names for them.
 const CARRIED: [(&str, &str); 20] = [
     ("adid", "$amplitude_adid"),
     ("amplitude_id", "$amplitude_id"),
@@ -43,7 +42,7 @@ const CARRIED: [(&str, &str); 20] = [
     ("user_creation_time", "$amplitude_user_creation_time"),
     ("version_name", "$app_version"),
 ];
-/// Properties of the event that have another name here, where they are written too.
+/// Properties of the event that are also written under our names.
 const PAGE: [(&str, &str); 7] = [
     ("[Amplitude] Page URL", "$current_url"),
     ("[Amplitude] Page Domain", "$host"),
@@ -53,7 +52,7 @@ const PAGE: [(&str, &str); 7] = [
     ("referrer", "$referrer"),
     ("referring_domain", "$referring_domain"),
 ];
-/// What of the event is also the person's.
+/// Properties of the event that are also set on the person.
 const PERSONS: [&str; 12] = [
     "$os",
     "$os_version",
@@ -68,13 +67,13 @@ const PERSONS: [&str; 12] = [
     "$geoip_country_name",
     "$geoip_subdivision_1_name",
 ];
-/// The first is when it happened; the others stand in.
+/// Fields of the time; the later ones are fallbacks.
 const TIMES: [&str; 3] = ["event_time", "client_event_time", "server_received_time"];
 
-/// See the module.
+/// Mapping of Amplitude's records.
 pub(crate) struct Amplitude {
     times: Times,
-    skips_nobodys: bool,
+    skips_without_distinct_id: bool,
     identifies: bool,
     groups: bool,
     generated: Generated,
@@ -84,23 +83,23 @@ impl Amplitude {
     pub(crate) fn new(options: &Options) -> Result<Self, OptionsError> {
         Ok(Self {
             times: Times::new(options)?,
-            skips_nobodys: options.skip_without_distinct_id,
+            skips_without_distinct_id: options.skip_without_distinct_id,
             identifies: options.identify,
             groups: options.groups,
             generated: Generated::new("amplitude"),
         })
     }
 
-    /// When it happened: the first of the times that can be read.
+    /// Time of the event: the first that can be parsed.
     fn time(&self, record: &Object<'_>, events: &mut Events) -> Result<Micros, RecordError> {
         let mut refused = None;
-        for (place, field) in TIMES.into_iter().enumerate() {
+        for (rank, field) in TIMES.into_iter().enumerate() {
             let Some(text) = record.text(field) else {
                 continue;
             };
             match self.times.iso(field, &text) {
                 Ok(at) => {
-                    if place > 0 {
+                    if rank > 0 {
                         events.note("time_of_another_field");
                     }
                     return Ok(at);
@@ -111,7 +110,7 @@ impl Amplitude {
         Err(refused.unwrap_or_else(|| instant::missing("event_time")))
     }
 
-    /// What the record says of persons and groups beside its event.
+    /// Generates the events for the persons and groups that the record names.
     fn generate(&mut self, record: &Object<'_>, at: Micros, events: &mut Events) {
         if self.identifies
             && let Some(user) = record.text("user_id")
@@ -143,7 +142,7 @@ impl Mapping for Amplitude {
         };
         let at = self.time(&record, events)?;
         let Some(distinct_id) = distinct_id(&record, events) else {
-            if self.skips_nobodys {
+            if self.skips_without_distinct_id {
                 events.note("skipped_without_distinct_id");
                 return Ok(());
             }
@@ -168,7 +167,7 @@ impl Mapping for Amplitude {
     }
 }
 
-/// The user's id, or the device's; without both, Amplitude's own number of the person.
+/// Id of the user or the device; without both, Amplitude's own number of the person.
 fn distinct_id<'a>(record: &Object<'a>, events: &mut Events) -> Option<Cow<'a, str>> {
     let id = record.text("user_id").or_else(|| record.text("device_id"));
     if id.is_some() {
@@ -179,7 +178,7 @@ fn distinct_id<'a>(record: &Object<'a>, events: &mut Events) -> Option<Cow<'a, s
     Some(format!("amplitude:{number}").into())
 }
 
-/// What the event's uuid is: Amplitude's, or one of the insert id, which is unique within a device.
+/// Sets the event's uuid: Amplitude's, or one made of the insert id, which is unique for a device.
 fn identify(event: &mut EventWriter<'_>, record: &Object<'_>, event_type: &str) {
     let own = record
         .text("uuid")
@@ -196,7 +195,7 @@ fn identify(event: &mut EventWriter<'_>, record: &Object<'_>, event_type: &str) 
 
 fn new_name(event_type: &str, is_users: bool) -> &str {
     match event_type {
-        // Properties of somebody who is not known yet: Amplitude's has no other meaning.
+        // Without a user, Amplitude's `$identify` only sets properties of an anonymous person.
         "$identify" if !is_users => "$set",
         "[Amplitude] Page Viewed" => "$pageview",
         "[Amplitude] Element Clicked" | "[Amplitude] Element Changed" => "$autocapture",
@@ -204,67 +203,60 @@ fn new_name(event_type: &str, is_users: bool) -> &str {
     }
 }
 
-fn properties<'a>(record: &Object<'a>) -> Bag<'a> {
-    let mut bag = Bag::default();
+fn properties<'a>(record: &Object<'a>) -> PropertyMap<'a> {
+    let mut map = PropertyMap::default();
     for (name, value) in record.object("event_properties").into_members() {
-        bag.put(name, Given::Raw(value));
+        map.put(name, PropertyValue::Raw(value));
     }
     for (column, name) in COLUMNS {
-        bag.put_raw(name, filled(record, column));
+        map.put_raw(name, platform::filled(record, column));
     }
     for (column, name) in [
         ("event_id", "$amplitude_event_id"),
         ("session_id", "$amplitude_session_id"),
     ] {
-        bag.put_raw(name, record.get(column).filter(|value| value.get() != "0"));
+        map.put_raw(name, record.get(column).filter(|value| value.get() != "0"));
     }
-    platform::add(&mut bag, record);
+    platform::add(&mut map, record);
     for (theirs, ours) in PAGE {
-        if let Some(value) = bag.get(theirs).cloned() {
-            bag.put(ours, value);
+        if let Some(value) = map.get(theirs).cloned() {
+            map.put(ours, value);
         }
     }
     for (column, name) in CARRIED {
-        if let Some(value) = filled(record, column) {
-            bag.put_new(name, Given::Raw(value));
+        if let Some(value) = platform::filled(record, column) {
+            map.put_new(name, PropertyValue::Raw(value));
         }
     }
-    bag
+    map
 }
 
-/// A column, unless it is empty.
-pub(super) fn filled<'a>(record: &Object<'a>, column: &str) -> Option<&'a RawValue> {
-    record
-        .get(column)
-        .filter(|value| !matches!(value.get(), "\"\"" | "{}" | "[]"))
-}
-
-/// What becomes known of the person: of the event's properties some, and all of the user's.
-fn write_person(event: &mut EventWriter<'_>, record: &Object<'_>, properties: &Bag<'_>) {
-    let (mut set, mut set_once) = (Bag::default(), Bag::default());
+/// Writes the person's properties: some of the event's, and all of the user's.
+fn write_person(event: &mut EventWriter<'_>, record: &Object<'_>, properties: &PropertyMap<'_>) {
+    let (mut set, mut set_once) = (PropertyMap::default(), PropertyMap::default());
     for name in PERSONS {
         if let Some(value) = properties.get(name) {
             set.put(name, value.clone());
         }
     }
-    // As the reference has it, the person's version stays a text.
+    // Like the reference importer: the person's version stays a text.
     if platform::is_web(record) {
         set.put_raw("$browser_version", record.get("os_version"));
     }
     for (name, value) in record.object("user_properties").into_members() {
         match name.strip_prefix("initial_") {
             Some(_) if value.get() == "\"EMPTY\"" => {}
-            Some(what) => set_once.put(format!("$initial_{what}"), Given::Raw(value)),
-            None => set.put_new(name, Given::Raw(value)),
+            Some(what) => set_once.put(format!("$initial_{what}"), PropertyValue::Raw(value)),
+            None => set.put_new(name, PropertyValue::Raw(value)),
         }
     }
     set.write_set(event);
     set_once.write_set_once(event);
 }
 
-/// The groups it belongs to; of several of a type the first.
+/// Writes the groups of the event; of several of a type the first.
 fn write_groups(event: &mut EventWriter<'_>, record: &Object<'_>) {
-    let mut groups = Bag::default();
+    let mut groups = PropertyMap::default();
     for (group_type, keys) in record.object("groups").into_members() {
         let first = json::array(keys).into_iter().find_map(json::text);
         groups.put_text(group_type, first.or_else(|| json::text(keys)));

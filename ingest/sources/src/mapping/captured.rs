@@ -1,7 +1,7 @@
-//! Events in our own shape: as clients send them, and as we hand them out.
+//! Mapping of events in our own format: as clients send them, and as we export them.
 //!
-//! Nothing is copied and little is looked at: the name for the counts, the time for the month, and whether there is a uuid.
-//! All else the server judges.
+//! Nothing is copied and little is read: the name for the counts, the time for the month, and if
+//! there is a uuid. The server validates everything else.
 
 use crate::scan::Members;
 use crate::{Event, Events, Id, Mapping, RecordError};
@@ -9,12 +9,13 @@ use millrace_parse::parse_timestamp;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Takes events as they stand.
+/// Mapping that passes events unchanged.
 #[derive(Debug, Default)]
 pub struct Captured;
 
+/// Ranges of an event's values.
 #[derive(Default)]
-struct Found {
+struct FoundMembers {
     name: Option<Range<usize>>,
     timestamp: Option<Range<usize>>,
     uuid: Option<Range<usize>>,
@@ -24,7 +25,7 @@ impl Mapping for Captured {
     fn map(&mut self, raw: &[u8], events: &mut Events) -> Result<(), RecordError> {
         let start = raw.len() - raw.trim_ascii_start().len();
         let end = raw.trim_ascii_end().len();
-        let found = look(raw.get(..end).unwrap_or_default(), start)?;
+        let found = find_members(raw.get(..end).unwrap_or_default(), start)?;
         let part = |range: &Range<usize>| raw.get(range.clone()).unwrap_or_default();
         let name = found.name.filter(|range| part(range) != b"null");
         let name = name.ok_or_else(|| {
@@ -74,9 +75,9 @@ impl Mapping for Captured {
     }
 }
 
-/// The members that matter; of a name that is there twice, the last.
-fn look(raw: &[u8], start: usize) -> Result<Found, RecordError> {
-    let mut found = Found::default();
+/// Finds the members that are read; of members with the same name, the last.
+fn find_members(raw: &[u8], start: usize) -> Result<FoundMembers, RecordError> {
+    let mut found = FoundMembers::default();
     let mut members = Members::new(raw, start).ok_or_else(|| {
         refused(
             "invalid_json",
@@ -112,14 +113,14 @@ fn look(raw: &[u8], start: usize) -> Result<Found, RecordError> {
     }
 }
 
-/// What is between the quotes of a text; `None` when the value is none.
+/// Range between the quotes of a text; `None` when the value is no text.
 fn inside(value: &[u8], range: &Range<usize>) -> Option<Range<usize>> {
     value
         .starts_with(b"\"")
         .then_some(range.start + 1..range.end.saturating_sub(1))
 }
 
-/// The bytes of a text without its escapes.
+/// Decodes the escapes of a text.
 fn unescaped(text: &[u8]) -> Option<Cow<'_, [u8]>> {
     if !text.contains(&b'\\') {
         return Some(Cow::Borrowed(text));
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_taken_as_it_stands() {
+    fn an_event_is_passed_unchanged() {
         let table = [
             (
                 r#" {"event":"a","timestamp":"2024-01-31T00:00:00.5Z"} "#,
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_an_event_is_refused_with_the_servers_codes() {
+    fn an_invalid_event_is_refused_with_the_servers_code() {
         let table = [
             ("", "invalid_json"),
             ("[]", "invalid_json"),

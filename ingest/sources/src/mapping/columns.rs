@@ -1,6 +1,6 @@
-//! Rows of a table: columns by name, those that nobody has named being properties.
+//! Mapping of table rows: named columns have a meaning, all others are properties.
 
-use super::bag::{Bag, Given};
+use super::properties::{PropertyMap, PropertyValue};
 use super::{Times, stamp};
 use crate::json::{self, Object};
 use crate::{Columns, Events, Mapping, Options, OptionsError, RecordError};
@@ -8,23 +8,23 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use uuid::Uuid;
 
-/// Digits that a number keeps wherever it is read; of more, it stays a text.
+/// Digits of a number that every reader keeps; a longer one stays a text.
 const DIGITS_MAX: usize = 15;
 
-/// See the module.
+/// Mapping of table rows.
 pub(crate) struct Rows {
     source: &'static str,
     times: Times,
-    skips_nobodys: bool,
+    skips_without_distinct_id: bool,
     columns: Columns,
-    /// Whether all columns are texts, so that what looks like a number is one.
+    /// True if all columns are texts, which are then converted to numbers and bools.
     are_texts: bool,
-    /// Other columns that are properties; all without.
+    /// Other columns that are properties; `None` takes all.
     others: Option<&'static [&'static str]>,
 }
 
 impl Rows {
-    /// Of CSV, where all is text.
+    /// Creates the mapping of CSV, whose fields are all texts.
     pub(crate) fn of_csv(options: &Options) -> Result<Self, OptionsError> {
         let are_texts = !options.columns.texts;
         Ok(Self {
@@ -34,19 +34,20 @@ impl Rows {
         .from("csv"))
     }
 
-    /// Of Parquet, whose columns have types.
+    /// Creates the mapping of Parquet, whose columns have types.
     pub(crate) fn of_parquet(options: &Options) -> Result<Self, OptionsError> {
         Ok(Self {
             source: "parquet",
             times: Times::new(options)?,
-            skips_nobodys: options.skip_without_distinct_id,
+            skips_without_distinct_id: options.skip_without_distinct_id,
             columns: options.columns.clone(),
             are_texts: false,
             others: None,
         })
     }
 
-    /// Of an events table in ClickHouse, whose other columns say what was made of the event there.
+    /// Creates the mapping of an events table in ClickHouse, whose other columns are derived from
+    /// the event.
     pub(crate) fn of_clickhouse(options: &Options) -> Result<Self, OptionsError> {
         Ok(Self {
             others: Some(&["elements_chain"]),
@@ -68,7 +69,7 @@ impl Rows {
         })
     }
 
-    fn properties<'a>(&self, row: Object<'a>, more: Object<'a>) -> Bag<'a> {
+    fn properties<'a>(&self, row: Object<'a>, more: Object<'a>) -> PropertyMap<'a> {
         let columns = &self.columns;
         let named = [
             &columns.event,
@@ -77,9 +78,9 @@ impl Rows {
             &columns.uuid,
             &columns.properties,
         ];
-        let mut bag = Bag::default();
+        let mut map = PropertyMap::default();
         for (name, value) in more.into_members() {
-            bag.put(name, Given::Raw(value));
+            map.put(name, PropertyValue::Raw(value));
         }
         for (name, value) in row.into_members() {
             if named.iter().any(|named| **named == name) || json::is_null(value) {
@@ -87,16 +88,16 @@ impl Rows {
             }
             match self.others {
                 Some(others) if !others.contains(&&*name) || value.get() == "\"\"" => {}
-                Some(_) => bag.put_new(format!("${name}"), Given::Raw(value)),
+                Some(_) => map.put_new(format!("${name}"), PropertyValue::Raw(value)),
                 None if self.are_texts => {
                     if let Some(value) = typed(value) {
-                        bag.put(name, value);
+                        map.put(name, value);
                     }
                 }
-                None => bag.put(name, Given::Raw(value)),
+                None => map.put(name, PropertyValue::Raw(value)),
             }
         }
-        bag
+        map
     }
 }
 
@@ -114,7 +115,7 @@ impl Mapping for Rows {
         })?;
         let at = self.times.either("timestamp", &time)?;
         let Some(distinct_id) = row.text(&columns.distinct_id) else {
-            if self.skips_nobodys {
+            if self.skips_without_distinct_id {
                 events.note("skipped_without_distinct_id");
                 return Ok(());
             }
@@ -130,16 +131,18 @@ impl Mapping for Rows {
             .transpose()?;
         let text = row.get(&columns.properties).map(object_text).transpose()?;
         let more = match text.as_deref() {
-            Some(text) => json::read(text.as_bytes()).map_err(|error| error.of("properties"))?,
+            Some(text) => {
+                json::read(text.as_bytes()).map_err(|error| error.in_field("properties"))?
+            }
             None => Object::default(),
         };
-        let bag = self.properties(row, more);
+        let map = self.properties(row, more);
         let mut event = events.begin(&name, &distinct_id, at);
         if let Some(uuid) = uuid {
             event.uuid(uuid);
         }
-        bag.write(&mut event);
-        if !bag.has("analytics_source") && !bag.has("$geoip_disable") {
+        map.write(&mut event);
+        if !map.has("analytics_source") && !map.has("$geoip_disable") {
             stamp(&mut event, self.source);
         }
         event.end();
@@ -147,7 +150,7 @@ impl Mapping for Rows {
     }
 }
 
-/// A column of objects, as JSON: an object, or a text of one.
+/// JSON of a column of objects: an object, or a text of one.
 fn object_text(value: &RawValue) -> Result<Cow<'_, str>, RecordError> {
     let text = match json::string(value) {
         Some(text) if text.trim().is_empty() => Some("{}".into()),
@@ -182,18 +185,19 @@ fn missing(code: &'static str, column: &str, or: &str) -> RecordError {
     }
 }
 
-/// A text as what it looks like: nothing if it is empty; `true`, `false`, and numbers that are written as a machine
-/// writes them and keep all their digits everywhere. What begins with a zero or is longer is somebody's number.
-fn typed(value: &RawValue) -> Option<Given<'_>> {
+/// Converts a text of CSV: `None` if it is empty; `true`, `false`, and numbers in canonical form.
+///
+/// A number that begins with a zero or has too many digits stays a text: it may be an id.
+fn typed(value: &RawValue) -> Option<PropertyValue<'_>> {
     let Some(text) = json::string(value) else {
-        return Some(Given::Raw(value));
+        return Some(PropertyValue::Raw(value));
     };
     Some(match &*text {
         "" => return None,
-        "true" | "True" | "TRUE" => Given::Flag(true),
-        "false" | "False" | "FALSE" => Given::Flag(false),
-        other if is_plain_number(other) => Given::Number(text),
-        _ => Given::Raw(value),
+        "true" | "True" | "TRUE" => PropertyValue::Flag(true),
+        "false" | "False" | "FALSE" => PropertyValue::Flag(false),
+        other if is_plain_number(other) => PropertyValue::Number(text),
+        _ => PropertyValue::Raw(value),
     })
 }
 
@@ -214,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_machine_writes_is_a_number() {
+    fn only_a_canonical_number_is_a_number() {
         let numbers = ["0", "5", "-5", "1.5", "-0.25", "1.10", "123456789012345"];
         for text in numbers {
             assert!(is_plain_number(text), "{text}");

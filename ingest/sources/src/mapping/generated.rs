@@ -1,12 +1,14 @@
-//! Events that a source only implies: who is a user, of which device, and what a group is like.
+//! Generates events that a source only implies: the users of devices, merges of ids, and properties
+//! of groups.
 //!
-//! Each is a function of what it says and of the day or hour, so that it is one row however often it is given: what a
-//! row is told by is its uuid, day, name and distinct id, and these depend on nothing else. What was given lately is left
-//! out, which saves nearly all.
+//! Each event is a function of its content and of the day or hour, so that it is one row however
+//! often it is generated: a row is identified by its uuid, day, name and distinct id, and these
+//! depend on nothing else. Recently generated events are not repeated, which saves nearly all.
 //!
-//! Whose a device is, is decided by who used it first. So that two people may use one on the same day, `$identify` has the
-//! time of its record, and is given once more for a record that was earlier than those before: wherever an import is
-//! resumed and in whatever order it reads, the earliest time of each user and device is among those that are given.
+//! A device belongs to its first user. So that two people may use one on the same day, `$identify`
+//! has the time of its record, and is generated again for a record that is earlier than those
+//! before: wherever an import is resumed and in whatever order it reads, the earliest time of each
+//! user and device is among the generated events.
 
 use crate::Events;
 use crate::mapping::stamp;
@@ -18,13 +20,13 @@ use xxhash_rust::xxh3::xxh3_128;
 
 const MICROS_PER_HOUR: i64 = 3_600_000_000;
 const MICROS_PER_DAY: i64 = 24 * MICROS_PER_HOUR;
-/// How many are remembered before all are forgotten: some 16 MiB.
+/// Most recent events that are kept before all are dropped: some 16 MiB.
 const RECENT_MAX: usize = 450_000;
 
-/// Makes them, and remembers which it made.
+/// Generates events, and keeps the recent ones to avoid repeats.
 pub(crate) struct Generated {
     source: &'static str,
-    /// What was given, and for which time, in microseconds.
+    /// Hash of each recent event, with its time in microseconds.
     recent: HashMap<u128, i64>,
 }
 
@@ -36,8 +38,10 @@ impl Generated {
         }
     }
 
-    /// Says that a user has used a device, for the earliest record of each day that does. Without one, or with one
-    /// that is called as the user is, it says that this is a user: nobody else's device is taken for one then.
+    /// Generates an `$identify` for a user of a device, for the earliest record of each day.
+    ///
+    /// Without a device, or with one of the same id, the event only marks the id as a user's, so
+    /// that it is not taken for another user's device.
     pub(crate) fn identify(
         &mut self,
         known: &str,
@@ -46,12 +50,12 @@ impl Generated {
         events: &mut Events,
     ) {
         let anonymous = anonymous.filter(|anonymous| *anonymous != known);
-        let of_day = floor(at, MICROS_PER_DAY).0.to_be_bytes();
+        let day = floor(at, MICROS_PER_DAY).0.to_be_bytes();
         let key: [&[u8]; 4] = [
             b"$identify",
             known.as_bytes(),
             anonymous.unwrap_or_default().as_bytes(),
-            &of_day,
+            &day,
         ];
         if !self.is_new(&key, at) {
             return;
@@ -66,7 +70,7 @@ impl Generated {
         events.note("generated_identify");
     }
 
-    /// Says that two ids are one person's for good, once for each day whose records do.
+    /// Generates a merge of two ids into one person for good, once for each day.
     pub(crate) fn merge(&mut self, target: &str, alias: &str, at: Micros, events: &mut Events) {
         let day = floor(at, MICROS_PER_DAY);
         let key: [&[u8]; 4] = [
@@ -85,7 +89,7 @@ impl Generated {
         events.note("generated_merge");
     }
 
-    /// Says what a group is like, once for each hour in which a record does.
+    /// Generates the properties of a group, once for each hour.
     pub(crate) fn group(
         &mut self,
         group: (&str, &str),
@@ -105,7 +109,7 @@ impl Generated {
         if !self.is_new(&key, hour) {
             return;
         }
-        // A group is nobody's: it has an id of its own, as our libraries give it.
+        // The event belongs to no person: the distinct id is the group's, as in our libraries.
         let distinct_id = format!("${group_type}_{group_key}");
         let mut event = events.begin("$groupidentify", &distinct_id, hour);
         event
@@ -119,7 +123,7 @@ impl Generated {
         events.note("generated_groupidentify");
     }
 
-    /// Whether nothing was said of this, or for a later time only.
+    /// Returns true if the event was not generated recently, or only for a later time.
     fn is_new(&mut self, key: &[&[u8]], at: Micros) -> bool {
         let mut text = Vec::new();
         for part in key {

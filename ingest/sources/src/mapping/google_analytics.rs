@@ -1,16 +1,16 @@
-//! Google Analytics 4, as it exports to BigQuery: a row an event, its parameters as pairs of a name and a value that
-//! is one of four by its type.
+//! Mapping of Google Analytics 4's export to BigQuery: a row for each event, with parameters as
+//! pairs of a name and a value, which is in one of four fields by its type.
 //!
-//! BigQuery writes whole numbers as texts; they become numbers again, as a parameter's type says which they are.
+//! BigQuery writes whole numbers as texts; they become numbers again by the parameter's type.
 
-use super::bag::{Bag, Given};
+use super::properties::{PropertyMap, PropertyValue};
 use super::{Times, stamp};
 use crate::json::{self, Object};
 use crate::{EventWriter, Events, Mapping, Options, OptionsError, RecordError, instant};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// Parameters of the event that have a name here.
+/// Parameters of the event and our names for them.
 const PARAMETERS: [(&str, &str); 8] = [
     ("campaign", "utm_campaign"),
     ("content", "utm_content"),
@@ -21,7 +21,7 @@ const PARAMETERS: [(&str, &str); 8] = [
     ("source", "utm_source"),
     ("term", "utm_term"),
 ];
-/// Columns in columns in columns: the outer two, which may be none, the inner one, and our name.
+/// Nested columns: the outer two, which may be empty, the inner one, and our name.
 const NESTED: [(&str, &str, &str, &str); 30] = [
     ("app_info", "", "id", "$app_namespace"),
     ("app_info", "", "install_source", "ga_install_source"),
@@ -74,13 +74,13 @@ const NESTED: [(&str, &str, &str, &str); 30] = [
     ("", "", "ecommerce", "ecommerce"),
     ("", "", "items", "items"),
 ];
-/// What brought the person here first.
+/// Fields of the person's first traffic source and our names for them.
 const FIRST: [(&str, &str); 3] = [
     ("medium", "$initial_utm_medium"),
     ("name", "$initial_utm_campaign"),
     ("source", "$initial_utm_source"),
 ];
-/// What makes a row one among those of its batch.
+/// Columns that identify a row among those of its batch.
 const IN_BATCH: [&str; 6] = [
     "user_pseudo_id",
     "event_timestamp",
@@ -90,17 +90,17 @@ const IN_BATCH: [&str; 6] = [
     "batch_event_index",
 ];
 
-/// See the module.
+/// Mapping of Google Analytics' rows.
 pub(crate) struct GoogleAnalytics {
     times: Times,
-    skips_nobodys: bool,
+    skips_without_distinct_id: bool,
 }
 
 impl GoogleAnalytics {
     pub(crate) fn new(options: &Options) -> Result<Self, OptionsError> {
         Ok(Self {
             times: Times::new(options)?,
-            skips_nobodys: options.skip_without_distinct_id,
+            skips_without_distinct_id: options.skip_without_distinct_id,
         })
     }
 }
@@ -117,7 +117,7 @@ impl Mapping for GoogleAnalytics {
         let at = self.times.epoch("event_timestamp", &time)?;
         let id = row.text("user_id").or_else(|| row.text("user_pseudo_id"));
         let Some(distinct_id) = id else {
-            if self.skips_nobodys {
+            if self.skips_without_distinct_id {
                 events.note("skipped_without_distinct_id");
                 return Ok(());
             }
@@ -131,13 +131,13 @@ impl Mapping for GoogleAnalytics {
         if ours != name {
             events.note("renamed_event");
         }
-        let mut bag = properties(&row);
+        let mut map = properties(&row);
         if ours == "$screen" {
-            add_screen_name(&mut bag);
+            add_screen_name(&mut map);
         }
         let mut event = events.begin(ours, &distinct_id, at);
         identify(&mut event, &row);
-        bag.write(&mut event);
+        map.write(&mut event);
         write_person(&mut event, &row);
         stamp(&mut event, "google-analytics");
         event.end();
@@ -145,51 +145,59 @@ impl Mapping for GoogleAnalytics {
     }
 }
 
-/// Google gives events no id. Since 2024 a row says which it is of its batch; of older ones two may be equal in all
-/// that could tell them apart, so there the record is the id.
+/// Sets the event's uuid.
+///
+/// Google gives events no id. Since 2024 a row has its position in the batch. Older rows may be
+/// equal in all such columns, so their uuid is made of the record.
 fn identify(event: &mut EventWriter<'_>, row: &Object<'_>) {
-    let has_place =
+    let has_position =
         row.get("batch_event_index").is_some() && row.get("batch_ordering_id").is_some();
-    if has_place {
+    if has_position {
         let parts = IN_BATCH.map(|column| row.text(column).unwrap_or_default());
         event.key(&parts.each_ref().map(|part| part.as_bytes()));
     }
 }
 
-fn properties<'a>(row: &Object<'a>) -> Bag<'a> {
-    let mut bag = Bag::default();
+fn properties<'a>(row: &Object<'a>) -> PropertyMap<'a> {
+    let mut map = PropertyMap::default();
     for (name, value) in pairs(row, "event_params") {
         let ours = PARAMETERS.iter().find(|(theirs, _)| *theirs == name);
         match ours {
-            Some(_) if value.is_nothing() => {}
-            Some((_, ours)) => bag.put(*ours, value),
-            None => bag.put(name, value),
+            Some(_) if value.is_empty_value() => {}
+            Some((_, ours)) => map.put(*ours, value),
+            None => map.put(name, value),
         }
     }
-    add_nested(&mut bag, row);
+    add_nested(&mut map, row);
     let kind = row.object("device").text("category");
-    bag.put_text("$device_type", kind.map(capitalized));
-    bag.put_text("$device_id", row.text("user_pseudo_id"));
+    map.put_text("$device_type", kind.map(capitalized));
+    map.put_text("$device_id", row.text("user_pseudo_id"));
     if let Some(value) = row.text("event_value_in_usd") {
-        bag.put("ga_value_in_usd", number(value));
+        map.put("ga_value_in_usd", number(value));
     }
-    bag
+    map
 }
 
-/// Adds the name of the screen, which stays under Google's names as well. Libraries for phones call it
-/// `firebase_screen` and gtag `screen_name`; where an application names none, its class is all there is. (GA4's BigQuery
-/// export schema, and the automatically collected event `screen_view`.)
-fn add_screen_name(bag: &mut Bag<'_>) {
+/// Adds the name of the screen, which also stays under Google's names.
+///
+/// Mobile libraries call it `firebase_screen` and gtag `screen_name`; without either, the class of
+/// the screen is taken. (GA4's BigQuery export schema, and the automatically collected event
+/// `screen_view`.)
+fn add_screen_name(map: &mut PropertyMap<'_>) {
     let named = ["firebase_screen", "screen_name", "firebase_screen_class"]
         .iter()
-        .find_map(|name| bag.get(name).filter(|value| !value.is_nothing()).cloned());
+        .find_map(|name| {
+            map.get(name)
+                .filter(|value| !value.is_empty_value())
+                .cloned()
+        });
     if let Some(name) = named {
-        bag.put_new("$screen_name", name);
+        map.put_new("$screen_name", name);
     }
 }
 
-/// The pairs of a column, each with the value that it has.
-fn pairs<'a>(row: &Object<'a>, column: &str) -> Vec<(Cow<'a, str>, Given<'a>)> {
+/// Pairs of a column, each with its value.
+fn pairs<'a>(row: &Object<'a>, column: &str) -> Vec<(Cow<'a, str>, PropertyValue<'a>)> {
     let list = row.get(column).map(json::array).unwrap_or_default();
     let pair = |pair: &'a RawValue| {
         let pair = json::object(pair);
@@ -198,10 +206,10 @@ fn pairs<'a>(row: &Object<'a>, column: &str) -> Vec<(Cow<'a, str>, Given<'a>)> {
     list.into_iter().filter_map(pair).collect()
 }
 
-/// The one of the four that is not null.
-fn value<'a>(value: &Object<'a>) -> Option<Given<'a>> {
+/// Value of a parameter: the one of the four fields that is not null.
+fn value<'a>(value: &Object<'a>) -> Option<PropertyValue<'a>> {
     if let Some(text) = value.get("string_value") {
-        return Some(Given::Raw(text));
+        return Some(PropertyValue::Raw(text));
     }
     let numbers = ["int_value", "double_value", "float_value"];
     numbers
@@ -210,16 +218,16 @@ fn value<'a>(value: &Object<'a>) -> Option<Given<'a>> {
         .map(number)
 }
 
-/// A number, also where BigQuery has written it as a text; `NaN` and such stay texts.
-fn number(text: Cow<'_, str>) -> Given<'_> {
+/// Reads a number, which BigQuery may write as a text; `NaN` and such stay texts.
+fn number(text: Cow<'_, str>) -> PropertyValue<'_> {
     match serde_json::from_str::<serde_json::Number>(&text) {
-        Ok(_) => Given::Number(text),
-        Err(_) => Given::Text(text),
+        Ok(_) => PropertyValue::Number(text),
+        Err(_) => PropertyValue::Text(text),
     }
 }
 
-/// What stands in columns of columns; each of those is read once.
-fn add_nested<'a>(bag: &mut Bag<'a>, row: &Object<'a>) {
+/// Adds the values of nested columns; each outer column is read once.
+fn add_nested<'a>(map: &mut PropertyMap<'a>, row: &Object<'a>) {
     let (mut read, mut object) = (("", ""), Object::default());
     for (outer, inner, field, ours) in NESTED {
         if read != (outer, inner) {
@@ -233,12 +241,12 @@ fn add_nested<'a>(bag: &mut Bag<'a>, row: &Object<'a>) {
         if let Some(value) = from.get(field).filter(|value| !is_empty(value))
             && let Some(value) = known(value)
         {
-            bag.put_new(ours, value);
+            map.put_new(ours, value);
         }
     }
 }
 
-/// What Google writes for what it does not know, or what is not there: of a visit that nothing led to, the source is
+/// Placeholders that Google writes for unknown or missing values: a direct visit has the source
 /// `(direct)` and the medium `(none)`.
 const PLACEHOLDERS: [&str; 4] = [
     "\"(not set)\"",
@@ -255,47 +263,48 @@ fn is_empty(value: &RawValue) -> bool {
     is_placeholder(value) || ["\"\"", "[]", "{}"].contains(&value.get())
 }
 
-/// A column without those of its fields that are placeholders, be it an object or a list of objects; nothing if it had
-/// no others. Parameters within `items` stay: their names, and what they hold, are the customer's.
-fn known(value: &RawValue) -> Option<Given<'_>> {
+/// Removes the placeholders from an object or a list of objects; `None` if nothing is left.
+///
+/// Parameters within `items` stay: their names and values are the customer's.
+fn known(value: &RawValue) -> Option<PropertyValue<'_>> {
     let text = value.get();
     if !PLACEHOLDERS.iter().any(|nothing| text.contains(nothing)) {
-        return Some(Given::Raw(value));
+        return Some(PropertyValue::Raw(value));
     }
     if text.starts_with('[') {
         let list = json::array(value);
         if list.is_empty() {
-            // It has more than is looked at.
-            return Some(Given::Raw(value));
+            // It has more elements than are read.
+            return Some(PropertyValue::Raw(value));
         }
-        let known = |item| known_members(item).unwrap_or(Given::Members(Vec::new()));
-        return Some(Given::Many(list.into_iter().map(known).collect()));
+        let known = |item| known_members(item).unwrap_or(PropertyValue::Members(Vec::new()));
+        return Some(PropertyValue::Many(list.into_iter().map(known).collect()));
     }
     known_members(value)
 }
 
-fn known_members(value: &RawValue) -> Option<Given<'_>> {
+fn known_members(value: &RawValue) -> Option<PropertyValue<'_>> {
     if !value.get().starts_with('{') {
-        return Some(Given::Raw(value));
+        return Some(PropertyValue::Raw(value));
     }
     let members = json::object(value).into_members();
     if members.is_empty() {
-        return Some(Given::Raw(value));
+        return Some(PropertyValue::Raw(value));
     }
     let known = members
         .into_iter()
         .filter(|(_, value)| !is_placeholder(value));
     let known: Vec<_> = known.collect();
-    (!known.is_empty()).then_some(Given::Members(known))
+    (!known.is_empty()).then_some(PropertyValue::Members(known))
 }
 
-impl Given<'_> {
-    fn is_nothing(&self) -> bool {
-        matches!(self, Given::Raw(value) if is_empty(value))
+impl PropertyValue<'_> {
+    fn is_empty_value(&self) -> bool {
+        matches!(self, PropertyValue::Raw(value) if is_empty(value))
     }
 
     fn is_placeholder(&self) -> bool {
-        matches!(self, Given::Raw(value) if is_placeholder(value))
+        matches!(self, PropertyValue::Raw(value) if is_placeholder(value))
     }
 }
 
@@ -307,7 +316,7 @@ fn capitalized(text: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// Writes what becomes known of the person. A placeholder would overwrite what is known.
+/// Writes the person's properties, without placeholders, which would overwrite known values.
 fn write_person(event: &mut EventWriter<'_>, row: &Object<'_>) {
     for (name, value) in pairs(row, "user_properties") {
         if !value.is_placeholder() {

@@ -1,8 +1,8 @@
-//! Mixpanel's raw export: a line has the event's name and its properties, among which are whose it is and when
-//! it was. Whose it is, `mixpanel_identity` decides.
+//! Mapping of Mixpanel's raw export: a line has the event's name and its properties, with its ids
+//! and its time among them. `mixpanel_identity` chooses the distinct id.
 
 use super::generated::Generated;
-use super::mixpanel_identity::{Beside, Identity, Own};
+use super::mixpanel_identity::{ExtraEvent, Identity, OwnIds};
 use super::{Times, stamp};
 use crate::json::{self, Object};
 use crate::{EventWriter, Events, Mapping, Options, OptionsError, RecordError, countries, instant};
@@ -10,7 +10,7 @@ use millrace_rows::Micros;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Mixpanel's own bookkeeping, which says nothing of the event.
+/// Properties that are Mixpanel's own bookkeeping, which are dropped.
 const REMOVED: [&str; 7] = [
     "$geo_source",
     "$insert_id",
@@ -29,10 +29,10 @@ struct Record<'a> {
     properties: Object<'a>,
 }
 
-/// See the module.
+/// Mapping of Mixpanel's records.
 pub(crate) struct Mixpanel {
     times: Times,
-    skips_nobodys: bool,
+    skips_without_distinct_id: bool,
     identifies: bool,
     group_keys: Vec<String>,
     generated: Generated,
@@ -42,7 +42,7 @@ impl Mixpanel {
     pub(crate) fn new(options: &Options) -> Result<Self, OptionsError> {
         Ok(Self {
             times: Times::new(options)?,
-            skips_nobodys: options.skip_without_distinct_id,
+            skips_without_distinct_id: options.skip_without_distinct_id,
             identifies: options.identify,
             group_keys: options.group_keys.clone(),
             generated: Generated::new("mixpanel"),
@@ -60,8 +60,8 @@ impl Mapping for Mixpanel {
             .text("time")
             .ok_or_else(|| instant::missing("time"))?;
         let at = self.times.local_epoch("time", &time)?;
-        let Some(who) = Identity::of(&name, properties, self.identifies) else {
-            if self.skips_nobodys {
+        let Some(identity) = Identity::of(&name, properties, self.identifies) else {
+            if self.skips_without_distinct_id {
                 events.note("skipped_without_distinct_id");
                 return Ok(());
             }
@@ -69,41 +69,41 @@ impl Mapping for Mixpanel {
                 "distinct_id, $distinct_id_before_identity, $user_id, $device_id",
             ));
         };
-        if let Some(rule) = who.rule {
+        if let Some(rule) = identity.rule {
             events.note(rule);
         }
-        let renamed = new_name(&name, &who);
+        let renamed = new_name(&name, &identity);
         if renamed != name {
             events.note("renamed_event");
         }
-        let mut event = events.begin(renamed, &who.distinct_id, at);
+        let mut event = events.begin(renamed, &identity.distinct_id, at);
         if let Some(insert_id) = properties.text("$insert_id") {
             event.key(&[
                 insert_id.as_bytes(),
-                who.distinct_id.as_bytes(),
+                identity.distinct_id.as_bytes(),
                 name.as_bytes(),
                 time.as_bytes(),
             ]);
         }
-        write(&mut event, properties, &who.own);
+        write(&mut event, properties, &identity.own);
         self.write_groups(&mut event, properties);
         stamp(&mut event, "mixpanel");
         event.end();
-        self.add_beside(&who, at, events);
+        self.add_generated(&identity, at, events);
         Ok(())
     }
 }
 
 impl Mixpanel {
-    /// Says what the record says of persons and its own event cannot.
-    fn add_beside(&mut self, who: &Identity<'_>, at: Micros, events: &mut Events) {
-        match &who.beside {
-            Some(Beside::Identify { user, anonymous }) => {
+    /// Generates the event for ids that the record names and its own event cannot.
+    fn add_generated(&mut self, identity: &Identity<'_>, at: Micros, events: &mut Events) {
+        match &identity.extra {
+            Some(ExtraEvent::Identify { user, anonymous }) => {
                 self.generated.identify(user, Some(anonymous), at, events);
             }
-            Some(Beside::Merge { target, alias }) => {
-                // The alias of an `$identify` is a user: whoever was given it as a device gives it back first.
-                if matches!(who.own, Own::Anonymous(_) | Own::User) {
+            Some(ExtraEvent::Merge { target, alias }) => {
+                // The alias of an `$identify` is a user's id: mark it as such before the merge.
+                if matches!(identity.own, OwnIds::Anonymous(_) | OwnIds::User) {
                     self.generated.identify(alias, None, at, events);
                 }
                 self.generated.merge(target, alias, at, events);
@@ -112,7 +112,7 @@ impl Mixpanel {
         }
     }
 
-    /// `$groups` by the properties that are said to name groups; of several of a type, the first.
+    /// Writes `$groups` by the properties that name groups; of several of a type, the first.
     fn write_groups(&self, event: &mut EventWriter<'_>, properties: &Object<'_>) {
         let named = self.group_keys.iter().filter_map(|group_type| {
             let value = properties.get(group_type)?;
@@ -127,22 +127,22 @@ impl Mixpanel {
     }
 }
 
-fn new_name<'a>(name: &'a str, who: &Identity<'_>) -> &'a str {
+fn new_name<'a>(name: &'a str, identity: &Identity<'_>) -> &'a str {
     match name {
         "$mp_web_page_view" => "$pageview",
-        "$merge" if matches!(who.own, Own::Alias(_)) => "$merge_dangerously",
+        "$merge" if matches!(identity.own, OwnIds::Alias(_)) => "$merge_dangerously",
         other => other,
     }
 }
 
-/// Writes the properties, some under the names that they have here, and what is said of persons. One that has both names
-/// keeps what stands under ours.
-fn write(event: &mut EventWriter<'_>, properties: &Object<'_>, own: &Own<'_>) {
+/// Writes the properties, some under our names, and the ids of persons. A record with both names
+/// keeps the value under ours.
+fn write(event: &mut EventWriter<'_>, properties: &Object<'_>, own: &OwnIds<'_>) {
     let replaced = match own {
-        Own::Nothing => "",
-        Own::Alias(_) => "alias",
-        Own::Anonymous(_) | Own::User => "$anon_distinct_id",
-        Own::Nobody => "$process_person_profile",
+        OwnIds::None => "",
+        OwnIds::Alias(_) => "alias",
+        OwnIds::Anonymous(_) | OwnIds::User => "$anon_distinct_id",
+        OwnIds::Unknown => "$process_person_profile",
     };
     for (name, value) in properties.iter() {
         if REMOVED.contains(&name) || name == replaced {
@@ -166,11 +166,11 @@ fn write(event: &mut EventWriter<'_>, properties: &Object<'_>, own: &Own<'_>) {
         }
     }
     match own {
-        Own::Nothing | Own::User => {}
-        Own::Anonymous(id) | Own::Alias(id) => {
+        OwnIds::None | OwnIds::User => {}
+        OwnIds::Anonymous(id) | OwnIds::Alias(id) => {
             event.property(replaced, id);
         }
-        Own::Nobody => {
+        OwnIds::Unknown => {
             event.property(replaced, &false);
         }
     }

@@ -1,50 +1,52 @@
-//! Identity of Mixpanel's events: the id that an event belongs to, and the ids that it says are one person.
+//! Identity of Mixpanel's events: the id that an event belongs to, and the ids that it merges.
 //!
-//! The `distinct_id` of an export is canonical: the one id of all that Mixpanel has merged, under either of its ID Merges.
-//! So it is taken as it stands, whatever it looks like; what the event was sent with (`$distinct_id_before_identity`)
-//! would tear one person into several. That holds for `$identify` and `$merge` as well: under Original ID Merge the
-//! canonical id of a user of several devices is any id of the cluster, and mostly none of the two that such an event names.
+//! The `distinct_id` of an export is canonical: the one id of all that Mixpanel has merged, under
+//! either of its ID Merges. So it is taken unchanged, whatever its form; the id that the event was
+//! sent with (`$distinct_id_before_identity`) would split one person into several. That holds for
+//! `$identify` and `$merge` as well: under Original ID Merge the canonical id of a user of several
+//! devices is any id of the cluster, and mostly neither of the two that such an event names.
 //!
-//! An id is joined to a canonical one that the event does not name only where Mixpanel has shown that it did the same: by
-//! an event that was sent with this id and exported with the canonical one. Such a merge is for good, and of a constant
-//! that somebody sends as `distinct_id` it would make one person of everybody. A device goes to its first user, as with any
-//! `$identify`: Mixpanel refuses to merge an `$anon_id` that belongs to a user already.
+//! An id is merged into a canonical one that the event does not name only if Mixpanel has shown
+//! that it did the same: by an event that was sent with this id and exported with the canonical
+//! one. A merge is for good, and would make one person of everybody if somebody sends a constant as
+//! `distinct_id`. A device goes to its first user, as with any `$identify`: Mixpanel refuses to
+//! merge an `$anon_id` that belongs to a user already.
 
 use crate::json::{self, Object};
 use std::borrow::Cow;
 
-/// How the ids begin that Simplified ID Merge gives to devices without a user.
+/// Prefix of the ids that Simplified ID Merge gives to devices without a user.
 const DEVICE_PREFIX: &str = "$device:";
 
-/// See the module.
+/// Ids of an event.
 #[derive(Default)]
 pub(super) struct Identity<'a> {
     pub(super) distinct_id: Cow<'a, str>,
-    pub(super) own: Own<'a>,
-    /// What is said by an event of its own, as one event names two ids at most.
-    pub(super) beside: Option<Beside<'a>>,
-    /// Where it was not simply the `distinct_id`.
+    pub(super) own: OwnIds<'a>,
+    /// An additional event to generate, as one event names two ids at most.
+    pub(super) extra: Option<ExtraEvent<'a>>,
+    /// Rule to count if the id is not simply the `distinct_id`.
     pub(super) rule: Option<&'static str>,
 }
 
-/// What the event itself says of persons.
+/// Ids that the event itself names besides its distinct id.
 #[derive(Default)]
-pub(super) enum Own<'a> {
-    /// Nothing that its mapping would have to add.
+pub(super) enum OwnIds<'a> {
+    /// No other id.
     #[default]
-    Nothing,
-    /// The anonymous id of its user.
+    None,
+    /// Anonymous id of its user.
     Anonymous(Cow<'a, str>),
-    /// The other id of its person.
+    /// Other id of its person.
     Alias(Cow<'a, str>),
-    /// Its user, but no anonymous id.
+    /// A user without an anonymous id.
     User,
-    /// Not even whose it is: it names two others, and its own id may be a device's.
-    Nobody,
+    /// Not even its person: the event names two other ids, and its own may be a device's.
+    Unknown,
 }
 
-/// What an event that is generated says of persons.
-pub(super) enum Beside<'a> {
+/// Ids that a generated event names.
+pub(super) enum ExtraEvent<'a> {
     Identify {
         user: Cow<'a, str>,
         anonymous: Cow<'a, str>,
@@ -64,7 +66,7 @@ impl<'a> Identity<'a> {
         let Some(pair) = Pair::of(event, properties) else {
             return resolved;
         };
-        // Only what was exported is canonical.
+        // Only an exported `distinct_id` is canonical.
         let canonical = properties.text("distinct_id").and(resolved);
         Some(Self {
             rule: Some("merged_persons"),
@@ -75,7 +77,7 @@ impl<'a> Identity<'a> {
         })
     }
 
-    /// Whose event it is, as far as that has nothing to do with what it says.
+    /// Distinct id of an event that names no pair of ids.
     fn resolved(properties: &Object<'a>) -> Option<Self> {
         let user = || properties.text("$user_id");
         let (distinct_id, rule) = match properties.text("distinct_id") {
@@ -99,7 +101,7 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// The id that the event was sent with.
+/// Id that the event was sent with.
 fn sent_with<'a>(properties: &Object<'a>) -> Option<Cow<'a, str>> {
     let before = properties.get("$distinct_id_before_identity");
     before
@@ -119,7 +121,7 @@ enum Pair<'a> {
 impl<'a> Pair<'a> {
     fn of(event: &str, properties: &Object<'a>) -> Option<Self> {
         match event {
-            // By Mixpanel's API, or by its libraries.
+            // Names of Mixpanel's API, then of its libraries.
             "$identify" => {
                 let anonymous = ["$anon_id", "$anon_distinct_id"];
                 let anonymous = anonymous.iter().find_map(|name| properties.text(name))?;
@@ -137,7 +139,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// What the event says under its canonical id, where it has one.
+    /// Identity of the event under its canonical id, if it has one.
     fn under(self, canonical: Option<Cow<'a, str>>, sent: Option<&str>) -> Identity<'a> {
         match self {
             Self::Identify { user, anonymous } => identified(user, anonymous, canonical, sent),
@@ -154,28 +156,28 @@ fn identified<'a>(
 ) -> Identity<'a> {
     let is_users = sent == Some(&*user);
     let is_anonymous = sent == Some(&*anonymous);
-    let (distinct_id, own, beside) = match canonical.filter(|id| *id != user) {
-        None => (user, Own::Anonymous(anonymous), None),
+    let (distinct_id, own, extra) = match canonical.filter(|id| *id != user) {
+        None => (user, OwnIds::Anonymous(anonymous), None),
         Some(id) if id == anonymous && is_users => {
             let (target, alias) = (id.clone(), user);
-            (id, Own::User, Some(Beside::Merge { target, alias }))
+            (id, OwnIds::User, Some(ExtraEvent::Merge { target, alias }))
         }
-        Some(id) if id == anonymous => (user, Own::Anonymous(anonymous), None),
+        Some(id) if id == anonymous => (user, OwnIds::Anonymous(anonymous), None),
         Some(id) if is_users => {
             let (target, alias) = (id.clone(), user);
-            let beside = Beside::Merge { target, alias };
-            (id, Own::Anonymous(anonymous), Some(beside))
+            let extra = ExtraEvent::Merge { target, alias };
+            (id, OwnIds::Anonymous(anonymous), Some(extra))
         }
-        Some(id) if is_anonymous => (id, Own::Anonymous(anonymous), None),
+        Some(id) if is_anonymous => (id, OwnIds::Anonymous(anonymous), None),
         Some(id) => {
-            let beside = Beside::Identify { user, anonymous };
-            (id, Own::Nobody, Some(beside))
+            let extra = ExtraEvent::Identify { user, anonymous };
+            (id, OwnIds::Unknown, Some(extra))
         }
     };
     Identity {
         distinct_id,
         own,
-        beside,
+        extra,
         rule: None,
     }
 }
@@ -187,23 +189,27 @@ fn merged<'a>(
     sent: Option<&str>,
 ) -> Identity<'a> {
     let is_shown = sent.is_some_and(|sent| sent == first || sent == second);
-    let (distinct_id, own, beside) = match canonical.filter(|id| *id != first) {
-        None => (first, Own::Alias(second), None),
-        Some(id) if id == second => (id, Own::Alias(first), None),
+    let (distinct_id, own, extra) = match canonical.filter(|id| *id != first) {
+        None => (first, OwnIds::Alias(second), None),
+        Some(id) if id == second => (id, OwnIds::Alias(first), None),
         Some(id) if is_shown => {
             let (target, alias) = (id.clone(), second);
-            let beside = Beside::Merge { target, alias };
-            (id, Own::Alias(first), Some(beside))
+            let extra = ExtraEvent::Merge { target, alias };
+            (id, OwnIds::Alias(first), Some(extra))
         }
         Some(id) => {
             let (target, alias) = (first, second);
-            (id, Own::Nobody, Some(Beside::Merge { target, alias }))
+            (
+                id,
+                OwnIds::Unknown,
+                Some(ExtraEvent::Merge { target, alias }),
+            )
         }
     };
     Identity {
         distinct_id,
         own,
-        beside,
+        extra,
         rule: None,
     }
 }

@@ -1,14 +1,14 @@
-//! From one tool's records to events.
+//! Mappings of each tool's records to events.
 
 mod amplitude;
 mod amplitude_platform;
-mod bag;
 mod captured;
 mod columns;
 mod generated;
 mod google_analytics;
 mod mixpanel;
 mod mixpanel_identity;
+mod properties;
 mod segment;
 mod snowplow;
 mod snowplow_columns;
@@ -26,18 +26,18 @@ pub(crate) use times::Times;
 use crate::EventWriter;
 use serde::{Serialize, Serializer};
 
-/// How many columns Snowplow's lines have.
+/// Number of columns in Snowplow's lines.
 pub(crate) const SNOWPLOW_COLUMNS: usize = snowplow_columns::COLUMNS.len();
 
-/// What every imported event says of itself: where it was before, and that its place is not to be looked up by an
-/// address that is years old.
+/// Writes the properties of every imported event: its source, and that its location must not be
+/// looked up by an IP address that is years old.
 fn stamp(event: &mut EventWriter<'_>, source: &str) {
     event
         .property("analytics_source", source)
         .property("$geoip_disable", &true);
 }
 
-/// Pairs that are written as an object.
+/// Serializes pairs as an object.
 struct Members<'a, K, V>(&'a [(K, V)]);
 
 impl<K: Serialize, V: Serialize> Serialize for Members<'_, K, V> {

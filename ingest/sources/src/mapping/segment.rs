@@ -1,6 +1,6 @@
-//! Archives of Segment and RudderStack: the calls of their libraries as they came, one a line.
+//! Mapping of Segment's and RudderStack's archives: the calls of their libraries, one in each line.
 
-use super::bag::{Bag, Given};
+use super::properties::{PropertyMap, PropertyValue};
 use super::{Times, stamp};
 use crate::json::{self, Object};
 use crate::{EventWriter, Events, Mapping, Options, OptionsError, RecordError, instant};
@@ -8,7 +8,7 @@ use millrace_rows::Micros;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// What libraries say of where they ran: group, field, and our name.
+/// Fields of the context that libraries send: group, field, and our name.
 const CONTEXT: [(&str, &str, &str); 34] = [
     ("app", "build", "$app_build"),
     ("app", "name", "$app_name"),
@@ -45,41 +45,41 @@ const CONTEXT: [(&str, &str, &str); 34] = [
     ("screen", "height", "$screen_height"),
     ("screen", "width", "$screen_width"),
 ];
-/// The same, for what is in no group.
+/// Fields of the context that are in no group, and our names for them.
 const CONTEXT_SINGLE: [(&str, &str); 4] = [
     ("ip", "$ip"),
     ("locale", "$locale"),
     ("timezone", "$timezone"),
     ("userAgent", "$raw_user_agent"),
 ];
-/// Properties of calls to `page` that have a name here.
+/// Properties of `page` calls and our names for them.
 const PAGE: [(&str, &str); 3] = [
     ("path", "$pathname"),
     ("referrer", "$referrer"),
     ("url", "$current_url"),
 ];
 
-/// See the module.
+/// Mapping of Segment's and RudderStack's records.
 pub(crate) struct Segment {
     source: &'static str,
     times: Times,
-    skips_nobodys: bool,
+    skips_without_distinct_id: bool,
     group_type: String,
 }
 
 impl Segment {
-    /// For archives of `source`.
+    /// Creates the mapping for archives of `source`.
     pub(crate) fn new(source: &'static str, options: &Options) -> Result<Self, OptionsError> {
         Ok(Self {
             source,
             times: Times::new(options)?,
-            skips_nobodys: options.skip_without_distinct_id,
+            skips_without_distinct_id: options.skip_without_distinct_id,
             group_type: options.group_type.clone(),
         })
     }
 
-    /// When it happened: as corrected by the tool, or as we correct the client's clock by the way it was off when
-    /// it sent the call. What that takes beside the time itself may be missing or unreadable.
+    /// Time of the call: corrected by the tool, or by us with the skew of the client's clock when
+    /// it sent the call. The times for the skew may be missing or unreadable.
     fn time(&self, record: &Object<'_>, events: &mut Events) -> Result<Micros, RecordError> {
         if let Some(text) = record.text("timestamp") {
             return self.times.either("timestamp", &text);
@@ -100,7 +100,7 @@ impl Segment {
         Ok(at)
     }
 
-    /// The type of the group that a call or its context speaks of.
+    /// Type of the group that a call or its context names.
     fn group_type<'a>(&'a self, traits: &Object<'a>) -> Cow<'a, str> {
         let named = traits
             .text("groupType")
@@ -109,7 +109,8 @@ impl Segment {
     }
 }
 
-/// A time of the client's clock, put right by when that clock said that it sent the call and when the call arrived.
+/// Corrects a time of the client's clock by the time at which it sent the call and the time at
+/// which the call arrived.
 fn corrected(original: Micros, [sent, received]: [Option<Micros>; 2]) -> Micros {
     let (Some(sent), Some(received)) = (sent, received) else {
         return original;
@@ -118,8 +119,8 @@ fn corrected(original: Micros, [sent, received]: [Option<Micros>; 2]) -> Micros 
     instant::in_range(at.0).unwrap_or(original)
 }
 
-/// A call, as far as all have the same.
-struct Call<'a> {
+/// Fields that all kinds of calls have.
+struct SegmentCall<'a> {
     record: Object<'a>,
     context: Object<'a>,
     properties: Object<'a>,
@@ -131,7 +132,7 @@ struct Call<'a> {
 impl Mapping for Segment {
     fn map(&mut self, raw: &[u8], events: &mut Events) -> Result<(), RecordError> {
         let record: Object<'_> = json::read(raw)?;
-        let call = Call {
+        let call = SegmentCall {
             context: record.object("context"),
             properties: record.object("properties"),
             traits: record.object("traits"),
@@ -140,18 +141,18 @@ impl Mapping for Segment {
             record,
         };
         let kind = call.record.text("type").unwrap_or_default();
-        // Libraries of RudderStack are not of one mind about capitals.
+        // RudderStack's libraries differ in the use of capitals.
         let kind = kind.to_ascii_lowercase();
         let name = call.event_name(&kind)?;
         let at = self.time(&call.record, events)?;
         let Some(distinct_id) = call.user.as_ref().or(call.anonymous.as_ref()) else {
-            if self.skips_nobodys {
+            if self.skips_without_distinct_id {
                 events.note("skipped_without_distinct_id");
                 return Ok(());
             }
             return Err(RecordError::missing_distinct_id("userId, anonymousId"));
         };
-        let bag = self.properties(&kind, &call)?;
+        let map = self.properties(&kind, &call)?;
         if kind != "track" {
             events.note("renamed_event");
         }
@@ -159,7 +160,7 @@ impl Mapping for Segment {
         if let Some(message_id) = call.record.text("messageId") {
             event.key(&[kind.as_bytes(), message_id.as_bytes()]);
         }
-        bag.write(&mut event);
+        map.write(&mut event);
         call.write_person(&kind, &mut event);
         self.write_groups(&kind, &call, &mut event);
         stamp(&mut event, self.source);
@@ -169,14 +170,18 @@ impl Mapping for Segment {
 }
 
 impl Segment {
-    /// The event's properties.
-    fn properties<'a>(&'a self, kind: &str, call: &Call<'a>) -> Result<Bag<'a>, RecordError> {
-        let mut bag = Bag::default();
+    /// Collects the event's properties.
+    fn properties<'a>(
+        &'a self,
+        kind: &str,
+        call: &SegmentCall<'a>,
+    ) -> Result<PropertyMap<'a>, RecordError> {
+        let mut map = PropertyMap::default();
         match kind {
             "identify" if call.user.is_some() => {
                 let anonymous = call.anonymous.clone();
                 let other = anonymous.filter(|anonymous| Some(anonymous) != call.user.as_ref());
-                bag.put_text("$anon_distinct_id", other);
+                map.put_text("$anon_distinct_id", other);
             }
             "alias" => {
                 let previous = call
@@ -184,16 +189,16 @@ impl Segment {
                     .text("previousId")
                     .or_else(|| call.anonymous.clone());
                 let previous = previous.ok_or_else(|| missing("previousId"))?;
-                bag.put_text("alias", Some(previous));
+                map.put_text("alias", Some(previous));
             }
             "group" => {
                 let key = call
                     .record
                     .text("groupId")
                     .ok_or_else(|| missing("groupId"))?;
-                bag.put_text("$group_type", Some(self.group_type(&call.traits)));
-                bag.put_text("$group_key", Some(key));
-                bag.put_raw("$group_set", call.record.get("traits"));
+                map.put_text("$group_type", Some(self.group_type(&call.traits)));
+                map.put_text("$group_key", Some(key));
+                map.put_raw("$group_set", call.record.get("traits"));
             }
             _ => {}
         }
@@ -202,25 +207,25 @@ impl Segment {
             let ours = PAGE.iter().find(|(theirs, _)| is_page && *theirs == name);
             match ours {
                 Some((_, ours)) if call.properties.has(ours) => {}
-                Some((_, ours)) => bag.put(*ours, Given::Raw(value)),
-                None => bag.put(name, Given::Raw(value)),
+                Some((_, ours)) => map.put(*ours, PropertyValue::Raw(value)),
+                None => map.put(name, PropertyValue::Raw(value)),
             }
         }
         if matches!(kind, "page" | "screen") {
             let name = call.record.get("name");
             if kind == "screen" {
-                call.add_screen_name(&mut bag, name);
+                call.add_screen_name(&mut map, name);
             } else {
-                bag.put_raw("name", name);
+                map.put_raw("name", name);
             }
-            bag.put_raw("category", call.record.get("category"));
+            map.put_raw("category", call.record.get("category"));
         }
-        call.add_context(&mut bag);
-        Ok(bag)
+        call.add_context(&mut map);
+        Ok(map)
     }
 
-    /// `$groups` of the call, or of its context.
-    fn write_groups(&self, kind: &str, call: &Call<'_>, event: &mut EventWriter<'_>) {
+    /// Writes `$groups` of the call, or of its context.
+    fn write_groups(&self, kind: &str, call: &SegmentCall<'_>, event: &mut EventWriter<'_>) {
         let key = match kind {
             "group" => call.record.text("groupId"),
             _ => call.context.text("groupId"),
@@ -240,8 +245,8 @@ impl Segment {
     }
 }
 
-impl<'a> Call<'a> {
-    /// What the event is called here.
+impl<'a> SegmentCall<'a> {
+    /// Our name for the event.
     fn event_name(&self, kind: &str) -> Result<Cow<'a, str>, RecordError> {
         Ok(Cow::Borrowed(match kind {
             "track" => {
@@ -251,7 +256,7 @@ impl<'a> Call<'a> {
             "page" => "$pageview",
             "screen" => "$screen",
             "identify" if self.user.is_some() => "$identify",
-            // Properties of somebody who is not known yet.
+            // Without a user, the call only sets properties of an anonymous person.
             "identify" => "$set",
             "group" => "$groupidentify",
             "alias" => "$create_alias",
@@ -265,55 +270,55 @@ impl<'a> Call<'a> {
         }))
     }
 
-    /// The name of a screen. Segment's specification has it in `name`; RudderStack's libraries for phones put it into
-    /// `event`, and both may have it among the properties.
-    fn add_screen_name(&self, bag: &mut Bag<'a>, name: Option<&'a RawValue>) {
-        bag.put_raw("$screen_name", name);
+    /// Adds the name of a screen. Segment's specification has it in `name`; RudderStack's mobile
+    /// libraries put it into `event`, and both may have it among the properties.
+    fn add_screen_name(&self, map: &mut PropertyMap<'a>, name: Option<&'a RawValue>) {
+        map.put_raw("$screen_name", name);
         for other in [self.record.get("event"), self.properties.get("name")] {
             if let Some(other) = other.filter(|other| json::text(other).is_some()) {
-                bag.put_new("$screen_name", Given::Raw(other));
+                map.put_new("$screen_name", PropertyValue::Raw(other));
             }
         }
     }
 
-    /// What the library said of where it ran, unless the call itself says it.
-    fn add_context(&self, bag: &mut Bag<'a>) {
+    /// Adds the context, unless the call's properties have the same names.
+    fn add_context(&self, map: &mut PropertyMap<'a>) {
         let mut group = ("", Object::default());
         for (theirs, field, ours) in CONTEXT {
             if group.0 != theirs {
                 group = (theirs, self.context.object(theirs));
             }
-            add(bag, ours, &group.1, field);
+            add(map, ours, &group.1, field);
         }
         for (field, ours) in CONTEXT_SINGLE {
-            add(bag, ours, &self.context, field);
+            add(map, ours, &self.context, field);
         }
-        add(bag, "$ip", &self.record, "request_ip");
+        add(map, "$ip", &self.record, "request_ip");
         if self.user.is_some()
             && let Some(anonymous) = &self.anonymous
         {
-            bag.put_new("$device_id", Given::Text(anonymous.clone()));
+            map.put_new("$device_id", PropertyValue::Text(anonymous.clone()));
         }
     }
 
-    /// What the call says of the person: the traits of `identify`, and those that libraries send along.
+    /// Writes the person's properties: the traits of `identify`, and those in the context.
     fn write_person(&self, kind: &str, event: &mut EventWriter<'_>) {
-        let mut set = Bag::default();
+        let mut set = PropertyMap::default();
         if kind == "identify" {
             for (name, value) in self.record.object("traits").into_members() {
-                set.put(name, Given::Raw(value));
+                set.put(name, PropertyValue::Raw(value));
             }
         }
         for (name, value) in self.context.object("traits").into_members() {
-            set.put_new(name, Given::Raw(value));
+            set.put_new(name, PropertyValue::Raw(value));
         }
         set.write_set(event);
     }
 }
 
-fn add<'a>(bag: &mut Bag<'a>, ours: &'static str, from: &Object<'a>, field: &str) {
+fn add<'a>(map: &mut PropertyMap<'a>, ours: &'static str, from: &Object<'a>, field: &str) {
     if let Some(value) = from.get(field).filter(|value| value.get() != "\"\"") {
-        bag.put_new(ours, Given::Raw(value));
+        map.put_new(ours, PropertyValue::Raw(value));
     }
 }
 

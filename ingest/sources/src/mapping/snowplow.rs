@@ -1,8 +1,9 @@
-//! Snowplow's enriched events: lines of 131 columns between tabs, in three of which is JSON.
+//! Mapping of Snowplow's enriched events: lines of 131 tab-separated columns, of which three are
+//! JSON.
 
-use super::bag::{Bag, Given};
 use super::generated::Generated;
-use super::snowplow_columns::{COLUMNS, Kind, place};
+use super::properties::{PropertyMap, PropertyValue};
+use super::snowplow_columns::{COLUMNS, Kind, index_of};
 use super::{Times, stamp};
 use crate::json::{self, Object};
 use crate::{Events, Mapping, Options, OptionsError, RecordError, countries, instant};
@@ -11,27 +12,28 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use uuid::Uuid;
 
-const EVENT: usize = place("event");
-const EVENT_ID: usize = place("event_id");
-const EVENT_NAME: usize = place("event_name");
-const SE_ACTION: usize = place("se_action");
-const USER_ID: usize = place("user_id");
-const DOMAIN_USER_ID: usize = place("domain_userid");
-const NETWORK_USER_ID: usize = place("network_userid");
-const COUNTRY: usize = place("geo_country");
-const UNSTRUCT: usize = place("unstruct_event");
-/// The best first: what the application says, what Snowplow corrected, the device's clock, the collector's.
+const EVENT: usize = index_of("event");
+const EVENT_ID: usize = index_of("event_id");
+const EVENT_NAME: usize = index_of("event_name");
+const SE_ACTION: usize = index_of("se_action");
+const USER_ID: usize = index_of("user_id");
+const DOMAIN_USER_ID: usize = index_of("domain_userid");
+const NETWORK_USER_ID: usize = index_of("network_userid");
+const COUNTRY: usize = index_of("geo_country");
+const UNSTRUCT: usize = index_of("unstruct_event");
+/// Columns of the time, the best first: set by the application, corrected by Snowplow, the device's
+/// clock, the collector's clock.
 const TIMES: [usize; 4] = [
-    place("true_tstamp"),
-    place("derived_tstamp"),
-    place("dvce_created_tstamp"),
-    place("collector_tstamp"),
+    index_of("true_tstamp"),
+    index_of("derived_tstamp"),
+    index_of("dvce_created_tstamp"),
+    index_of("collector_tstamp"),
 ];
 
-/// See the module.
+/// Mapping of Snowplow's lines.
 pub(crate) struct Snowplow {
     times: Times,
-    skips_nobodys: bool,
+    skips_without_distinct_id: bool,
     identifies: bool,
     generated: Generated,
 }
@@ -40,7 +42,7 @@ impl Snowplow {
     pub(crate) fn new(options: &Options) -> Result<Self, OptionsError> {
         Ok(Self {
             times: Times::new(options)?,
-            skips_nobodys: options.skip_without_distinct_id,
+            skips_without_distinct_id: options.skip_without_distinct_id,
             identifies: options.identify,
             generated: Generated::new("snowplow"),
         })
@@ -68,7 +70,7 @@ impl Mapping for Snowplow {
         let contexts = row.contexts()?;
         let unstruct = row.unstruct()?;
         let Some(distinct_id) = distinct_id(&row, &contexts) else {
-            if self.skips_nobodys {
+            if self.skips_without_distinct_id {
                 events.note("skipped_without_distinct_id");
                 return Ok(());
             }
@@ -93,22 +95,22 @@ impl Mapping for Snowplow {
             };
         }
         let screen_name = (name == "$screen").then(|| Row::screen_name(&unstruct, &contexts));
-        let mut bag = row.properties(unstruct);
-        bag.put_text("$screen_name", screen_name.flatten());
+        let mut map = row.properties(unstruct);
+        map.put_text("$screen_name", screen_name.flatten());
         for (name, parts) in &contexts {
-            bag.put_new(name.as_str(), Given::List(parts.clone()));
+            map.put_new(name.as_str(), PropertyValue::List(parts.clone()));
         }
-        bag.write(&mut event);
+        map.write(&mut event);
         stamp(&mut event, "snowplow");
         event.end();
         Ok(())
     }
 }
 
-/// The columns of a line, those that are empty as none.
+/// Columns of a line.
 struct Row<'a>(Vec<&'a str>);
 
-/// Parts of an event by the name of their schema.
+/// Context entities of an event by the name of their schema.
 type Contexts<'a> = Vec<(String, Vec<&'a RawValue>)>;
 
 impl<'a> Row<'a> {
@@ -136,11 +138,11 @@ impl<'a> Row<'a> {
             .filter(|field| !field.is_empty())
     }
 
-    /// The application's own name for what it tracks; of the events that Snowplow has itself, ours.
+    /// Name of the event: the application's own, or ours for the events that Snowplow defines.
     fn event_name(&self) -> Result<Cow<'a, str>, RecordError> {
         let name = match self.get(EVENT) {
             Some("page_view") => Some("$pageview"),
-            // A structured event is called what it does.
+            // The name of a structured event is its action.
             Some("struct") => self.get(SE_ACTION).or(Some("struct")),
             kind => match self.get(EVENT_NAME).or(kind) {
                 Some("screen_view") => Some("$screen"),
@@ -152,7 +154,7 @@ impl<'a> Row<'a> {
             .ok_or_else(|| RecordError::missing_event("event_name"))
     }
 
-    /// What is attached to the event, by its schema and Snowplow together: `contexts_com_acme_user_1`.
+    /// Reads the contexts, named as Snowplow's own loaders do: `contexts_com_acme_user_1`.
     fn contexts(&self) -> Result<Contexts<'a>, RecordError> {
         let mut found: Contexts<'a> = Vec::new();
         for (column, field) in COLUMNS.iter().zip(&self.0) {
@@ -160,7 +162,7 @@ impl<'a> Row<'a> {
                 continue;
             }
             let outer: Object<'a> =
-                json::read(field.as_bytes()).map_err(|error| error.of(column.name))?;
+                json::read(field.as_bytes()).map_err(|error| error.in_field(column.name))?;
             for part in outer.get("data").map(json::array).unwrap_or_default() {
                 let part = json::object(part);
                 let (Some(schema), Some(data)) = (part.text("schema"), part.get("data")) else {
@@ -176,41 +178,41 @@ impl<'a> Row<'a> {
         Ok(found)
     }
 
-    /// The fields of the application's own event.
+    /// Reads the fields of the application's own event.
     fn unstruct(&self) -> Result<Object<'a>, RecordError> {
         let Some(field) = self.get(UNSTRUCT) else {
             return Ok(Object::default());
         };
         let outer: Object<'a> =
-            json::read(field.as_bytes()).map_err(|error| error.of("unstruct_event"))?;
+            json::read(field.as_bytes()).map_err(|error| error.in_field("unstruct_event"))?;
         Ok(outer.object("data").object("data"))
     }
 
-    fn properties(&self, unstruct: Object<'a>) -> Bag<'a> {
-        let mut bag = Bag::default();
+    fn properties(&self, unstruct: Object<'a>) -> PropertyMap<'a> {
+        let mut map = PropertyMap::default();
         for (column, field) in COLUMNS.iter().zip(&self.0) {
             if field.is_empty() {
                 continue;
             }
             let value = match column.kind {
-                Kind::Text => Given::Text(Cow::Borrowed(*field)),
-                Kind::Number if is_number(field) => Given::Number(Cow::Borrowed(*field)),
-                Kind::Number => Given::Text(Cow::Borrowed(*field)),
-                Kind::Flag => Given::Flag(matches!(*field, "1" | "true")),
+                Kind::Text => PropertyValue::Text(Cow::Borrowed(*field)),
+                Kind::Number if is_number(field) => PropertyValue::Number(Cow::Borrowed(*field)),
+                Kind::Number => PropertyValue::Text(Cow::Borrowed(*field)),
+                Kind::Flag => PropertyValue::Flag(matches!(*field, "1" | "true")),
                 Kind::Contexts | Kind::Unstruct | Kind::Gone => continue,
             };
-            bag.push(column.ours, value);
+            map.push(column.ours, value);
         }
         let country = self.get(COUNTRY).and_then(countries::name);
-        bag.put_text("$geoip_country_name", country.map(Cow::Borrowed));
+        map.put_text("$geoip_country_name", country.map(Cow::Borrowed));
         for (name, value) in unstruct.into_members() {
-            bag.put_new(name, Given::Raw(value));
+            map.put_new(name, PropertyValue::Raw(value));
         }
-        bag
+        map
     }
 
-    /// The name of the screen that an event is about: its own field, or that of the screen that trackers attach
-    /// (schemas `screen_view` and `screen` of com.snowplowanalytics.mobile).
+    /// Name of the event's screen: its own field, or that of the screen context that trackers
+    /// attach (schemas `screen_view` and `screen` of com.snowplowanalytics.mobile).
     fn screen_name(unstruct: &Object<'a>, contexts: &Contexts<'a>) -> Option<Cow<'a, str>> {
         let attached = || {
             let screens = contexts.iter().find(|(name, _)| {
@@ -226,8 +228,8 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Whose event it is: the user's, or the browser's; of an application on a phone the installation's, which stands in
-/// the session that is attached.
+/// Distinct id of an event: the user's, or the browser's; of a mobile application the
+/// installation's, which is in the session context.
 fn distinct_id<'a>(row: &Row<'a>, contexts: &Contexts<'a>) -> Option<Cow<'a, str>> {
     let id = row.get(USER_ID).or_else(|| row.get(DOMAIN_USER_ID));
     let of_session = || {
@@ -249,7 +251,8 @@ fn is_number(field: &str) -> bool {
         && matches!(field.as_bytes().first(), Some(b'-' | b'0'..=b'9'))
 }
 
-/// `iglu:com.acme/linkClick/jsonschema/1-0-2` is `<prefix>_com_acme_link_click_1`.
+/// Column name of a schema: `iglu:com.acme/linkClick/jsonschema/1-0-2` gives
+/// `<prefix>_com_acme_link_click_1`.
 fn schema_name(prefix: &str, schema: &str) -> String {
     let mut parts = schema.trim_start_matches("iglu:").split('/');
     let (vendor, name) = (
@@ -283,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn schemas_have_names_as_columns_have() {
+    fn schemas_are_named_like_columns() {
         let table = [
             (
                 "iglu:com.acme/link_click/jsonschema/1-0-2",

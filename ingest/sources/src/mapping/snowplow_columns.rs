@@ -1,23 +1,23 @@
-//! The columns of Snowplow's enriched events, in their order.
+//! Columns of Snowplow's enriched events, in their order.
 
 use Kind::{Contexts, Flag, Gone, Number, Text, Unstruct};
 
-/// What stands in a column.
+/// Type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
     Number,
     /// `1` and `0`, or `true` and `false`.
     Flag,
-    /// JSON that says more of the event, each part by its schema.
+    /// JSON with the event's context entities, each with its schema.
     Contexts,
     /// JSON with the fields of the application's own event.
     Unstruct,
-    /// It is the event's name, id, time or nobody's.
+    /// Column that is no property: the event's name, id or time, or of no use.
     Gone,
 }
 
-/// A column: what Snowplow calls it, what stands in it, what we call it.
+/// A column with Snowplow's name, its type, and our name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Column {
     pub(super) name: &'static str,
@@ -167,8 +167,8 @@ pub(super) const COLUMNS: [Column; 131] = [
     kept("true_tstamp", Gone),
 ];
 
-/// Where a column stands; past the end if there is none of this name.
-pub(super) const fn place(name: &str) -> usize {
+/// Index of a column by Snowplow's name; past the end if there is none.
+pub(super) const fn index_of(name: &str) -> usize {
     let mut at = 0;
     while at < COLUMNS.len() {
         #[allow(clippy::indexing_slicing, reason = "within the bound, at compile time")]
@@ -204,7 +204,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn the_columns_are_where_snowplow_has_them() {
+    fn the_columns_have_the_indexes_of_snowplow() {
         let table = [
             ("app_id", 0),
             ("collector_tstamp", 3),
@@ -221,7 +221,7 @@ mod tests {
             ("none", 131),
         ];
         for (name, expected) in table {
-            assert_eq!(place(name), expected, "{name}");
+            assert_eq!(index_of(name), expected, "{name}");
         }
         let ours: HashSet<_> = COLUMNS.iter().map(|column| column.ours).collect();
         assert_eq!(ours.len(), COLUMNS.len(), "no two have one name");

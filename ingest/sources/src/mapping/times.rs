@@ -1,4 +1,4 @@
-//! The times of records, by what the user said of the source's clock.
+//! Parses the times of records by the user's settings for the source's clock.
 
 use crate::{Options, OptionsError, RecordError, instant};
 use jiff::tz::TimeZone;
@@ -6,7 +6,7 @@ use millrace_rows::Micros;
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
-/// Reads times.
+/// Parses times with a zone and an offset.
 pub(crate) struct Times {
     zone: TimeZone,
     is_utc: bool,
@@ -25,21 +25,21 @@ impl Times {
         })
     }
 
-    /// A time in words.
+    /// Parses a time in ISO 8601.
     pub(crate) fn iso(&self, field: &'static str, text: &str) -> Result<Micros, RecordError> {
         let at = instant::iso(text, &self.zone);
-        self.put_right(at)
+        self.with_offset(at)
             .ok_or_else(|| instant::invalid(field, text))
     }
 
-    /// A number since 1970 in UTC.
+    /// Parses a number since 1970 in UTC.
     pub(crate) fn epoch(&self, field: &'static str, number: &str) -> Result<Micros, RecordError> {
         let at = instant::epoch(number);
-        self.put_right(at)
+        self.with_offset(at)
             .ok_or_else(|| instant::invalid(field, number))
     }
 
-    /// A number since 1970 of a clock that shows the zone's time.
+    /// Parses a number since 1970 of a clock that shows the zone's time.
     pub(crate) fn local_epoch(
         &self,
         field: &'static str,
@@ -50,11 +50,11 @@ impl Times {
             true => read,
             false => read.and_then(|read| instant::shifted(read, &self.zone)),
         };
-        self.put_right(at)
+        self.with_offset(at)
             .ok_or_else(|| instant::invalid(field, number))
     }
 
-    /// One or the other.
+    /// Parses a time in ISO 8601, or a number since 1970 in UTC.
     pub(crate) fn either(&self, field: &'static str, text: &str) -> Result<Micros, RecordError> {
         let text = text.trim();
         match text
@@ -66,7 +66,7 @@ impl Times {
         }
     }
 
-    fn put_right(&self, at: Option<Micros>) -> Option<Micros> {
+    fn with_offset(&self, at: Option<Micros>) -> Option<Micros> {
         let at = at?.plus_micros(self.offset_micros);
         instant::in_range(at.0)
     }

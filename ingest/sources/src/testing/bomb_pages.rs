@@ -1,20 +1,21 @@
-//! Pages that claim to be more than they are, or are more than they claim; and one of times.
+//! Parquet pages that claim more than they contain, or contain more than they claim; and pages of
+//! times.
 
-use super::bombs::{Bomb, CLAIM, MIB, Outcome, bomb};
-use super::wire::{OneColumn, PageOf, Wire, number};
+use super::bomb::{Bomb, CLAIM, MIB, Outcome, bomb};
+use super::wire::{DataPage, SimpleFile, ThriftWriter, number};
 use flate2::write::GzEncoder;
 use std::io::{Read, Write};
 
-/// A file of one number, or what stands in its place.
-fn numbers(codec: i64, unpacked_bytes: i64, bytes: Vec<u8>) -> OneColumn {
-    OneColumn {
+/// A file of one number, or of other bytes in its place.
+fn numbers(codec: i64, unpacked_bytes: i64, bytes: Vec<u8>) -> SimpleFile {
+    SimpleFile {
         columns: 1,
         physical: number::INT32,
         repetition: 0,
         codec,
         rows: 1,
         dictionary: None,
-        page: PageOf {
+        page: DataPage {
             values: 1,
             encoding: number::PLAIN,
             unpacked_bytes: Some(unpacked_bytes),
@@ -24,11 +25,11 @@ fn numbers(codec: i64, unpacked_bytes: i64, bytes: Vec<u8>) -> OneColumn {
     }
 }
 
-/// A file of one text, or what stands in its place.
-fn texts(encoding: i64, bytes: Vec<u8>) -> OneColumn {
-    OneColumn {
+/// A file of one text, or of other bytes in its place.
+fn texts(encoding: i64, bytes: Vec<u8>) -> SimpleFile {
+    SimpleFile {
         physical: number::BYTE_ARRAY,
-        page: PageOf {
+        page: DataPage {
             values: 1,
             encoding,
             unpacked_bytes: None,
@@ -39,11 +40,11 @@ fn texts(encoding: i64, bytes: Vec<u8>) -> OneColumn {
     }
 }
 
-/// A row that is a list of billions: one value of a dictionary, so many times.
-fn endless_list() -> OneColumn {
+/// A row that is a list of billions: one value of a dictionary, repeated.
+fn endless_list() -> SimpleFile {
     // Levels: one for the first, one for all others.
     let runs = |levels: [u8; 2]| {
-        let mut wire = Wire::default();
+        let mut wire = ThriftWriter::default();
         for (level, count) in levels.into_iter().zip([1, CLAIM as u64 - 1]) {
             wire = wire.varint(count << 1);
             wire.0.push(level);
@@ -52,14 +53,14 @@ fn endless_list() -> OneColumn {
     };
     let indices = [
         &[1][..],
-        &Wire::default().varint((CLAIM as u64) << 1).0,
+        &ThriftWriter::default().varint((CLAIM as u64) << 1).0,
         &[0],
     ]
     .concat();
-    OneColumn {
+    SimpleFile {
         repetition: 2,
         dictionary: Some((1, vec![7, 0, 0, 0])),
-        page: PageOf {
+        page: DataPage {
             values: CLAIM,
             encoding: number::DICTIONARY,
             unpacked_bytes: None,
@@ -70,23 +71,26 @@ fn endless_list() -> OneColumn {
     }
 }
 
-/// A row of columns that each have a dictionary, which do not fit beside one another: of empty texts, the same for all.
-fn dictionaries() -> OneColumn {
+/// A row of columns with dictionaries that exceed the memory budget together.
+fn dictionaries() -> SimpleFile {
     const VALUES: usize = 60_000;
-    OneColumn {
+    SimpleFile {
         columns: 300,
         dictionary: Some((VALUES as i64, vec![0; 4 * VALUES])),
-        // Bits of an index, how often it comes, the index.
+        // Bits of an index, number of repeats, the index.
         ..texts(number::DICTIONARY, vec![16, 2, 0, 0])
     }
 }
 
 pub(super) fn pages() -> Vec<Bomb> {
-    let dictionary = OneColumn {
+    let dictionary = SimpleFile {
         dictionary: Some((CLAIM, vec![0; 4])),
         ..texts(number::DICTIONARY, vec![1, 2, 0])
     };
-    let lengths = Wire(vec![0x80, 1, 4]).varint(CLAIM as u64).varint(0).0;
+    let lengths = ThriftWriter(vec![0x80, 1, 4])
+        .varint(CLAIM as u64)
+        .varint(0)
+        .0;
     let prefixes = [&[0x80, 1, 4, 1, 0][..], &lengths].concat();
     let one_row = Outcome::Rows {
         rows: 1,
@@ -145,18 +149,18 @@ fn brotlied(bytes: usize) -> Vec<u8> {
     packed
 }
 
-/// A file of one column of times of 96 bits, by nanoseconds of the day and the day of the Julian calendar; its page has this
-/// checksum.
+/// Makes a file of one column of 96-bit times, given as nanoseconds of the day and Julian day; its
+/// page has the given checksum.
 #[must_use]
 pub fn int96_file(times: &[(u64, u32)], checksum: Option<u32>) -> Vec<u8> {
-    let column = OneColumn {
+    let column = SimpleFile {
         columns: 1,
         physical: number::INT96,
         repetition: 0,
         codec: 0,
         rows: times.len() as i64,
         dictionary: None,
-        page: PageOf {
+        page: DataPage {
             values: times.len() as i64,
             encoding: number::PLAIN,
             unpacked_bytes: None,
@@ -167,7 +171,7 @@ pub fn int96_file(times: &[(u64, u32)], checksum: Option<u32>) -> Vec<u8> {
     column.file()
 }
 
-/// The page of such a file.
+/// Bytes of the page in an [`int96_file`].
 #[must_use]
 pub fn int96_bytes(times: &[(u64, u32)]) -> Vec<u8> {
     let bytes = times.iter().flat_map(|(nanos, day)| {

@@ -1,7 +1,8 @@
-//! Files of Parquet that are small and take any amount of memory, if they are believed.
+//! Parquet bombs: small files that make a naive reader take any amount of memory.
 
+use super::bomb::{Bomb, CLAIM, MIB, Outcome, bomb};
 use super::bomb_pages;
-use super::wire::{Wire, number};
+use super::wire::{ThriftWriter, number};
 use arrow_array::types::{Int8Type, Int32Type};
 use arrow_array::{
     ArrayRef, DictionaryArray, Int8Array, Int32Array, ListArray, RecordBatch, StringArray,
@@ -11,46 +12,16 @@ use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 use std::sync::Arc;
 
-pub(super) const MIB: usize = 1 << 20;
-pub(super) const CLAIM: i64 = i32::MAX as i64;
-
-/// A file, and what is to become of it.
-#[derive(Clone, Debug)]
-pub struct Bomb {
-    /// What it does.
-    pub name: &'static str,
-    /// The file.
-    pub bytes: Vec<u8>,
-    /// What becomes of it.
-    pub outcome: Outcome,
-}
-
-/// What becomes of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is read to its end, and some of its rows are too long.
-    Rows {
-        /// All rows.
-        rows: u64,
-        /// Those that are too long.
-        too_long: u64,
-    },
-    /// It is not read on, and the reason has these words.
-    Refused(&'static str),
-}
-
-/// Files that harm by what they are, by what they say, and by what they say of themselves.
+/// Makes all bombs: long values, extreme schemas, false claims in footers and pages.
 #[must_use]
 pub fn parquet_bombs() -> Vec<Bomb> {
-    [long_texts(), shapes(), descriptions(), bomb_pages::pages()].concat()
-}
-
-pub(super) fn bomb(name: &'static str, bytes: Vec<u8>, outcome: Outcome) -> Bomb {
-    Bomb {
-        name,
-        bytes,
-        outcome,
-    }
+    [
+        long_texts(),
+        extreme_files(),
+        footers(),
+        bomb_pages::pages(),
+    ]
+    .concat()
 }
 
 fn write(columns: Vec<(&str, ArrayRef)>, properties: WriterPropertiesBuilder) -> Vec<u8> {
@@ -61,7 +32,7 @@ fn write(columns: Vec<(&str, ArrayRef)>, properties: WriterPropertiesBuilder) ->
     writer.into_inner().unwrap()
 }
 
-/// As writers write them: texts that are longer than an event.
+/// Valid files with texts that are longer than an event.
 fn long_texts() -> Vec<Bomb> {
     let one_of_three = Outcome::Rows {
         rows: 3,
@@ -92,8 +63,8 @@ fn long_texts() -> Vec<Bomb> {
     bombs
 }
 
-/// As writers write them: a text that a thousand rows have, a list of a million, a great many columns.
-fn shapes() -> Vec<Bomb> {
+/// Valid files with a text that a thousand rows share, a list of a million, a great many columns.
+fn extreme_files() -> Vec<Bomb> {
     let properties = WriterProperties::builder;
     let same_text = || -> ArrayRef {
         let text = StringArray::from(vec!["x".repeat(MIB)]);
@@ -133,9 +104,9 @@ fn shapes() -> Vec<Bomb> {
     ]
 }
 
-/// That claim more than there is, or is read.
-fn descriptions() -> Vec<Bomb> {
-    let version = || Wire::default().i32(1, 1);
+/// Footers that claim more than the file has, or than is accepted.
+fn footers() -> Vec<Bomb> {
+    let version = || ThriftWriter::default().i32(1, 1);
     let mut deep = version().structs(1, 100_001);
     for _ in 0..100_000 {
         deep = deep.group("g", 1);

@@ -1,4 +1,4 @@
-//! The export APIs of Mixpanel and Amplitude on a loopback address, with what goes wrong in life.
+//! Fakes of Mixpanel's and Amplitude's export APIs on a loopback address, with injected faults.
 
 use super::generate::lines;
 use crate::{Format, instant};
@@ -16,7 +16,7 @@ use zip::write::SimpleFileOptions;
 const MICROS_PER_HOUR: i64 = 3_600_000_000;
 const SEED: u64 = 1;
 
-/// Whose API.
+/// Service whose API is faked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// Days as compressed lines.
@@ -25,31 +25,32 @@ pub enum Service {
     Amplitude,
 }
 
-/// What becomes of a request.
+/// Fault of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mishap {
-    /// It is answered as it should be.
+pub enum Fault {
+    /// No fault.
     None,
-    /// 429, and when to ask again, in seconds, if that is said.
+    /// Status 429, with seconds in `Retry-After`, if any.
     Throttled(Option<u64>),
     /// Another status.
     Status(u16),
-    /// The connection is cut after this share of the answer, in hundredths, though a length was said.
+    /// The connection is cut after this share of the body, in percent, despite a `Content-Length`.
     Cut(u8),
-    /// The same where no length was said, so that the end of the connection seems to be that of the answer.
+    /// The connection is cut after this share of the body, in percent, and without a
+    /// `Content-Length`, so that the response seems complete.
     CutWithoutLength(u8),
-    /// After this share of the answer, in hundredths, nothing comes any more, and the connection stays.
+    /// The response stalls after this share of the body, in percent, with the connection open.
     Stall(u8),
-    /// The service gives up in the middle, and says so among the lines.
+    /// The service gives up in the middle, with a message among the lines.
     GivesUp,
-    /// It is answered without compression.
+    /// The response is not compressed.
     Uncompressed,
 }
 
-/// A running API. It ends with the process.
+/// A running fake API. It ends with the process.
 #[derive(Debug)]
 pub struct FakeApi {
-    /// Where it is.
+    /// URL of the API.
     pub url: String,
     state: Arc<Mutex<State>>,
 }
@@ -58,16 +59,16 @@ pub struct FakeApi {
 struct State {
     service: Service,
     events_per_part: u64,
-    mishaps: VecDeque<Mishap>,
+    faults: VecDeque<Fault>,
     empty: Vec<String>,
     requests: Vec<String>,
 }
 
 impl FakeApi {
-    /// Starts one whose parts of an hour (Amplitude) or a day (Mixpanel) have so many events.
+    /// Starts an API with this number of events for each hour (Amplitude) or day (Mixpanel).
     ///
     /// # Panics
-    /// When there is no port.
+    /// There is no free port.
     #[must_use]
     pub fn start(service: Service, events_per_part: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -75,7 +76,7 @@ impl FakeApi {
         let state = Arc::new(Mutex::new(State {
             service,
             events_per_part,
-            mishaps: VecDeque::new(),
+            faults: VecDeque::new(),
             empty: Vec::new(),
             requests: Vec::new(),
         }));
@@ -89,23 +90,23 @@ impl FakeApi {
         Self { url, state }
     }
 
-    /// What becomes of the next requests; all behind them are answered as they should be.
-    pub fn expect(&self, mishaps: &[Mishap]) {
-        self.state().mishaps.extend(mishaps);
+    /// Sets the faults of the next responses; later ones have none.
+    pub fn expect(&self, faults: &[Fault]) {
+        self.state().faults.extend(faults);
     }
 
-    /// There are no events on this day (`2024-05-01`) or in this hour (`20240501T13`).
+    /// Removes the events of a day (`2024-05-01`) or an hour (`20240501T13`).
     pub fn empty(&self, from: &str) {
         self.state().empty.push(from.to_owned());
     }
 
-    /// The requests so far: path, query, and authorization behind a space.
+    /// Requests so far: path and query, then the authorization after a space.
     #[must_use]
     pub fn requests(&self) -> Vec<String> {
         self.state().requests.clone()
     }
 
-    /// The lines that this day or hour has.
+    /// Lines of a day or an hour.
     #[must_use]
     pub fn lines(&self, from: &str) -> Vec<u8> {
         let state = self.state();
@@ -130,36 +131,36 @@ fn serve(stream: &TcpStream, state: &Mutex<State>) {
         let (name, value) = line.split_once(": ")?;
         name.eq_ignore_ascii_case("authorization").then_some(value)
     });
-    let (mishap, answer) = {
+    let (fault, response) = {
         let mut state = state.lock().expect("no test panics with it");
         state
             .requests
             .push(format!("{target} {}", authorization.unwrap_or_default()));
-        let mishap = state.mishaps.pop_front().unwrap_or(Mishap::None);
-        (mishap, answer(&state, target, mishap))
+        let fault = state.faults.pop_front().unwrap_or(Fault::None);
+        (fault, respond(&state, target, fault))
     };
-    // A client that went away is its own affair.
-    let _ = send(stream, mishap, &answer);
+    // The client may have closed the connection.
+    let _ = send(stream, fault, &response);
 }
 
-struct Answer {
+struct FakeResponse {
     status: u16,
     headers: String,
     body: Vec<u8>,
 }
 
-fn answer(state: &State, target: &str, mishap: Mishap) -> Answer {
-    let refusal = |status: u16, headers: String, body: &str| Answer {
+fn respond(state: &State, target: &str, fault: Fault) -> FakeResponse {
+    let refusal = |status: u16, headers: String, body: &str| FakeResponse {
         status,
         headers,
         body: body.as_bytes().to_vec(),
     };
-    match mishap {
-        Mishap::Throttled(after) => {
+    match fault {
+        Fault::Throttled(after) => {
             let headers = after.map_or(String::new(), |after| format!("retry-after: {after}\r\n"));
             return refusal(429, headers, "Rate limit exceeded");
         }
-        Mishap::Status(status) => return refusal(status, String::new(), "Something is wrong"),
+        Fault::Status(status) => return refusal(status, String::new(), "Something is wrong"),
         _ => {}
     }
     let url = Url::parse(&format!("http://fake{target}")).expect("a target");
@@ -180,9 +181,9 @@ fn answer(state: &State, target: &str, mishap: Mishap) -> Answer {
         text.extend(lines_of(state, &unit));
     }
     match state.service {
-        Service::Mixpanel => mixpanel(text, mishap),
+        Service::Mixpanel => mixpanel(text, fault),
         Service::Amplitude if text.is_empty() => refusal(404, String::new(), "Not found"),
-        Service::Amplitude => Answer {
+        Service::Amplitude => FakeResponse {
             status: 200,
             headers: "content-type: application/zip\r\n".to_owned(),
             body: zipped(&from, &text),
@@ -190,8 +191,8 @@ fn answer(state: &State, target: &str, mishap: Mishap) -> Answer {
     }
 }
 
-fn mixpanel(mut text: Vec<u8>, mishap: Mishap) -> Answer {
-    if mishap == Mishap::GivesUp {
+fn mixpanel(mut text: Vec<u8>, fault: Fault) -> FakeResponse {
+    if fault == Fault::GivesUp {
         text.truncate(text.len() / 2);
         let end = text
             .iter()
@@ -200,8 +201,8 @@ fn mixpanel(mut text: Vec<u8>, mishap: Mishap) -> Answer {
         text.truncate(end);
         text.extend_from_slice(b"terminated early\n");
     }
-    let is_plain = mishap == Mishap::Uncompressed || text.is_empty();
-    Answer {
+    let is_plain = fault == Fault::Uncompressed || text.is_empty();
+    FakeResponse {
         status: 200,
         headers: if is_plain {
             String::new()
@@ -212,7 +213,7 @@ fn mixpanel(mut text: Vec<u8>, mishap: Mishap) -> Answer {
     }
 }
 
-/// The days or hours of a range.
+/// Days or hours of a range.
 fn units(service: Service, from: &str, until: &str) -> Vec<String> {
     let mut units = Vec::new();
     let mut at = start(service, from);
@@ -265,7 +266,7 @@ fn gzipped(text: &[u8]) -> Vec<u8> {
     encoder.finish().expect("memory takes all")
 }
 
-/// As Amplitude does it: a folder by the project's number, and in it compressed lines.
+/// Makes a zip like Amplitude's: a folder with the project's number, and in it compressed lines.
 fn zipped(hour: &str, text: &[u8]) -> Vec<u8> {
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
     let (one, other) = text.split_at(text.len() / 2);
@@ -273,11 +274,11 @@ fn zipped(hour: &str, text: &[u8]) -> Vec<u8> {
         .iter()
         .rposition(|byte| *byte == b'\n')
         .map_or(0, |end| end + 1);
-    for (place, lines) in [&one[..cut], &[&one[cut..], other].concat()]
+    for (index, lines) in [&one[..cut], &[&one[cut..], other].concat()]
         .into_iter()
         .enumerate()
     {
-        let name = format!("123456/123456_{hour}#{place}.json.gz");
+        let name = format!("123456/123456_{hour}#{index}.json.gz");
         let stored =
             SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
         archive.start_file(name, stored).expect("a name");
@@ -288,26 +289,26 @@ fn zipped(hour: &str, text: &[u8]) -> Vec<u8> {
     archive.finish().expect("memory takes all").into_inner()
 }
 
-fn send(mut stream: &TcpStream, mishap: Mishap, answer: &Answer) -> std::io::Result<()> {
-    let length = match mishap {
-        Mishap::CutWithoutLength(_) => String::new(),
-        _ => format!("content-length: {}\r\n", answer.body.len()),
+fn send(mut stream: &TcpStream, fault: Fault, response: &FakeResponse) -> std::io::Result<()> {
+    let length = match fault {
+        Fault::CutWithoutLength(_) => String::new(),
+        _ => format!("content-length: {}\r\n", response.body.len()),
     };
     let head = format!(
         "HTTP/1.1 {} X\r\n{}{length}connection: close\r\n\r\n",
-        answer.status, answer.headers
+        response.status, response.headers
     );
     stream.write_all(head.as_bytes())?;
-    let share = match mishap {
-        Mishap::Cut(share) | Mishap::CutWithoutLength(share) | Mishap::Stall(share) => {
+    let share = match fault {
+        Fault::Cut(share) | Fault::CutWithoutLength(share) | Fault::Stall(share) => {
             usize::from(share)
         }
         _ => 100,
     };
-    let sent = answer.body.len() * share / 100;
-    stream.write_all(&answer.body[..sent])?;
-    if let Mishap::Stall(_) = mishap {
-        // Until the client has had enough.
+    let sent = response.body.len() * share / 100;
+    stream.write_all(&response.body[..sent])?;
+    if let Fault::Stall(_) = fault {
+        // Until the client closes the connection.
         stream.read_exact(&mut [0])?;
     }
     stream.shutdown(Shutdown::Write)

@@ -1,6 +1,6 @@
-//! Files in the formats that tools publish, by a seed: the same seed makes the same file.
+//! Generates files in the tools' formats by a seed: the same seed makes the same file.
 
-use super::records::{self, Dice};
+use super::records::{self, SeededRng};
 use crate::Format;
 use arrow_array::{
     ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
@@ -14,14 +14,14 @@ use std::sync::Arc;
 
 /// 2023-10-01T00:00:00Z.
 const START: Micros = Micros(1_696_118_400_000_000);
-/// Between one event and the next.
+/// Time between one event and the next.
 const STEP_MICROS: i64 = 250_000;
 const ROW_GROUP_ROWS: u64 = 10_000;
 
-/// Writes a file of so many events, each of about 1 kB, a quarter of a second apart from 2023-10-01 on.
+/// Writes a file of events, each of about 1 kB, a quarter of a second apart from 2023-10-01 on.
 ///
 /// # Errors
-/// Those of the writer.
+/// I/O errors of the writer.
 pub fn generate(format: Format, events: u64, seed: u64, mut out: &mut dyn Write) -> io::Result<()> {
     match format {
         Format::Parquet => return parquet(events, seed, &mut out),
@@ -38,7 +38,8 @@ pub fn generate(format: Format, events: u64, seed: u64, mut out: &mut dyn Write)
     Ok(())
 }
 
-/// Lines of so many events, from a time on and evenly over so long; `first` is the number of the first.
+/// Makes lines of events, spread evenly over a span from a time on; `first` is the number of the
+/// first.
 #[must_use]
 pub fn lines(
     format: Format,
@@ -64,7 +65,7 @@ fn at(number: u64) -> Micros {
 
 fn parquet(events: u64, seed: u64, out: &mut dyn Write) -> io::Result<()> {
     let mut writer = None;
-    // A file without rows has columns all the same.
+    // A file without rows still has columns.
     let mut first = 0;
     loop {
         let rows = ROW_GROUP_ROWS.min(events - first);
@@ -74,7 +75,7 @@ fn parquet(events: u64, seed: u64, out: &mut dyn Write) -> io::Result<()> {
                 .set_compression(Compression::SNAPPY)
                 .set_max_row_group_row_count(Some(ROW_GROUP_ROWS as usize))
                 .build();
-            // The writer wants to own what it writes to.
+            // The writer needs to own its output.
             let buffer: Vec<u8> = Vec::new();
             writer = Some(
                 ArrowWriter::try_new(buffer, batch.schema(), Some(properties))
@@ -97,18 +98,22 @@ fn parquet(events: u64, seed: u64, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn batch(seed: u64, numbers: std::ops::Range<u64>) -> RecordBatch {
-    let dice: Vec<Dice> = numbers
+    let rng: Vec<SeededRng> = numbers
         .clone()
-        .map(|number| Dice::new(seed, number))
+        .map(|number| SeededRng::new(seed, number))
         .collect();
     let columns: [(&str, ArrayRef); 6] = [
         (
             "event",
-            Arc::new(StringArray::from_iter_values(dice.iter().map(Dice::event))),
+            Arc::new(StringArray::from_iter_values(
+                rng.iter().map(SeededRng::event),
+            )),
         ),
         (
             "distinct_id",
-            Arc::new(StringArray::from_iter_values(dice.iter().map(Dice::user))),
+            Arc::new(StringArray::from_iter_values(
+                rng.iter().map(SeededRng::user),
+            )),
         ),
         (
             "timestamp",
@@ -122,12 +127,14 @@ fn batch(seed: u64, numbers: std::ops::Range<u64>) -> RecordBatch {
         (
             "uuid",
             Arc::new(StringArray::from_iter_values(
-                dice.iter().map(|dice| dice.uuid().to_string()),
+                rng.iter().map(|rng| rng.uuid().to_string()),
             )),
         ),
         (
             "price",
-            Arc::new(Float64Array::from_iter_values(dice.iter().map(Dice::price))),
+            Arc::new(Float64Array::from_iter_values(
+                rng.iter().map(SeededRng::price),
+            )),
         ),
         (
             "number",

@@ -1,4 +1,4 @@
-//! One record of each format.
+//! Generates records of each format.
 
 use crate::Format;
 use crate::mapping::SNOWPLOW_COLUMNS;
@@ -17,14 +17,14 @@ const EVENTS: [&str; 6] = [
     "Search",
 ];
 const USERS: u64 = 10_000;
-/// Brings a record to about 1 kB.
+/// Properties that fill a record up to about 1 kB.
 const FILLER: &str = r#""$browser":"Chrome","$browser_version":118,"$os":"Mac OS X","$screen_height":1080,"$screen_width":1920,"utm_source":"newsletter","utm_medium":"email","utm_campaign":"autumn sale, second week","plan":"enterprise","experiment":"checkout-2023-10","variant":"b","locale":"de-CH","timezone":"Europe/Zurich","is_trial":false,"cart":["sku-1029","sku-2231","sku-9910"],"referrer":"https://www.example.com/articles/2023/10/how-to-choose?ref=footer","referring_domain":"www.example.com""#;
 
-/// What a record has by chance, by the seed and its number.
+/// Random values of a record, by the seed and its number.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Dice(u128);
+pub(super) struct SeededRng(u128);
 
-impl Dice {
+impl SeededRng {
     pub(super) fn new(seed: u64, number: u64) -> Self {
         Self(xxh3_128_with_seed(&number.to_be_bytes(), seed))
     }
@@ -46,18 +46,18 @@ impl Dice {
     }
 }
 
-/// Appends a record, which is line `number` of its file.
+/// Appends the record on line `number` of its file.
 pub(super) fn append(format: Format, seed: u64, number: u64, at: Micros, out: &mut String) {
-    let dice = Dice::new(seed, number);
+    let rng = SeededRng::new(seed, number);
     let written = match format {
-        Format::Captured => captured(&dice, number, at, out),
-        Format::Mixpanel => mixpanel(&dice, number, at, out),
-        Format::Amplitude => amplitude(&dice, number, at, out),
-        Format::Segment | Format::Rudderstack => segment(&dice, number, at, out, format),
-        Format::Snowplow => snowplow(&dice, at, out),
-        Format::GoogleAnalytics => google_analytics(&dice, number, at, out),
-        Format::Clickhouse => clickhouse(&dice, number, at, out),
-        Format::Csv => csv(&dice, number, at, out),
+        Format::Captured => captured(&rng, number, at, out),
+        Format::Mixpanel => mixpanel(&rng, number, at, out),
+        Format::Amplitude => amplitude(&rng, number, at, out),
+        Format::Segment | Format::Rudderstack => segment(&rng, number, at, out, format),
+        Format::Snowplow => snowplow(&rng, at, out),
+        Format::GoogleAnalytics => google_analytics(&rng, number, at, out),
+        Format::Clickhouse => clickhouse(&rng, number, at, out),
+        Format::Csv => csv(&rng, number, at, out),
         Format::Parquet => panic!("Parquet has no lines"),
     };
     written.expect("memory takes all");
@@ -69,7 +69,7 @@ fn iso(at: Micros) -> String {
     String::from_utf8(text).expect("times are ASCII")
 }
 
-/// `YYYY-MM-DD hh:mm:ss.ffffff`, as databases write it.
+/// Formats a time as `YYYY-MM-DD hh:mm:ss.ffffff`, as databases write it.
 fn naive(at: Micros) -> String {
     let text = iso(at).replace('T', " ");
     let text = text.trim_end_matches('Z');
@@ -80,8 +80,8 @@ fn naive(at: Micros) -> String {
     }
 }
 
-fn captured(dice: &Dice, number: u64, at: Micros, out: &mut String) -> std::fmt::Result {
-    let (event, user, uuid, price) = (dice.event(), dice.user(), dice.uuid(), dice.price());
+fn captured(rng: &SeededRng, number: u64, at: Micros, out: &mut String) -> std::fmt::Result {
+    let (event, user, uuid, price) = (rng.event(), rng.user(), rng.uuid(), rng.price());
     let at = iso(at);
     write!(
         out,
@@ -89,17 +89,17 @@ fn captured(dice: &Dice, number: u64, at: Micros, out: &mut String) -> std::fmt:
     )
 }
 
-fn mixpanel(dice: &Dice, number: u64, at: Micros, out: &mut String) -> std::fmt::Result {
-    let (event, user, price) = (dice.event(), dice.user(), dice.price());
-    let (insert_id, millis) = (dice.uuid().simple(), at.millis());
+fn mixpanel(rng: &SeededRng, number: u64, at: Micros, out: &mut String) -> std::fmt::Result {
+    let (event, user, price) = (rng.event(), rng.user(), rng.price());
+    let (insert_id, millis) = (rng.uuid().simple(), at.millis());
     write!(
         out,
         r#"{{"event":"{event}","properties":{{"time":{millis},"distinct_id":"{user}","$insert_id":"{insert_id}","$city":"Zürich","$region":"Zurich","mp_country_code":"CH","$mp_api_endpoint":"api.mixpanel.com","$mp_api_timestamp_ms":{millis},"mp_lib":"web","mp_processing_time_ms":{millis},"$lib_version":"2.47.0","$current_url":"https://shop.example.com/p/{number}","number":{number},"price":{price},{FILLER}}}}}"#
     )
 }
 
-fn amplitude(dice: &Dice, number: u64, at: Micros, out: &mut String) -> std::fmt::Result {
-    let (event, user, uuid, price) = (dice.event(), dice.user(), dice.uuid(), dice.price());
+fn amplitude(rng: &SeededRng, number: u64, at: Micros, out: &mut String) -> std::fmt::Result {
+    let (event, user, uuid, price) = (rng.event(), rng.user(), rng.uuid(), rng.price());
     let at = naive(at);
     write!(
         out,
@@ -109,13 +109,13 @@ fn amplitude(dice: &Dice, number: u64, at: Micros, out: &mut String) -> std::fmt
 }
 
 fn segment(
-    dice: &Dice,
+    rng: &SeededRng,
     number: u64,
     at: Micros,
     out: &mut String,
     format: Format,
 ) -> std::fmt::Result {
-    let (event, user, uuid, price) = (dice.event(), dice.user(), dice.uuid(), dice.price());
+    let (event, user, uuid, price) = (rng.event(), rng.user(), rng.uuid(), rng.price());
     let at = iso(at);
     let rudder = if format == Format::Rudderstack {
         r#""rudderId":"r","#
@@ -128,8 +128,8 @@ fn segment(
     )
 }
 
-fn snowplow(dice: &Dice, at: Micros, out: &mut String) -> std::fmt::Result {
-    let (event, user, uuid) = (dice.event(), dice.user(), dice.uuid());
+fn snowplow(rng: &SeededRng, at: Micros, out: &mut String) -> std::fmt::Result {
+    let (event, user, uuid) = (rng.event(), rng.user(), rng.uuid());
     let at = naive(at);
     for column in 0..SNOWPLOW_COLUMNS {
         if column > 0 {
@@ -154,8 +154,13 @@ fn snowplow(dice: &Dice, at: Micros, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-fn google_analytics(dice: &Dice, number: u64, at: Micros, out: &mut String) -> std::fmt::Result {
-    let (event, user, price) = (dice.event(), dice.user(), dice.price());
+fn google_analytics(
+    rng: &SeededRng,
+    number: u64,
+    at: Micros,
+    out: &mut String,
+) -> std::fmt::Result {
+    let (event, user, price) = (rng.event(), rng.user(), rng.price());
     let at = at.0;
     write!(
         out,
@@ -163,8 +168,8 @@ fn google_analytics(dice: &Dice, number: u64, at: Micros, out: &mut String) -> s
     )
 }
 
-fn clickhouse(dice: &Dice, number: u64, at: Micros, out: &mut String) -> std::fmt::Result {
-    let (event, user, uuid, price) = (dice.event(), dice.user(), dice.uuid(), dice.price());
+fn clickhouse(rng: &SeededRng, number: u64, at: Micros, out: &mut String) -> std::fmt::Result {
+    let (event, user, uuid, price) = (rng.event(), rng.user(), rng.uuid(), rng.price());
     let properties = format!(r#"{{"number":{number},"price":{price},{FILLER}}}"#);
     let properties = serde_json::to_string(&properties).expect("a text is JSON");
     let at = naive(at);
@@ -174,8 +179,8 @@ fn clickhouse(dice: &Dice, number: u64, at: Micros, out: &mut String) -> std::fm
     )
 }
 
-fn csv(dice: &Dice, number: u64, at: Micros, out: &mut String) -> std::fmt::Result {
-    let (event, user, uuid, price) = (dice.event(), dice.user(), dice.uuid(), dice.price());
+fn csv(rng: &SeededRng, number: u64, at: Micros, out: &mut String) -> std::fmt::Result {
+    let (event, user, uuid, price) = (rng.event(), rng.user(), rng.uuid(), rng.price());
     let at = iso(at);
     write!(
         out,

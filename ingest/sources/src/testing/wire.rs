@@ -1,4 +1,4 @@
-//! Parquet by hand: files that say of themselves what no writer would.
+//! Encodes Parquet by hand: files that no writer would produce.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ const BINARY: u8 = 8;
 const LIST: u8 = 9;
 const STRUCT: u8 = 12;
 
-/// Codecs and encodings as Parquet numbers them.
+/// Numbers of codecs, encodings and types in Parquet.
 pub(super) mod number {
     pub(in super::super) const SNAPPY: i64 = 1;
     pub(in super::super) const GZIP: i64 = 2;
@@ -24,11 +24,11 @@ pub(super) mod number {
     pub(in super::super) const BYTE_ARRAY: i64 = 6;
 }
 
-/// Fields of structs, each some numbers behind the last.
+/// Writes fields of structs, each with the step from the last field's number.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wire(pub(super) Vec<u8>);
+pub(super) struct ThriftWriter(pub(super) Vec<u8>);
 
-impl Wire {
+impl ThriftWriter {
     pub(super) fn varint(mut self, mut number: u64) -> Self {
         while number >= 0x80 {
             self.0.push((number & 0x7f) as u8 | 0x80);
@@ -84,18 +84,18 @@ impl Wire {
         self
     }
 
-    /// An element of a schema with children.
+    /// Writes an element of a schema with children.
     pub(super) fn group(self, name: &str, children: i64) -> Self {
         self.i32(3, 0).text(1, name).i32(1, children).end()
     }
 
-    /// A file of nothing but this description.
+    /// Makes a file with nothing but this footer.
     pub(super) fn footer_alone(self) -> Vec<u8> {
         with_footer(b"PAR1".to_vec(), &self)
     }
 }
 
-fn with_footer(mut file: Vec<u8>, footer: &Wire) -> Vec<u8> {
+fn with_footer(mut file: Vec<u8>, footer: &ThriftWriter) -> Vec<u8> {
     file.extend_from_slice(&footer.0);
     file.write_all(&(footer.0.len() as u32).to_le_bytes())
         .unwrap();
@@ -103,20 +103,20 @@ fn with_footer(mut file: Vec<u8>, footer: &Wire) -> Vec<u8> {
     file
 }
 
-/// A file of one column `a`, its pages as they are given; or of more, `a0` and so on, which are all in the same pages.
-pub(super) struct OneColumn {
+/// A file of one column `a` with the given pages; or of several, `a0` and so on, which share them.
+pub(super) struct SimpleFile {
     pub(super) columns: u64,
     pub(super) physical: i64,
-    /// 0 for one value a row, 2 for as many as there are.
+    /// 0 for one value a row, 2 for any number.
     pub(super) repetition: i64,
     pub(super) codec: i64,
     pub(super) rows: i64,
     pub(super) dictionary: Option<(i64, Vec<u8>)>,
-    pub(super) page: PageOf,
+    pub(super) page: DataPage,
 }
 
 /// A data page.
-pub(super) struct PageOf {
+pub(super) struct DataPage {
     pub(super) values: i64,
     pub(super) encoding: i64,
     pub(super) unpacked_bytes: Option<i64>,
@@ -124,15 +124,15 @@ pub(super) struct PageOf {
     pub(super) bytes: Vec<u8>,
 }
 
-impl OneColumn {
+impl SimpleFile {
     pub(super) fn file(&self) -> Vec<u8> {
         let mut file = b"PAR1".to_vec();
         let start = file.len() as i64;
-        let size = |wire: Wire, unpacked: i64, bytes: &[u8]| {
+        let size = |wire: ThriftWriter, unpacked: i64, bytes: &[u8]| {
             wire.i32(1, unpacked).i32(1, bytes.len() as i64)
         };
         if let Some((values, bytes)) = &self.dictionary {
-            let header = size(Wire::default().i32(1, 2), bytes.len() as i64, bytes);
+            let header = size(ThriftWriter::default().i32(1, 2), bytes.len() as i64, bytes);
             let header = header
                 .open(4)
                 .i32(1, *values)
@@ -145,7 +145,7 @@ impl OneColumn {
         let data_start = file.len() as i64;
         let page = &self.page;
         let unpacked = page.unpacked_bytes.unwrap_or(page.bytes.len() as i64);
-        let header = size(Wire::default().i32(1, 0), unpacked, &page.bytes);
+        let header = size(ThriftWriter::default().i32(1, 0), unpacked, &page.bytes);
         let inner = match page.checksum {
             Some(checksum) => header.i32(1, checksum).open(1),
             None => header.open(2),
@@ -167,9 +167,11 @@ impl OneColumn {
         }
     }
 
-    /// The description of the file: the schema, a row group, the end.
-    fn footer(&self, [start, data_start, bytes]: [i64; 3]) -> Wire {
-        let mut wire = Wire::default().i32(1, 1).structs(1, self.columns + 1);
+    /// Footer of the file: the schema, a row group, the end.
+    fn footer(&self, [start, data_start, bytes]: [i64; 3]) -> ThriftWriter {
+        let mut wire = ThriftWriter::default()
+            .i32(1, 1)
+            .structs(1, self.columns + 1);
         wire = wire.group("root", self.columns as i64);
         for column in 0..self.columns {
             let column = self.name(column);

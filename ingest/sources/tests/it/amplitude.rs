@@ -1,4 +1,4 @@
-//! Amplitude's records.
+//! Mapping of Amplitude's records.
 
 use crate::support::{Mapped, map, own_properties, refusal};
 use millrace_sources::{Format, Options};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 const UUID: &str = "0b7d1a4c-3f6e-11ee-9a51-0242ac120002";
 
-/// Nothing but the record's own event.
+/// Options without generated events.
 fn plain() -> Options {
     Options {
         identify: false,
@@ -83,7 +83,7 @@ fn columns_have_our_names() {
 }
 
 #[test]
-fn properties_have_our_names_too() {
+fn properties_have_our_names() {
     let table = [
         (
             json!({"event_properties": {"[Amplitude] Page URL": "u"}}),
@@ -136,7 +136,7 @@ fn properties_have_our_names_too() {
 }
 
 #[test]
-fn the_persons_properties_are_carried_all() {
+fn all_person_properties_are_kept() {
     let event = mapped(json!({
         "platform": "Web", "os_name": "Chrome", "os_version": "118", "city": "Lima",
         "user_properties": {
@@ -159,7 +159,7 @@ fn the_persons_properties_are_carried_all() {
 }
 
 #[test]
-fn events_that_have_a_name_here_get_it() {
+fn known_events_get_our_names() {
     let table = [
         ("[Amplitude] Page Viewed", "$pageview"),
         ("[Amplitude] Element Clicked", "$autocapture"),
@@ -175,7 +175,7 @@ fn events_that_have_a_name_here_get_it() {
 }
 
 #[test]
-fn what_is_no_event_is_skipped_and_counted() {
+fn a_record_without_event_type_is_skipped_and_counted() {
     let table = [
         (
             json!({"event_type": "REMOVE"}),
@@ -191,7 +191,7 @@ fn what_is_no_event_is_skipped_and_counted() {
 }
 
 #[test]
-fn the_first_time_that_can_be_read_counts() {
+fn the_first_readable_time_is_taken() {
     let other = vec!["time_of_another_field"];
     let table = [
         (
@@ -220,7 +220,7 @@ fn the_first_time_that_can_be_read_counts() {
 }
 
 #[test]
-fn someone_is_always_named() {
+fn the_distinct_id_is_user_device_or_amplitude_id() {
     let table = [
         (json!({"user_id": ""}), "device-1"),
         (json!({"user_id": null}), "device-1"),
@@ -233,7 +233,7 @@ fn someone_is_always_named() {
 }
 
 #[test]
-fn ids_are_the_sources() {
+fn event_ids_come_from_the_source() {
     let table = [
         (
             json!({"uuid": "REMOVE"}),
@@ -260,13 +260,13 @@ fn groups_are_kept() {
 }
 
 #[test]
-fn what_a_record_implies_is_the_same_row_whichever_record_says_it() {
+fn a_generated_event_is_the_same_row_for_every_record() {
     let columns = |time: &str| {
         record(json!({
             "event_time": time, "uuid": "REMOVE",
             "group_properties": {"org": {"acme": {"plan": "pro"}, "empty": {}}}}))
     };
-    let implied = |time: &str| {
+    let generated = |time: &str| {
         let mapped = map(Format::Amplitude, &Options::default(), &columns(time));
         assert_eq!(
             mapped.notes,
@@ -276,10 +276,10 @@ fn what_a_record_implies_is_the_same_row_whichever_record_says_it() {
         assert_eq!(mapped.events[2]["event"], "Song Played");
         (mapped.events[..2].to_vec(), mapped.ids[..2].to_vec())
     };
-    let (events, ids) = implied("2023-10-15 14:30:00");
-    let (later, later_ids) = implied("2023-10-15 14:59:59");
+    let (events, ids) = generated("2023-10-15 14:30:00");
+    let (later, later_ids) = generated("2023-10-15 14:59:59");
     assert_eq!((&ids, &events[1]), (&later_ids, &later[1]));
-    assert_ne!(ids, implied("2023-10-16 14:59:59").1);
+    assert_ne!(ids, generated("2023-10-16 14:59:59").1);
     let identify = &events[0];
     // The record's own time, of the same day, so that the first of two users is known.
     assert_eq!(later[0]["timestamp"], "2023-10-15T14:59:59Z");
@@ -302,7 +302,7 @@ fn what_a_record_implies_is_the_same_row_whichever_record_says_it() {
 }
 
 #[test]
-fn what_was_said_lately_is_not_said_again() {
+fn a_recently_generated_event_is_not_repeated() {
     let mut mapping = Format::Amplitude.mapping(&Options::default()).unwrap();
     let mut events = millrace_sources::Events::default();
     let mut count = |columns: Value| {
@@ -314,7 +314,7 @@ fn what_was_said_lately_is_not_said_again() {
     };
     assert_eq!(count(json!({})), 2);
     assert_eq!(count(json!({})), 1);
-    // Who used a device first is told by the earliest record.
+    // The earliest record decides the first user of a device.
     assert_eq!(count(json!({"event_time": "2023-10-15 15:00:00"})), 1);
     assert_eq!(count(json!({"event_time": "2023-10-15 12:00:00"})), 2);
     assert_eq!(count(json!({"event_time": "2023-10-15 12:00:00"})), 1);
@@ -326,7 +326,7 @@ fn what_was_said_lately_is_not_said_again() {
 }
 
 #[test]
-fn a_user_without_a_device_of_another_name_is_named_all_the_same() {
+fn a_user_without_a_separate_device_is_identified() {
     for device in [json!("user-1"), json!(null), json!("")] {
         let columns = record(json!({"device_id": device}));
         let mapped = map(Format::Amplitude, &Options::default(), &columns);
@@ -340,7 +340,7 @@ fn a_user_without_a_device_of_another_name_is_named_all_the_same() {
 }
 
 #[test]
-fn amplitudes_identify_of_a_device_names_no_user() {
+fn an_identify_without_user_sets_properties_of_the_device() {
     for (user, expected) in [
         (json!("user-1"), "$identify"),
         (json!(null), "$set"),
@@ -352,7 +352,7 @@ fn amplitudes_identify_of_a_device_names_no_user() {
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_said() {
+fn missing_or_invalid_fields_are_refused() {
     let nobody = json!({"user_id": null, "device_id": null, "amplitude_id": 0});
     let table = [
         (

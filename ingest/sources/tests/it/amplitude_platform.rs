@@ -1,4 +1,4 @@
-//! Amplitude's columns of systems and devices, which mean one thing on the web and another elsewhere.
+//! Mapping of Amplitude's columns of systems and devices, whose meaning depends on the platform.
 
 use crate::amplitude::mapped;
 use serde_json::{Map, Value, json};
@@ -12,7 +12,7 @@ const NAMES: [&str; 6] = [
     "$device_name",
 ];
 
-/// Columns, what the person has of them, and what the event has beside.
+/// Columns, the person's properties of them, and the event's further ones.
 fn cases() -> Vec<(Value, Value, Value)> {
     let phone = json!({"platform": "iOS", "os_name": "ios", "os_version": "14.4", "device_type": "Apple iPhone 12",
         "device_family": "Apple iPhone"});
@@ -63,7 +63,7 @@ fn cases() -> Vec<(Value, Value, Value)> {
 }
 
 #[test]
-fn system_and_device_are_read_as_the_platform_means_them() {
+fn the_platform_decides_the_meaning_of_system_and_device() {
     for (columns, persons, only_events) in cases() {
         let event = mapped(columns.clone());
         assert_eq!(*event.property("$set"), persons, "{columns}");

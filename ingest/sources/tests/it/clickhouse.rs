@@ -1,4 +1,4 @@
-//! Rows of an events table.
+//! Mapping of rows of an events table.
 
 use crate::support::{Mapped, map, refusal};
 use millrace_sources::{Format, Options};
@@ -22,7 +22,7 @@ fn mapped(columns: Value) -> Mapped {
 }
 
 #[test]
-fn a_row_becomes_the_event_that_it_was() {
+fn a_row_becomes_the_original_event() {
     let expected = json!({
         "event": "$pageview", "distinct_id": "user-1", "timestamp": "2023-10-15T14:30:00.123456Z", "uuid": UUID,
         "properties": {"a": 1.5, "$lib": "web", "analytics_source": "clickhouse", "$geoip_disable": true},
@@ -38,7 +38,7 @@ fn a_row_becomes_the_event_that_it_was() {
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_said() {
+fn missing_or_invalid_fields_are_refused() {
     let table = [
         (json!({"event": ""}), "missing_event", "event"),
         (json!({"timestamp": null}), "missing_timestamp", "timestamp"),

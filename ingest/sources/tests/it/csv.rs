@@ -1,4 +1,4 @@
-//! Rows of CSV, told apart and mapped.
+//! Framing and mapping of CSV.
 
 use crate::support::{Frame, Mapped, frames, frames_from, opened, stream, try_map};
 use millrace_sources::{Columns, FileError, Format, Options, Position};
@@ -43,17 +43,17 @@ fn rows_are_objects_by_the_header() {
 }
 
 #[test]
-fn a_row_knows_where_it_stands() {
+fn a_row_has_its_offset_line_and_ordinal() {
     let text = b"a,b\r\n1,\"x\r\ny\"\r\n\r\n2,z\r\n";
-    let places: Vec<_> = rows(text)
+    let positions: Vec<_> = rows(text)
         .iter()
         .map(|row| (row.at.offset, row.at.line, row.at.ordinal))
         .collect();
-    assert_eq!(places, [(5, 1, 0), (17, 4, 1)]);
+    assert_eq!(positions, [(5, 1, 0), (17, 4, 1)]);
 }
 
 #[test]
-fn rows_that_are_none_are_faults_and_the_next_is_read() {
+fn an_invalid_row_is_an_error_and_the_next_is_read() {
     let table: [(&[u8], &str); 4] = [
         (b"a,b\n1\n2,x\n", "wrong_column_count"),
         (b"a,b\n1,2,3\n2,x\n", "wrong_column_count"),
@@ -62,18 +62,18 @@ fn rows_that_are_none_are_faults_and_the_next_is_read() {
     ];
     for (text, code) in table {
         let found = rows(text);
-        let codes: Vec<_> = found.iter().filter_map(|row| row.fault).collect();
+        let codes: Vec<_> = found.iter().filter_map(|row| row.error).collect();
         assert_eq!(codes, [code]);
-        let sound = found.iter().find(|row| row.fault.is_none()).unwrap();
+        let sound = found.iter().find(|row| row.error.is_none()).unwrap();
         assert_eq!(sound.value(), json!({"a": "2", "b": "x"}));
     }
 }
 
 #[test]
-fn a_row_that_is_too_long_is_a_fault_and_the_next_is_read() {
+fn a_row_that_is_too_long_is_an_error_and_the_next_is_read() {
     let text = format!("a,b\n1,{}\n2,x\n", "y,".repeat(20 << 20));
     let found = rows(text.as_bytes());
-    assert_eq!((found.len(), found[0].fault), (2, Some("record_too_large")));
+    assert_eq!((found.len(), found[0].error), (2, Some("record_too_large")));
     assert!(found[0].raw.len() < 1 << 20);
     assert_eq!(
         (found[1].value(), found[1].at.line),
@@ -82,7 +82,7 @@ fn a_row_that_is_too_long_is_a_fault_and_the_next_is_read() {
 }
 
 #[test]
-fn a_header_that_is_none_is_the_files_fault() {
+fn an_invalid_header_is_an_error_of_the_file() {
     let table: [(&[u8], &str); 3] = [
         (b"\xff\xfea\0,\0", "UTF-16"),
         (b"a,\xe9\n", "UTF-8"),
@@ -107,7 +107,7 @@ fn mapped(row: Value, options: &Options) -> Mapped {
 }
 
 #[test]
-fn texts_become_what_they_look_like() {
+fn texts_are_converted_to_the_values_they_look_like() {
     let row = json!({
         "event": "Paid", "distinct_id": "007", "timestamp": "2023-10-15T14:30:00.5+02:00", "amount": "9.90",
         "zip": "01234", "ok": "true", "none": "", "card": "12345678901234567890", "properties": "{\"a\": [1]}"});
@@ -127,7 +127,7 @@ fn texts_become_what_they_look_like() {
 }
 
 #[test]
-fn columns_are_those_that_are_named() {
+fn columns_are_read_by_the_configured_names() {
     let options = Options {
         time_zone: Some("Europe/Berlin".to_owned()),
         columns: Columns {
@@ -164,7 +164,7 @@ fn columns_are_those_that_are_named() {
 
 proptest! {
     #[test]
-    fn rows_are_the_same_from_wherever_they_are_read(
+    fn rows_do_not_depend_on_the_starting_position(
         fields in proptest::collection::vec(("[a,\"\n\r é]{0,6}", "[a,\"\n\r é]{1,6}"), 0..12),
         crlf: bool,
     ) {
@@ -176,9 +176,9 @@ proptest! {
         let expected: Vec<_> = fields.iter().map(|(x, y)| json!({"x": x, "y": y})).collect();
         let read: Vec<_> = whole.iter().map(Frame::value).collect();
         prop_assert_eq!(read, expected);
-        for (place, row) in whole.iter().enumerate() {
+        for (index, row) in whole.iter().enumerate() {
             let rest = frames_from(Format::Csv, &Options::default(), text.as_bytes(), row.at);
-            prop_assert_eq!(&rest, &whole[place..]);
+            prop_assert_eq!(&rest, &whole[index..]);
         }
     }
 

@@ -1,8 +1,8 @@
-//! Export APIs, on loopback, with what goes wrong in life.
+//! Export APIs on loopback, with injected faults.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use millrace_sources::testing::{FakeApi, Mishap, Service};
+use millrace_sources::testing::{FakeApi, Fault, Service};
 use millrace_sources::{
     AmplitudeExport, AmplitudeSettings, Export, ExportSettingsError, FetchError,
     MixpanelCredentials, MixpanelExport, MixpanelSettings, Part, Transfer,
@@ -22,7 +22,7 @@ fn mixpanel_settings(url: &str) -> MixpanelSettings {
         from: "2024-02-27".to_owned(),
         until: "2024-03-02".to_owned(),
         days_per_part: 1,
-        pace: MixpanelExport::PACE,
+        rate_limit: MixpanelExport::RATE_LIMIT,
     }
 }
 
@@ -34,7 +34,7 @@ fn amplitude_settings(url: &str) -> AmplitudeSettings {
         from: "2024-02-29".to_owned(),
         until: "2024-03-01".to_owned(),
         hours_per_part: 1,
-        pace: AmplitudeExport::PACE,
+        rate_limit: AmplitudeExport::RATE_LIMIT,
     }
 }
 
@@ -45,7 +45,7 @@ fn export(service: Service, url: &str) -> Box<dyn Export> {
     }
 }
 
-/// A client that trusts nobody, as nothing here is encrypted.
+/// HTTP client without trusted certificates, as nothing here is encrypted.
 fn http() -> reqwest::Client {
     let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -65,7 +65,7 @@ async fn fetch(export: &dyn Export, part: &Part) -> Result<Vec<u8>, FetchError> 
     fetched.map(|()| bytes)
 }
 
-/// The lines in a part.
+/// Decompresses a part's lines.
 fn lines(service: Service, bytes: &[u8]) -> Vec<u8> {
     let gunzip = |bytes: &[u8]| {
         let mut text = Vec::new();
@@ -79,10 +79,10 @@ fn lines(service: Service, bytes: &[u8]) -> Vec<u8> {
         Service::Amplitude => {
             let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).unwrap();
             let mut text = Vec::new();
-            for place in 0..archive.len() {
+            for index in 0..archive.len() {
                 let mut entry = Vec::new();
                 archive
-                    .by_index(place)
+                    .by_index(index)
                     .unwrap()
                     .read_to_end(&mut entry)
                     .unwrap();
@@ -142,7 +142,7 @@ fn parts_are_days_and_hours_without_gaps() {
 }
 
 #[test]
-fn settings_that_cannot_be_had_are_refused() {
+fn invalid_settings_are_refused() {
     let mixpanel = |change: fn(&mut MixpanelSettings)| {
         let mut settings = mixpanel_settings(MixpanelExport::URL_US);
         change(&mut settings);
@@ -176,7 +176,7 @@ fn settings_that_cannot_be_had_are_refused() {
 }
 
 #[tokio::test]
-async fn a_part_is_what_the_service_has() {
+async fn a_part_has_the_lines_of_the_service() {
     for service in [Service::Mixpanel, Service::Amplitude] {
         let fake = FakeApi::start(service, EVENTS);
         let export = export(service, &fake.url);
@@ -192,7 +192,7 @@ async fn a_part_is_what_the_service_has() {
 }
 
 #[tokio::test]
-async fn the_service_is_asked_as_it_says() {
+async fn requests_are_as_the_service_documents() {
     let fake = FakeApi::start(Service::Mixpanel, 1);
     let basic = |credentials: &str| format!("Basic {}", BASE64_STANDARD.encode(credentials));
     let settings = MixpanelSettings {
@@ -227,7 +227,7 @@ async fn the_service_is_asked_as_it_says() {
 }
 
 #[tokio::test]
-async fn a_part_without_events_is_nothing() {
+async fn a_part_without_events_is_empty() {
     for service in [Service::Mixpanel, Service::Amplitude] {
         let fake = FakeApi::start(service, EVENTS);
         let export = export(service, &fake.url);
@@ -238,9 +238,9 @@ async fn a_part_without_events_is_nothing() {
 }
 
 #[tokio::test]
-async fn a_small_answer_that_comes_uncompressed_is_compressed() {
+async fn a_small_uncompressed_response_is_compressed() {
     let fake = FakeApi::start(Service::Mixpanel, 2);
-    fake.expect(&[Mishap::Uncompressed]);
+    fake.expect(&[Fault::Uncompressed]);
     let export = export(Service::Mixpanel, &fake.url);
     let part = &export.parts()[0];
     let bytes = fetch(&*export, part).await.unwrap();
@@ -248,32 +248,32 @@ async fn a_small_answer_that_comes_uncompressed_is_compressed() {
 }
 
 #[tokio::test]
-async fn what_may_pass_is_to_be_tried_again_and_then_is_whole() {
-    let mut mishaps = vec![
-        (Mishap::Throttled(Some(7)), Some(7)),
-        (Mishap::Throttled(None), None),
-        (Mishap::Status(500), None),
-        (Mishap::Status(503), None),
-        (Mishap::Status(408), None),
+async fn a_retryable_failure_is_retried_and_then_complete() {
+    let mut faults = vec![
+        (Fault::Throttled(Some(7)), Some(7)),
+        (Fault::Throttled(None), None),
+        (Fault::Status(500), None),
+        (Fault::Status(503), None),
+        (Fault::Status(408), None),
     ];
     for share in [0, 1, 50, 99] {
-        mishaps.push((Mishap::Cut(share), None));
-        // Of an answer that has no length, the first 0 hundredths are an answer without events.
+        faults.push((Fault::Cut(share), None));
+        // A response without length that ends at 0 % is a response without events.
         if share > 0 {
-            mishaps.push((Mishap::CutWithoutLength(share), None));
+            faults.push((Fault::CutWithoutLength(share), None));
         }
     }
     for service in [Service::Mixpanel, Service::Amplitude] {
         let fake = FakeApi::start(service, EVENTS);
-        for (mishap, seconds) in &mishaps {
-            // One of its own, so that the pace is never reached.
+        for (fault, seconds) in &faults {
+            // A new export, so that the rate limit is never reached.
             let export = export(service, &fake.url);
             let part = &export.parts()[1];
-            fake.expect(&[*mishap]);
-            let Err(FetchError::Again { after, message }) = fetch(&*export, part).await else {
-                panic!("{mishap:?} of {service:?} is taken for whole");
+            fake.expect(&[*fault]);
+            let Err(FetchError::Retryable { after, message }) = fetch(&*export, part).await else {
+                panic!("{fault:?} of {service:?} is taken for complete");
             };
-            assert_eq!(after, seconds.map(Duration::from_secs), "{mishap:?}");
+            assert_eq!(after, seconds.map(Duration::from_secs), "{fault:?}");
             assert!(!message.contains("canary"), "{message}");
             let bytes = fetch(&*export, part).await.unwrap();
             assert_eq!(lines(service, &bytes), fake.lines(&part.from));
@@ -282,18 +282,19 @@ async fn what_may_pass_is_to_be_tried_again_and_then_is_whole() {
 }
 
 #[tokio::test]
-async fn a_service_that_gives_up_among_the_lines_is_asked_again() {
+async fn an_export_that_the_service_aborts_is_retryable() {
     let fake = FakeApi::start(Service::Mixpanel, EVENTS);
-    fake.expect(&[Mishap::GivesUp]);
+    fake.expect(&[Fault::GivesUp]);
     let export = export(Service::Mixpanel, &fake.url);
-    let Err(FetchError::Again { message, .. }) = fetch(&*export, &export.parts()[0]).await else {
+    let Err(FetchError::Retryable { message, .. }) = fetch(&*export, &export.parts()[0]).await
+    else {
         panic!("half a day is taken for a day");
     };
     assert!(message.contains("terminated early"), "{message}");
 }
 
 #[tokio::test]
-async fn what_will_not_pass_is_final_and_says_what_to_do() {
+async fn a_permanent_failure_tells_the_user_what_to_do() {
     let table = [
         (Service::Mixpanel, 401, "credentials"),
         (Service::Mixpanel, 400, "days"),
@@ -303,10 +304,11 @@ async fn what_will_not_pass_is_final_and_says_what_to_do() {
     ];
     for (service, status, expected) in table {
         let fake = FakeApi::start(service, EVENTS);
-        fake.expect(&[Mishap::Status(status)]);
+        fake.expect(&[Fault::Status(status)]);
         let export = export(service, &fake.url);
-        let Err(FetchError::Final { message }) = fetch(&*export, &export.parts()[0]).await else {
-            panic!("{status} is not final");
+        let Err(FetchError::Permanent { message }) = fetch(&*export, &export.parts()[0]).await
+        else {
+            panic!("{status} is not permanent");
         };
         assert!(
             message.contains(expected) && message.contains("Something is wrong"),
@@ -317,12 +319,12 @@ async fn what_will_not_pass_is_final_and_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_service_that_is_not_there_is_tried_again() {
+async fn an_unreachable_service_is_retryable() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
         .unwrap();
     let export = export(Service::Mixpanel, &format!("http://{gone}"));
     let refused = fetch(&*export, &export.parts()[0]).await;
-    assert!(matches!(refused, Err(FetchError::Again { .. })));
+    assert!(matches!(refused, Err(FetchError::Retryable { .. })));
 }

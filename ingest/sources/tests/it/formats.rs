@@ -1,4 +1,4 @@
-//! What holds of every format.
+//! Rules that hold for every format.
 
 use crate::support::{frames, mapped, plain, stream};
 use flate2::Compression;
@@ -18,7 +18,7 @@ fn generated(format: Format) -> Vec<u8> {
     file
 }
 
-/// Reads a whole file; how many records and events, and the faults and refusals by code.
+/// Reads a whole file. Returns the numbers of records and events, and the codes of all errors.
 fn run(format: Format, input: Input) -> Result<(u64, u64, Vec<&'static str>), FileError> {
     let options = Options::default();
     let mut mapping = format.mapping(&options).unwrap();
@@ -35,8 +35,8 @@ fn count(
     while let Some(record) = framing.next()? {
         records += 1;
         events.clear();
-        match record.fault {
-            Some(fault) => codes.push(fault.code),
+        match record.error {
+            Some(error) => codes.push(error.code),
             None => codes.extend(
                 mapping
                     .map(record.raw, &mut events)
@@ -54,7 +54,7 @@ fn count(
 }
 
 #[test]
-fn names_are_found_again_and_differ() {
+fn names_are_unique_and_parse_back() {
     let names: HashSet<_> = Format::ALL.iter().map(|format| format.name()).collect();
     assert_eq!(names.len(), Format::ALL.len());
     for format in Format::ALL {
@@ -65,11 +65,11 @@ fn names_are_found_again_and_differ() {
 }
 
 #[test]
-fn a_generated_file_is_guessed_and_each_record_is_an_event() {
+fn the_format_is_detected_and_each_record_is_an_event() {
     for format in Format::ALL {
         let file = generated(*format);
-        let guessed = Format::guess("export", &file[..file.len().min(64 << 10)]);
-        assert_eq!(guessed, Some(*format));
+        let detected = Format::detect("export", &file[..file.len().min(64 << 10)]);
+        assert_eq!(detected, Some(*format));
         for input in [stream(&file), plain(&file)] {
             assert_eq!(
                 run(*format, input).unwrap(),
@@ -81,7 +81,7 @@ fn a_generated_file_is_guessed_and_each_record_is_an_event() {
 }
 
 #[test]
-fn an_event_is_the_same_wherever_reading_begins() {
+fn an_event_does_not_depend_on_the_starting_position() {
     for format in Format::ALL {
         let file = generated(*format);
         let options = Options::default();
@@ -93,19 +93,19 @@ fn an_event_is_the_same_wherever_reading_begins() {
                 .unwrap()
                 .map(raw, &mut events)
                 .unwrap();
-            // Our own shape is no copy.
+            // A captured event's ids are its own.
             (*format != Format::Captured).then(|| mapped(&events))
         };
-        for place in [1, 150, 299] {
-            let at = whole[place].at;
+        for index in [1, 150, 299] {
+            let at = whole[index].at;
             let mut framing = format.open(stream(&file), at, &options).unwrap();
             let record = framing.next().unwrap().unwrap();
             assert_eq!(
                 (record.at, record.raw),
-                (at, &*whole[place].raw),
+                (at, &*whole[index].raw),
                 "{format:?}"
             );
-            let (one, other) = (own(record.raw), own(&whole[place].raw));
+            let (one, other) = (own(record.raw), own(&whole[index].raw));
             assert_eq!(
                 one.map(|it| (it.events, it.ids)),
                 other.map(|it| (it.events, it.ids))
@@ -115,7 +115,7 @@ fn an_event_is_the_same_wherever_reading_begins() {
 }
 
 #[test]
-fn compressed_files_are_read_and_cut_ones_say_so() {
+fn compressed_files_are_read_and_truncated_ones_are_errors() {
     let gzip = |bytes: &[u8]| {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
         encoder.write_all(bytes).unwrap();
@@ -142,7 +142,7 @@ fn compressed_files_are_read_and_cut_ones_say_so() {
 }
 
 #[test]
-fn a_cut_file_has_one_broken_record_at_its_end() {
+fn a_truncated_file_has_one_invalid_record_at_its_end() {
     let textual = Format::ALL
         .iter()
         .filter(|format| **format != Format::Parquet);
@@ -158,7 +158,7 @@ fn a_cut_file_has_one_broken_record_at_its_end() {
 }
 
 #[test]
-fn marks_line_ends_and_nothing_at_all_are_no_events() {
+fn byte_order_marks_and_blank_lines_are_no_events() {
     let textual = Format::ALL
         .iter()
         .filter(|format| **format != Format::Parquet);
@@ -181,7 +181,7 @@ fn marks_line_ends_and_nothing_at_all_are_no_events() {
 }
 
 #[test]
-fn what_is_no_utf8_is_a_record_that_says_so() {
+fn invalid_utf8_is_an_error_of_its_record() {
     let textual = Format::ALL
         .iter()
         .filter(|format| !matches!(format, Format::Parquet | Format::Captured));
@@ -190,12 +190,12 @@ fn what_is_no_utf8_is_a_record_that_says_so() {
         let mut broken = file.into_bytes();
         // A letter of Latin-1 in a text in the middle.
         let middle = broken.len() / 2;
-        let place = middle
+        let offset = middle
             + broken[middle..]
                 .windows(4)
                 .position(|it| it == b"shop" || it == b"user")
                 .unwrap();
-        broken[place] = 0xe9;
+        broken[offset] = 0xe9;
         let (records, own, codes) = run(*format, stream(&broken)).unwrap();
         assert_eq!(
             (records, own, &*codes),
@@ -207,16 +207,16 @@ fn what_is_no_utf8_is_a_record_that_says_so() {
 
 proptest! {
     #[test]
-    fn whatever_is_changed_nothing_panics_and_the_rest_is_read(
+    fn a_damaged_file_causes_no_panic_and_the_rest_is_read(
         format in prop::sample::select(Format::ALL),
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         compressed: bool,
     ) {
         let mut file = Vec::new();
         generate(format, 5, 3, &mut file).unwrap();
-        for (place, byte) in changes {
-            let place = place.index(file.len());
-            file[place] = byte;
+        for (index, byte) in changes {
+            let offset = index.index(file.len());
+            file[offset] = byte;
         }
         let input = if compressed { Input::Stream(Box::new(GzDecoder::new(Cursor::new(file)))) } else { stream(&file) };
         if let Ok((records, own, codes)) = run(format, input) {

@@ -1,4 +1,4 @@
-//! Rows of Google Analytics' export to BigQuery.
+//! Mapping of rows of Google Analytics' export to BigQuery.
 
 use crate::support::{Mapped, map, refusal};
 use millrace_sources::{Format, Options};
@@ -38,7 +38,7 @@ fn a_row_becomes_an_event() {
 }
 
 #[test]
-fn screens_have_their_name() {
+fn screen_names_are_taken_from_the_parameters() {
     let parameter =
         |name: &str, value: &str| json!({"key": name, "value": {"string_value": value}});
     let class = parameter("firebase_screen_class", "MainActivity");
@@ -67,7 +67,7 @@ fn screens_have_their_name() {
 }
 
 #[test]
-fn what_google_writes_for_nothing_is_nothing() {
+fn placeholders_for_missing_values_are_dropped() {
     for nothing in ["(direct)", "(none)", "(not set)", "(data deleted)", ""] {
         let event = mapped(json!({
             "event_params": [
@@ -83,7 +83,7 @@ fn what_google_writes_for_nothing_is_nothing() {
 }
 
 #[test]
-fn what_google_writes_for_nothing_is_no_value_of_a_person_an_item_or_a_purchase() {
+fn placeholders_are_dropped_from_persons_items_and_purchases() {
     for nothing in ["(direct)", "(none)", "(not set)", "(data deleted)"] {
         let property =
             |key: &str, value: &str| json!({"key": key, "value": {"string_value": value}});
@@ -166,7 +166,7 @@ fn columns_have_our_names() {
 }
 
 #[test]
-fn what_was_sold_and_to_whom_is_kept() {
+fn items_purchases_and_person_properties_are_kept() {
     let table = [
         (
             json!({"items": [{"item_id": "1"}]}),
@@ -205,7 +205,7 @@ fn what_was_sold_and_to_whom_is_kept() {
 }
 
 #[test]
-fn events_that_have_a_name_here_get_it() {
+fn known_events_get_our_names() {
     for (theirs, ours) in [
         ("page_view", "$pageview"),
         ("screen_view", "$screen"),
@@ -216,7 +216,7 @@ fn events_that_have_a_name_here_get_it() {
 }
 
 #[test]
-fn a_row_that_says_its_place_in_the_batch_has_an_id() {
+fn the_position_in_the_batch_gives_an_id() {
     let event =
         mapped(json!({"batch_page_id": "9", "batch_ordering_id": "2", "batch_event_index": "1"}));
     assert_eq!(
@@ -226,7 +226,7 @@ fn a_row_that_says_its_place_in_the_batch_has_an_id() {
 }
 
 #[test]
-fn a_known_user_comes_before_the_device() {
+fn the_user_id_is_preferred_to_the_device() {
     let event = mapped(json!({"user_id": "user-1"}));
     assert_eq!(
         (&event.one()["distinct_id"], event.property("$device_id")),
@@ -235,7 +235,7 @@ fn a_known_user_comes_before_the_device() {
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_said() {
+fn missing_or_invalid_fields_are_refused() {
     let table = [
         (json!({"event_name": ""}), "missing_event", "event_name"),
         (

@@ -1,4 +1,4 @@
-//! Records in, events out: each rule of each format by an example, and then by chance.
+//! Mapping of records to events: examples of each rule of each format, and property tests.
 //!
 //! Fixtures are written by hand or generated, in the formats that the tools publish.
 

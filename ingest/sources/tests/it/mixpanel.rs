@@ -1,4 +1,4 @@
-//! Mixpanel's records.
+//! Mapping of Mixpanel's records.
 
 use crate::support::{Mapped, map, refusal, try_map};
 use millrace_sources::{Format, Options};
@@ -47,7 +47,7 @@ fn numbers_keep_their_digits_and_texts_their_escapes() {
 }
 
 #[test]
-fn times_keep_what_is_below_a_second() {
+fn times_keep_fractions_of_a_second() {
     let table = [
         (json!(1_697_379_000), "2023-10-15T14:10:00Z"),
         (json!(1_697_379_000_123_u64), "2023-10-15T14:10:00.123000Z"),
@@ -64,14 +64,14 @@ fn times_keep_what_is_below_a_second() {
 }
 
 #[test]
-fn times_of_old_projects_are_the_zones() {
+fn times_of_old_projects_are_in_their_time_zone() {
     let options = Options {
         time_zone: Some("America/Los_Angeles".to_owned()),
         ..Options::default()
     };
     let event = map(Format::Mixpanel, &options, &record(json!({})));
     assert_eq!(event.one()["timestamp"], "2023-10-15T21:10:00Z");
-    // The uuid depends on what the source says, not on how it is read.
+    // The uuid depends on the source, not on the options.
     assert_eq!(event.ids, mapped(json!({})).ids);
     let options = Options {
         time_offset_seconds: -3_600,
@@ -82,7 +82,7 @@ fn times_of_old_projects_are_the_zones() {
 }
 
 #[test]
-fn the_distinct_id_is_the_one_that_knows_the_person() {
+fn the_canonical_id_is_preferred_as_distinct_id() {
     let before = "$distinct_id_before_identity";
     let table = [
         (
@@ -152,7 +152,7 @@ fn the_distinct_id_is_the_one_that_knows_the_person() {
 }
 
 #[test]
-fn names_are_ours_and_bookkeeping_goes() {
+fn properties_have_our_names_and_internal_ones_are_dropped() {
     let event = mapped(json!({
         "$city": "Zürich", "$region": "ZH", "mp_country_code": "CH", "$mp_api_endpoint": "x",
         "mp_processing_time_ms": 1, "$geo_source": "ip", "$mp_api_timestamp_ms": 2, "$os": "iOS"}));
@@ -166,7 +166,7 @@ fn names_are_ours_and_bookkeeping_goes() {
 }
 
 #[test]
-fn events_that_have_a_name_here_get_it() {
+fn known_events_get_our_names() {
     let mut view = record(json!({}));
     view["event"] = json!("$mp_web_page_view");
     let event = map(Format::Mixpanel, &Options::default(), &view);
@@ -178,8 +178,8 @@ fn events_that_have_a_name_here_get_it() {
     );
 }
 
-/// An event of Mixpanel's that names two ids, exported under `canonical` and sent with `sent`.
-fn naming_two(event: &str, ids: Value, canonical: &str, sent: Option<&str>) -> Mapped {
+/// Maps an event of Mixpanel's that has two ids, exported under `canonical` and sent with `sent`.
+fn with_two_ids(event: &str, ids: Value, canonical: &str, sent: Option<&str>) -> Mapped {
     let mut record = record(ids);
     record["event"] = json!(event);
     record["properties"]["distinct_id"] = json!(canonical);
@@ -189,31 +189,33 @@ fn naming_two(event: &str, ids: Value, canonical: &str, sent: Option<&str>) -> M
     map(Format::Mixpanel, &Options::default(), &record)
 }
 
-/// What events say of persons: `identify USER ANONYMOUS`, `merge TARGET ALIAS`, or the name and id of one that says nothing.
-fn said(events: &Mapped) -> Vec<String> {
-    let said = |event: &Value| {
+/// Describes each event's effect on persons: `identify USER ANONYMOUS`, `merge TARGET ALIAS`, or
+/// the name and id of an event without effect.
+fn effects(events: &Mapped) -> Vec<String> {
+    let effects = |event: &Value| {
         let properties = &event["properties"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (name, id) = (text(&event["event"]), text(&event["distinct_id"]));
-        let is_nobodys = properties["$process_person_profile"] == json!(false);
+        let is_personless = properties["$process_person_profile"] == json!(false);
         match &*name {
-            "$identify" if !is_nobodys => {
+            "$identify" if !is_personless => {
                 format!("identify {id} {}", text(&properties["$anon_distinct_id"]))
             }
             "$merge_dangerously" => format!("merge {id} {}", text(&properties["alias"])),
             _ => format!("{name} {id}"),
         }
     };
-    events.events.iter().map(said).collect()
+    events.events.iter().map(effects).collect()
 }
 
-// The canonical id used to give way to the ids that such an event names. Under Original ID Merge it is any id of the user's
-// cluster, so all else of the user was another person's than the event that said who it is.
+// The canonical id used to be replaced with the ids of such an event. Under Original ID Merge it is
+// any id of the user's cluster, so that the user's other events belonged to another person than the
+// identify event.
 #[test]
-fn an_identify_belongs_to_the_canonical_id_and_joins_what_mixpanel_has_joined() {
+fn an_identify_belongs_to_the_canonical_id_and_merges_the_same_ids_as_mixpanel() {
     let by_api = json!({"$identified_id": "known", "$anon_id": "device"});
     let by_library = json!({"$user_id": "known", "$anon_distinct_id": "device"});
-    // Canonical, sent with, said.
+    // Canonical id, id it was sent with, effects.
     let table: [(&str, Option<&str>, &[&str]); 9] = [
         ("", None, &["identify known device"]),
         ("known", None, &["identify known device"]),
@@ -224,7 +226,7 @@ fn an_identify_belongs_to_the_canonical_id_and_joins_what_mixpanel_has_joined() 
             Some("known"),
             &["identify device ", "identify known ", "merge device known"],
         ),
-        // A third id of the cluster: what Mixpanel shows that it has mapped to it is joined.
+        // A third id of the cluster: the ids that Mixpanel has mapped to it are merged.
         (
             "third",
             Some("known"),
@@ -235,7 +237,7 @@ fn an_identify_belongs_to_the_canonical_id_and_joins_what_mixpanel_has_joined() 
             ],
         ),
         ("third", Some("device"), &["identify third device"]),
-        // It may as well be a constant that somebody sends, and everybody would be one person.
+        // It may be a constant that a client sends, and all users would become one person.
         ("third", None, &["$identify third", "identify known device"]),
         (
             "third",
@@ -245,27 +247,27 @@ fn an_identify_belongs_to_the_canonical_id_and_joins_what_mixpanel_has_joined() 
     ];
     for (canonical, sent, expected) in table {
         for ids in [&by_api, &by_library] {
-            let events = naming_two("$identify", ids.clone(), canonical, sent);
-            let place = format!("{ids} {canonical} {sent:?}");
-            assert_eq!(said(&events), expected, "{place}");
-            assert_eq!(events.notes[0], "merged_persons", "{place}");
+            let events = with_two_ids("$identify", ids.clone(), canonical, sent);
+            let case = format!("{ids} {canonical} {sent:?}");
+            assert_eq!(effects(&events), expected, "{case}");
+            assert_eq!(events.notes[0], "merged_persons", "{case}");
             if canonical == "third" {
-                assert_eq!(events.events[0]["distinct_id"], "third", "{place}");
+                assert_eq!(events.events[0]["distinct_id"], "third", "{case}");
             }
         }
     }
 }
 
 #[test]
-fn by_libraries_a_user_is_also_known_by_what_an_identify_was_sent_with() {
-    let events = naming_two(
+fn the_id_that_a_library_sent_an_identify_with_is_merged() {
+    let events = with_two_ids(
         "$identify",
         json!({"$anon_distinct_id": "device"}),
         "third",
         Some("known"),
     );
     assert_eq!(
-        said(&events),
+        effects(&events),
         [
             "identify third device",
             "identify known ",
@@ -280,7 +282,7 @@ fn by_libraries_a_user_is_also_known_by_what_an_identify_was_sent_with() {
 }
 
 #[test]
-fn who_is_told_to_join_nobody_joins_nobody_by_an_identify() {
+fn without_the_option_an_identify_merges_nothing() {
     let options = Options {
         identify: false,
         ..Options::default()
@@ -288,11 +290,11 @@ fn who_is_told_to_join_nobody_joins_nobody_by_an_identify() {
     let mut raw = record(json!({"$identified_id": "known", "$anon_id": "device"}));
     raw["event"] = json!("$identify");
     let events = map(Format::Mixpanel, &options, &raw);
-    assert_eq!(said(&events), ["identify user-1 "]);
+    assert_eq!(effects(&events), ["identify user-1 "]);
 }
 
 #[test]
-fn a_merge_belongs_to_the_canonical_id_and_joins_both_ids() {
+fn a_merge_belongs_to_the_canonical_id_and_merges_both_ids() {
     let table: [(&str, Option<&str>, &[&str]); 6] = [
         ("", None, &["merge a b"]),
         ("a", None, &["merge a b"]),
@@ -302,16 +304,16 @@ fn a_merge_belongs_to_the_canonical_id_and_joins_both_ids() {
         ("c", None, &["$merge c", "merge a b"]),
     ];
     for (canonical, sent, expected) in table {
-        let events = naming_two(
+        let events = with_two_ids(
             "$merge",
             json!({"$distinct_ids": ["a", "b"]}),
             canonical,
             sent,
         );
-        assert_eq!(said(&events), expected, "{canonical} {sent:?}");
+        assert_eq!(effects(&events), expected, "{canonical} {sent:?}");
         assert_eq!(events.notes[0], "merged_persons");
     }
-    let events = naming_two("$merge", json!({"$distinct_ids": ["a", "b"]}), "", None);
+    let events = with_two_ids("$merge", json!({"$distinct_ids": ["a", "b"]}), "", None);
     assert_eq!(events.notes, ["merged_persons", "renamed_event"]);
 }
 
@@ -334,7 +336,7 @@ fn group_keys_become_groups() {
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_said() {
+fn missing_or_invalid_fields_are_refused() {
     let table = [
         (json!({"properties": {}}), "missing_event", Some("event")),
         (
@@ -388,7 +390,7 @@ fn what_is_missing_or_wrong_is_said() {
 }
 
 #[test]
-fn nobodys_events_are_skipped_and_counted_where_that_is_asked() {
+fn events_without_distinct_id_are_skipped_and_counted_by_option() {
     let options = Options {
         skip_without_distinct_id: true,
         ..Options::default()
@@ -403,6 +405,6 @@ fn nobodys_events_are_skipped_and_counted_where_that_is_asked() {
 }
 
 #[test]
-fn without_an_insert_id_the_record_is_the_id() {
+fn without_an_insert_id_the_record_gives_the_id() {
     assert_eq!(mapped(json!({"$insert_id": "REMOVE"})).ids, ["Record"]);
 }

@@ -1,4 +1,4 @@
-//! Rows of Parquet, told apart and mapped.
+//! Framing and mapping of Parquet.
 
 use crate::support::{Frame, frames, frames_from, opened, plain, stream, try_map};
 use arrow_array::{
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 const AT_MICROS: i64 = 1_697_380_200_123_456;
 
-/// A file of so many rows in groups of so many.
+/// Writes a file of `rows` rows in groups of `group_rows`.
 fn file(rows: i64, group_rows: usize, compression: Compression) -> Vec<u8> {
     let columns: [(&str, ArrayRef); 7] = [
         (
@@ -69,7 +69,7 @@ fn rows(bytes: &[u8]) -> Vec<Frame> {
 }
 
 #[test]
-fn rows_are_objects_of_their_types_whatever_the_compression() {
+fn rows_are_typed_objects_with_every_compression() {
     let zstd = Compression::ZSTD(ZstdLevel::default());
     let gzip = Compression::GZIP(parquet::basic::GzipLevel::default());
     let brotli = Compression::BROTLI(parquet::basic::BrotliLevel::default());
@@ -102,16 +102,16 @@ fn a_row_becomes_an_event_with_its_types() {
 }
 
 #[test]
-fn rows_are_the_same_from_wherever_they_are_read() {
+fn rows_do_not_depend_on_the_starting_position() {
     let bytes = file(25, 10, Compression::SNAPPY);
     let whole = rows(&bytes);
     assert_eq!(whole.len(), 25);
     assert_eq!(whole[9].next, whole[10].at);
     assert_eq!((whole[10].at.offset, whole[10].at.ordinal), (1, 10));
-    for (place, row) in whole.iter().enumerate() {
+    for (index, row) in whole.iter().enumerate() {
         let from = |at| frames_from(Format::Parquet, &Options::default(), &bytes, at);
-        assert_eq!(from(row.at), whole[place..]);
-        assert_eq!(from(row.next), whole[place + 1..]);
+        assert_eq!(from(row.at), whole[index..]);
+        assert_eq!(from(row.next), whole[index + 1..]);
     }
     let past = Position {
         offset: 4,
@@ -123,7 +123,7 @@ fn rows_are_the_same_from_wherever_they_are_read() {
 }
 
 #[test]
-fn what_is_no_parquet_is_said_to_be_none() {
+fn a_file_that_is_no_parquet_is_refused() {
     let whole = file(5, 10, Compression::SNAPPY);
     for bytes in [b"".as_slice(), b"a,b\n", &whole[..whole.len() - 10]] {
         let refused = opened(
@@ -140,7 +140,7 @@ fn what_is_no_parquet_is_said_to_be_none() {
 }
 
 #[test]
-fn text_is_text_whether_or_not_it_is_annotated() {
+fn binary_columns_are_texts_without_annotation_too() {
     let bytes: [&[u8]; 3] = [b"abc", "\u{e9}\n".as_bytes(), b"\xff\x0a"];
     let column: ArrayRef = Arc::new(BinaryArray::from_iter_values(bytes));
     let offsets = OffsetBuffer::from_lengths([2, 0, 1]);
@@ -183,14 +183,14 @@ fn text_is_text_whether_or_not_it_is_annotated() {
         json!({"plain": "abc", "list": ["abc", "\u{e9}\n"], "map": {"k": "abc", "l": "\u{e9}\n"},
             "group": {"inner": "abc"}, "fixed": "616263"}),
         json!({"plain": "\u{e9}\n", "list": [], "map": {}, "group": {"inner": "\u{e9}\n"}, "fixed": "646566"}),
-        // What is no UTF-8 is two digits for each byte.
+        // Bytes that are not UTF-8 are written as two digits each.
         json!({"plain": "ff0a", "list": ["ff0a"], "map": {"m": "ff0a"}, "group": {"inner": "ff0a"}, "fixed": "676869"}),
     ];
     assert_eq!(found.iter().map(Frame::value).collect::<Vec<_>>(), expected);
 }
 
 #[test]
-fn a_page_whose_checksum_differs_is_damaged() {
+fn a_page_with_a_wrong_checksum_is_an_error() {
     let times = [(0, 2_460_000), (5_000, 2_460_001)];
     let checksum = crc32fast::hash(&int96_bytes(&times));
     assert_eq!(rows(&int96_file(&times, Some(checksum))).len(), 2);
@@ -199,7 +199,8 @@ fn a_page_whose_checksum_differs_is_damaged() {
     assert!(error.contains("checksum"), "{error}");
 }
 
-/// All rows, and how many of them are too long; or why the file is not read.
+/// Reads a file. Returns the numbers of all rows and of those that are too long, or the reason for
+/// refusal.
 fn read(bytes: &[u8]) -> Result<(u64, u64), String> {
     let text = |error: FileError| error.to_string();
     let (options, at) = (Options::default(), Position::default());
@@ -208,8 +209,8 @@ fn read(bytes: &[u8]) -> Result<(u64, u64), String> {
     while let Some(row) = framing.next().map_err(text)? {
         assert_eq!(row.at.ordinal, rows);
         rows += 1;
-        if let Some(fault) = row.fault {
-            assert_eq!(fault.code, "record_too_large");
+        if let Some(error) = row.error {
+            assert_eq!(error.code, "record_too_large");
             too_long += 1;
         }
     }
@@ -217,7 +218,7 @@ fn read(bytes: &[u8]) -> Result<(u64, u64), String> {
 }
 
 #[test]
-fn what_takes_too_much_is_a_fault_of_the_row_where_it_can_and_of_the_file_where_it_must() {
+fn bombs_are_errors_of_the_row_or_of_the_file() {
     for Bomb {
         name,
         bytes,
@@ -235,7 +236,7 @@ fn what_takes_too_much_is_a_fault_of_the_row_where_it_can_and_of_the_file_where_
     }
 }
 
-/// A text of a row and a column: by a hash, so that little of it is shared.
+/// Text of a row and a column, by a hash, so that texts have little in common.
 fn text(row: u64, column: u64, bytes: usize) -> String {
     let mut seed = (row << 16 | column).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut text = format!("{column}-{row}-");
@@ -247,9 +248,9 @@ fn text(row: u64, column: u64, bytes: usize) -> String {
     text
 }
 
-/// As writers of version 2 write: texts that no dictionary has are packed as differences to the one before.
+/// Files of version 2: texts without a dictionary are packed as differences to the previous one.
 #[test]
-fn wide_files_of_texts_are_read_however_their_texts_are_packed() {
+fn wide_files_of_texts_are_read_with_every_encoding() {
     const ROWS: u64 = 9_000;
     let zstd = Compression::ZSTD(ZstdLevel::default());
     let table = [
@@ -294,12 +295,12 @@ fn wide_files_of_texts_are_read_however_their_texts_are_packed() {
     }
 }
 
-/// A text of a row and a column, padded.
+/// Text of a row and a column, padded.
 fn long_text(row: u64, column: u64, bytes: usize) -> String {
     format!("{column} {row:0>bytes$}")
 }
 
-/// A file of texts that a dictionary has for each column, all of them different.
+/// Writes a file of distinct texts, with a dictionary for each column.
 fn dictionaries(columns: u64, rows: u64, bytes: usize, group_rows: usize) -> Vec<u8> {
     let names: Vec<_> = (0..columns).map(|column| format!("c{column}")).collect();
     let properties = WriterProperties::builder()
@@ -324,12 +325,12 @@ fn dictionaries(columns: u64, rows: u64, bytes: usize, group_rows: usize) -> Vec
 }
 
 #[test]
-fn columns_that_do_not_fit_beside_one_another_are_read_one_after_the_other() {
+fn columns_that_exceed_the_memory_together_are_read_in_turn() {
     // 290 MiB of texts, and then some that fit.
     let (columns, rows, bytes, group_rows) = (200, 1_200, 1_500, 1_000);
     let file = dictionaries(columns, rows, bytes, group_rows);
     let mut from = Position::default();
-    // From the beginning, then from the place of a record in the midst.
+    // From the beginning, then from the position of a record in the middle.
     for first in [0, 900] {
         let framing = opened(Format::Parquet, &Options::default(), plain(&file), from);
         let (mut framing, mut row) = (framing.unwrap(), first);
@@ -353,7 +354,7 @@ fn columns_that_do_not_fit_beside_one_another_are_read_one_after_the_other() {
 }
 
 #[test]
-fn a_row_that_is_too_long_keeps_the_columns_that_say_which_it_is() {
+fn a_row_that_is_too_long_keeps_its_short_columns() {
     let texts = ["a".to_owned(), "b".repeat(33 << 20), "c".to_owned()];
     let columns: [(&str, ArrayRef); 2] = [
         ("id", Arc::new(Int64Array::from(vec![1, 2, 3]))),
@@ -364,17 +365,17 @@ fn a_row_that_is_too_long_keeps_the_columns_that_say_which_it_is() {
     writer.write(&batch).unwrap();
     let found = rows(&writer.into_inner().unwrap());
     assert_eq!(found[1].value(), json!({"id": 2}));
-    assert_eq!(found[1].fault, Some("record_too_large"));
+    assert_eq!(found[1].error, Some("record_too_large"));
     assert_eq!(found[2].value(), json!({"id": 3, "text": "c"}));
 }
 
 proptest! {
     #[test]
-    fn damaged_files_are_errors_and_no_panics(changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
+    fn a_damaged_file_is_an_error_and_no_panic(changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
         let mut bytes = file(5, 3, Compression::SNAPPY);
-        for (place, byte) in changes {
-            let place = place.index(bytes.len());
-            bytes[place] = byte;
+        for (index, byte) in changes {
+            let offset = index.index(bytes.len());
+            bytes[offset] = byte;
         }
         if let Ok(mut framing) = opened(Format::Parquet, &Options::default(), plain(&bytes), Position::default()) {
             while let Ok(Some(_)) = framing.next() {}

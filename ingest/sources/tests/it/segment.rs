@@ -1,4 +1,4 @@
-//! Records of Segment and RudderStack.
+//! Mapping of records of Segment and RudderStack.
 
 use crate::support::{Mapped, map, refusal};
 use millrace_sources::{Format, Options};
@@ -43,7 +43,7 @@ fn a_track_call_becomes_an_event() {
 }
 
 #[test]
-fn an_identify_call_names_the_person_and_its_anonymous_self() {
+fn an_identify_call_has_the_user_and_the_anonymous_id() {
     let event = mapped(
         "identify",
         json!({"traits": {"email": "a@b.example", "plan": null}}),
@@ -65,7 +65,7 @@ fn an_identify_call_names_the_person_and_its_anonymous_self() {
 }
 
 #[test]
-fn page_and_screen_calls_have_our_names() {
+fn page_and_screen_calls_get_our_names() {
     let event = mapped(
         "page",
         json!({
@@ -93,7 +93,7 @@ fn page_and_screen_calls_have_our_names() {
 }
 
 #[test]
-fn a_screen_has_its_name_wherever_the_library_puts_it() {
+fn a_screens_name_is_read_from_every_field_that_libraries_use() {
     let table = [
         (json!({"name": "Home", "event": "no"}), json!("Home")),
         (
@@ -162,16 +162,16 @@ fn a_group_call_describes_the_group() {
         group_type: "org".to_owned(),
         ..Options::default()
     };
-    let of_context = record(
+    let with_context = record(
         "track",
         json!({"event": "e", "context": {"groupId": "g-2"}}),
     );
-    let event = map(Format::Segment, &options, &of_context);
+    let event = map(Format::Segment, &options, &with_context);
     assert_eq!(*event.property("$groups"), json!({"org": "g-2"}));
 }
 
 #[test]
-fn an_alias_call_joins_the_previous_id() {
+fn an_alias_call_merges_the_previous_id() {
     let event = mapped("alias", json!({"previousId": "old"}));
     assert_eq!(
         (&event.one()["event"], event.property("alias")),
@@ -181,7 +181,7 @@ fn an_alias_call_joins_the_previous_id() {
 }
 
 #[test]
-fn the_context_has_our_names_unless_the_call_says_otherwise() {
+fn context_fields_get_our_names_unless_a_property_has_them() {
     let table = [
         (
             json!({"app": {"version": "1.2"}}),
@@ -246,7 +246,7 @@ fn the_context_has_our_names_unless_the_call_says_otherwise() {
 }
 
 #[test]
-fn clocks_that_are_off_are_put_right_where_the_tool_has_not() {
+fn times_of_wrong_clocks_are_corrected_without_a_timestamp() {
     let times = |fields: Value| {
         let mut fields = fields;
         fields["event"] = json!("e");
@@ -268,7 +268,7 @@ fn clocks_that_are_off_are_put_right_where_the_tool_has_not() {
 }
 
 #[test]
-fn a_time_that_is_not_needed_may_be_unreadable() {
+fn an_unused_time_may_be_invalid() {
     let original = "2020-01-01T00:00:00Z";
     let table = [
         (
@@ -321,7 +321,7 @@ fn a_time_that_is_not_needed_may_be_unreadable() {
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_said() {
+fn missing_or_invalid_fields_are_refused() {
     let table = [
         (record("track", json!({})), "missing_event", Some("event")),
         (record("delete", json!({})), "invalid_record", Some("type")),

@@ -1,12 +1,12 @@
-//! Lines of Snowplow's enriched events.
+//! Mapping of lines of Snowplow's enriched events.
 
 use crate::support::{Mapped, mapped, try_map};
 use millrace_sources::{Events, Format, Options, RecordError};
 use serde_json::{Value, json};
 
 const UUID: &str = "c6ef3124-b53a-4b13-a233-0088f79dcbcb";
-/// Where columns stand that the tests fill.
-const PLACES: [(&str, usize); 26] = [
+/// Indexes of the columns that the tests fill.
+const INDEXES: [(&str, usize); 26] = [
     ("app_id", 0),
     ("collector_tstamp", 3),
     ("dvce_created_tstamp", 4),
@@ -35,7 +35,7 @@ const PLACES: [(&str, usize); 26] = [
     ("true_tstamp", 130),
 ];
 
-/// Columns that are not empty.
+/// Names and values of the columns that are not empty.
 type Columns<'a> = &'a [(&'a str, &'a str)];
 
 fn line(columns: Columns<'_>) -> String {
@@ -49,8 +49,8 @@ fn line(columns: Columns<'_>) -> String {
         ("collector_tstamp", "2023-10-15 14:30:01.5"),
     ];
     for (name, value) in base.iter().chain(columns) {
-        let place = PLACES.iter().find(|(column, _)| column == name).unwrap().1;
-        fields[place] = (*value).to_owned();
+        let index = INDEXES.iter().find(|(column, _)| column == name).unwrap().1;
+        fields[index] = (*value).to_owned();
     }
     fields.join("\t")
 }
@@ -94,7 +94,7 @@ fn a_line_becomes_an_event() {
 }
 
 #[test]
-fn events_are_called_what_the_application_calls_them() {
+fn events_have_the_names_of_the_application() {
     let table: [(Columns<'_>, &str); 6] = [
         (
             &[("event", "unstruct"), ("event_name", "add_to_cart")],
@@ -128,7 +128,7 @@ fn events_are_called_what_the_application_calls_them() {
 }
 
 #[test]
-fn screens_have_their_name() {
+fn screen_names_are_taken_from_the_event_or_its_context() {
     let wrapped = |data: Value| {
         json!({"schema": "iglu:com.snowplowanalytics.snowplow/unstruct_event/jsonschema/1-0-0", "data": {
             "schema": "iglu:com.snowplowanalytics.mobile/screen_view/jsonschema/1-0-0", "data": data}})
@@ -160,7 +160,7 @@ fn screens_have_their_name() {
 }
 
 #[test]
-fn the_applications_own_fields_are_properties() {
+fn fields_of_self_describing_events_are_properties() {
     let own = json!({"schema": "iglu:com.snowplowanalytics.snowplow/unstruct_event/jsonschema/1-0-0", "data": {
         "schema": "iglu:com.acme/add_to_cart/jsonschema/1-0-0", "data": {"sku": "x", "price": 1.50, "app_id": "no"}}});
     let event = map(&[
@@ -202,7 +202,7 @@ fn contexts_are_properties_by_their_schema() {
 }
 
 #[test]
-fn someone_is_named_by_the_best_of_ids() {
+fn the_distinct_id_is_the_best_of_the_ids() {
     let session = json!({"schema": "x", "data": [{
         "schema": "iglu:com.snowplowanalytics.snowplow/client_session/jsonschema/1-0-2",
         "data": {"userId": "installation"}}]});
@@ -226,7 +226,7 @@ fn someone_is_named_by_the_best_of_ids() {
 }
 
 #[test]
-fn a_user_is_said_to_have_used_its_browser_then() {
+fn a_user_is_identified_with_its_browser() {
     let event = map(&[("user_id", "user-1")]);
     assert_eq!(event.notes, ["generated_identify", "renamed_event"]);
     let identify = &event.events[0];
@@ -245,7 +245,7 @@ fn a_user_is_said_to_have_used_its_browser_then() {
 }
 
 #[test]
-fn the_best_time_counts() {
+fn the_best_time_is_taken() {
     let table: [(Columns<'_>, &str); 3] = [
         (
             &[("true_tstamp", "2023-10-15 10:00:00.001")],
@@ -266,7 +266,7 @@ fn the_best_time_counts() {
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_said() {
+fn missing_or_invalid_fields_are_refused() {
     let table: [(Columns<'_>, &str, Option<&str>); 7] = [
         (
             &[("event", ""), ("event_name", "")],

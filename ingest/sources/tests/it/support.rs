@@ -1,4 +1,4 @@
-//! Mapping a record, and what became of it.
+//! Reading of files and mapping of records, with results that tests can compare.
 
 use millrace_sources::{
     Event, Events, FileError, Format, Framing, Id, Input, Options, Position, RecordError,
@@ -7,34 +7,34 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io::{Cursor, Seek as _, Write as _};
 
-/// The events of one record.
+/// Result of mapping a record.
 #[derive(Debug)]
 pub struct Mapped {
     pub events: Vec<Value>,
-    /// `Own`, `Record`, or the parts of the key in words.
+    /// Id of each event: `Own`, `Record`, or the parts of its key.
     pub ids: Vec<String>,
     pub notes: Vec<&'static str>,
 }
 
 impl Mapped {
-    /// The only event.
+    /// Returns the only event.
     pub fn one(&self) -> &Value {
         assert_eq!(self.events.len(), 1, "{self:?}");
         &self.events[0]
     }
 
-    /// A property of the only event.
+    /// Property of the only event.
     pub fn property(&self, name: &str) -> &Value {
         &self.one()["properties"][name]
     }
 
-    /// The properties of the only event that are not on every one.
+    /// Properties of the only event, without those that every event has.
     pub fn properties(&self) -> Map<String, Value> {
         own_properties(self.one())
     }
 }
 
-/// The properties of an event that are not on every one.
+/// Properties of an event, without those that every event has.
 pub fn own_properties(event: &Value) -> Map<String, Value> {
     let mut properties = event["properties"].as_object().unwrap().clone();
     assert!(properties.remove("analytics_source").is_some());
@@ -56,7 +56,7 @@ pub fn map(format: Format, options: &Options, record: &Value) -> Mapped {
     try_map(format, options, record.to_string().as_bytes()).unwrap()
 }
 
-/// The code and field of a record that is refused.
+/// Code and field of a refused record's error.
 pub fn refusal(
     format: Format,
     options: &Options,
@@ -83,7 +83,7 @@ pub fn mapped(events: &Events) -> Mapped {
     }
 }
 
-/// The event's JSON, which must be as the server takes it, no name twice.
+/// Returns the event's JSON, after a check that the server accepts it and no name is there twice.
 fn value(events: &Events, event: &Event) -> Value {
     let bytes = &events.json()[event.json.clone()];
     let value: Value = serde_json::from_slice(bytes).unwrap();
@@ -117,7 +117,7 @@ fn id(events: &Events, event: &Event) -> String {
     }
 }
 
-/// The parts of a key, each behind its length.
+/// Splits a key into its parts, each of which follows its length.
 fn parts(mut key: &[u8]) -> Vec<String> {
     let mut parts = Vec::new();
     while let Some((length, rest)) = key.split_first_chunk() {
@@ -128,13 +128,13 @@ fn parts(mut key: &[u8]) -> Vec<String> {
     parts
 }
 
-/// A record as a framing found it.
+/// Record that a framing found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frame {
     pub at: Position,
     pub next: Position,
     pub raw: Vec<u8>,
-    pub fault: Option<&'static str>,
+    pub error: Option<&'static str>,
 }
 
 impl Frame {
@@ -143,12 +143,12 @@ impl Frame {
     }
 }
 
-/// A file that cannot be sought in.
+/// Input without seek.
 pub fn stream(bytes: &[u8]) -> Input {
     Input::Stream(Box::new(Cursor::new(bytes.to_vec())))
 }
 
-/// A file on the disk.
+/// Input of a file on the disk.
 pub fn plain(bytes: &[u8]) -> Input {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
@@ -165,17 +165,17 @@ pub fn opened(
     format.open(input, at, options)
 }
 
-/// All records of a file.
+/// Returns all records of a file.
 pub fn frames(format: Format, options: &Options, bytes: &[u8]) -> Vec<Frame> {
     frames_from(format, options, bytes, Position::default())
 }
 
-/// The records of a file from a position on: the same whether it can be sought in or not.
+/// Returns the records of a file from a position on, which must not depend on seek.
 pub fn frames_from(format: Format, options: &Options, bytes: &[u8], at: Position) -> Vec<Frame> {
-    let of_stream = read(&mut *opened(format, options, stream(bytes), at).unwrap());
-    let of_file = read(&mut *opened(format, options, plain(bytes), at).unwrap());
-    assert_eq!(of_stream, of_file);
-    of_stream
+    let from_stream = read(&mut *opened(format, options, stream(bytes), at).unwrap());
+    let from_file = read(&mut *opened(format, options, plain(bytes), at).unwrap());
+    assert_eq!(from_stream, from_file);
+    from_stream
 }
 
 fn read(framing: &mut dyn Framing) -> Vec<Frame> {
@@ -185,7 +185,7 @@ fn read(framing: &mut dyn Framing) -> Vec<Frame> {
             at: record.at,
             next: record.next,
             raw: record.raw.to_vec(),
-            fault: record.fault.map(|fault| fault.code),
+            error: record.error.map(|error| error.code),
         });
     }
     found

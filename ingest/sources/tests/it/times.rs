@@ -1,4 +1,4 @@
-//! Times out of numbers, at the ends of their ranges: no number becomes a time that it is not.
+//! Times from numbers at the ends of their ranges: no number becomes another time.
 
 use crate::support::{frames, try_map};
 use arrow_array::{
@@ -11,7 +11,7 @@ use parquet::arrow::ArrowWriter;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The time of the only event of a record; the code of its refusal.
+/// Returns the time of a record's only event, or the code of its error.
 fn time(format: Format, options: &Options, record: &Value) -> Result<String, &'static str> {
     let mapped = try_map(format, options, record.to_string().as_bytes());
     let text =
@@ -19,7 +19,7 @@ fn time(format: Format, options: &Options, record: &Value) -> Result<String, &'s
     mapped.map(text).map_err(|error: RecordError| error.code)
 }
 
-/// Every place where a source has a time as a number.
+/// Records with the number in each field of each source that takes times as numbers.
 fn records(number: &Value) -> Vec<(Format, Value)> {
     let text = number
         .as_str()
@@ -61,7 +61,7 @@ fn records(number: &Value) -> Vec<(Format, Value)> {
 }
 
 #[test]
-fn a_number_is_the_time_that_it_is_or_none() {
+fn a_number_is_its_time_or_invalid() {
     let table = [
         (json!(0), Some("1970-01-01T00:00:00Z")),
         (json!(10_000_000_000_u64), Some("2286-11-20T17:46:40Z")),
@@ -108,7 +108,7 @@ fn a_number_is_the_time_that_it_is_or_none() {
 }
 
 #[test]
-fn an_offset_leads_to_no_other_time_either() {
+fn a_time_that_an_offset_moves_out_of_range_is_invalid() {
     let last = json!("9999-12-31T23:59:59Z");
     let table = [
         (1, last.clone()),
@@ -128,7 +128,7 @@ fn an_offset_leads_to_no_other_time_either() {
     }
 }
 
-/// The times of the rows of a file, as the mapping takes them.
+/// Returns the times that the mapping reads from a file's rows.
 fn times_of(file: &[u8]) -> Vec<Result<String, &'static str>> {
     let options = Options {
         columns: millrace_sources::Columns {
@@ -178,7 +178,7 @@ fn times_of_96_bits_are_checked_before_they_are_converted() {
     assert_times(&int96_file(&times, None), &expected);
 }
 
-/// A file whose only column is of times.
+/// Writes a file with one column of times.
 fn timestamp_file(times: ArrayRef) -> Vec<u8> {
     let batch = RecordBatch::try_from_iter([("a", times)]).unwrap();
     let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
@@ -187,7 +187,7 @@ fn timestamp_file(times: ArrayRef) -> Vec<u8> {
 }
 
 #[test]
-fn timestamp_columns_beyond_the_range_of_times_are_no_other_times() {
+fn timestamps_out_of_range_are_invalid() {
     // The last second of the year 9999.
     let last_s = 253_402_300_799_i64;
     let millis = [
@@ -195,7 +195,7 @@ fn timestamp_columns_beyond_the_range_of_times_are_no_other_times() {
         (i64::MAX / 1_000_000, Ok("2262-04-11T23:47:16.854000Z")),
         (last_s * 1_000 + 1_000, NONE),
         (-1, NONE),
-        // What wraps in microseconds or nanoseconds.
+        // Overflow in microseconds or nanoseconds.
         (i64::MAX / 1_000 + 1, NONE),
         (i64::MAX, NONE),
         (i64::MIN, NONE),
@@ -212,7 +212,7 @@ fn timestamp_columns_beyond_the_range_of_times_are_no_other_times() {
     let nanos = [
         (0, ZERO),
         (i64::MAX, Ok("2262-04-11T23:47:16.854775Z")),
-        // A microsecond, which is the least that we keep.
+        // A microsecond, which is our resolution.
         (-1_000, NONE),
         (i64::MIN, NONE),
     ];
@@ -230,7 +230,7 @@ fn timestamp_columns_beyond_the_range_of_times_are_no_other_times() {
 }
 
 #[test]
-fn a_time_that_no_calendar_has_is_what_the_file_says_and_costs_no_row() {
+fn a_time_out_of_the_calendar_is_kept_as_text_and_its_row_is_read() {
     let zoned = TimestampMillisecondArray::from(vec![i64::MAX, 0]).with_timezone("UTC");
     let columns: [(&str, ArrayRef); 3] = [
         ("zoned", Arc::new(zoned)),

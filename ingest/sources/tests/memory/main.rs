@@ -1,4 +1,4 @@
-//! Files of 100 MiB, in a process of their own, as the memory of a process is what is measured.
+//! Memory needed for files of 100 MiB, in a separate process, as the process's memory is measured.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,8 +16,8 @@ use std::io::{self, Read};
 const FILE_BYTES: u64 = 100 << 20;
 const GROWTH_BYTES_MAX: u64 = 16 << 20;
 
-/// A header, and lines again and again.
-struct Long {
+/// Reader of a header and endlessly repeated lines.
+struct RepeatedLines {
     header: Vec<u8>,
     lines: Vec<u8>,
     read: u64,
@@ -25,7 +25,7 @@ struct Long {
     bytes_max: u64,
 }
 
-impl Read for Long {
+impl Read for RepeatedLines {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let is_header = (self.read as usize) < self.header.len();
         let from = if is_header {
@@ -46,7 +46,7 @@ impl Read for Long {
     }
 }
 
-/// The records of a file of so many bytes.
+/// Reads a file of `bytes_max` bytes and returns the number of records.
 fn read(format: Format, bytes_max: u64) -> u64 {
     let mut file = Vec::new();
     generate(format, 1_000, 1, &mut file).unwrap();
@@ -55,7 +55,7 @@ fn read(format: Format, bytes_max: u64) -> u64 {
         _ => 0,
     };
     let lines = file.split_off(header_end);
-    let input = Long {
+    let input = RepeatedLines {
         header: file,
         lines,
         read: 0,
@@ -82,7 +82,7 @@ fn read(format: Format, bytes_max: u64) -> u64 {
     records
 }
 
-/// The most memory that this process ever had.
+/// Peak memory of this process.
 fn memory_peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status

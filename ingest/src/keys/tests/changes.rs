@@ -1,4 +1,4 @@
-//! What this process and others change.
+//! Changes of keys by this process and by others.
 
 use super::{FOUND_MICROS, Fixture, Ordering};
 use crate::keys::CatalogUnavailable;
@@ -10,12 +10,12 @@ use millrace_rows::TeamId;
 async fn changes_by_other_processes_are_noticed() {
     let fixture = Fixture::new().await;
     let keys = &fixture.keys;
-    keys.look_for_changes().await;
+    keys.poll_changes().await;
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
-    keys.look_for_changes().await;
+    keys.poll_changes().await;
     assert_eq!(keys.cached(&fixture.key), KeyLookup::Found(fixture.project));
     fixture.revoke_elsewhere().await;
-    keys.look_for_changes().await;
+    keys.poll_changes().await;
     assert_eq!(keys.cached(&fixture.key), KeyLookup::Missing);
     assert_eq!(keys.find(&fixture.key).await, Ok(None));
 }
@@ -29,13 +29,13 @@ async fn a_key_revoked_before_an_outage_is_dead_in_it_and_others_live() {
     let (organization, system) = (fixture.organization, Actor::system());
     let made = fixture.catalog.create_project(&system, organization, other);
     let other = TeamId(made.await.unwrap().id);
-    keys.look_for_changes().await;
+    keys.poll_changes().await;
     for key in [fixture.key.as_str(), "other-key"] {
         assert!(keys.find(key).await.unwrap().is_some());
     }
     fixture.revoke_elsewhere().await;
     // Seen, and not used between that and the outage.
-    keys.look_for_changes().await;
+    keys.poll_changes().await;
     fixture.catalog.close().await.unwrap();
     assert_eq!(keys.find(&fixture.key).await, Err(CatalogUnavailable));
     let found = keys.find("other-key").await.unwrap();
@@ -43,7 +43,7 @@ async fn a_key_revoked_before_an_outage_is_dead_in_it_and_others_live() {
 }
 
 #[tokio::test]
-async fn the_watcher_looks_by_itself() {
+async fn the_watcher_notices_a_revoked_key_by_itself() {
     let fixture = Fixture::new().await;
     let keys = &fixture.keys;
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
@@ -57,32 +57,32 @@ async fn the_watcher_looks_by_itself() {
 }
 
 #[tokio::test]
-async fn catching_up_doubts_answers_only_if_a_key_changed() {
+async fn catching_up_makes_answers_stale_only_if_a_key_changed() {
     let fixture = Fixture::new().await;
     let keys = &fixture.keys;
     let found = KeyLookup::Found(fixture.project);
-    // What the counter showed before is not known yet, so that anything may have changed.
+    // The counter is not known yet, so anything may have changed.
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
     keys.catch_up().await;
     assert_eq!(keys.cached(&fixture.key), KeyLookup::Missing);
-    keys.look_for_changes().await;
+    keys.poll_changes().await;
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
     keys.catch_up().await;
     assert_eq!(keys.cached(&fixture.key), found);
     fixture.revoke_elsewhere().await;
     keys.catch_up().await;
     assert_eq!(keys.find(&fixture.key).await, Ok(None));
-    // The watcher still sees that change, as it does more than doubt.
+    // The watcher still sees that change, as it does more than make answers stale.
     assert_eq!(keys.find("new-key").await, Ok(None));
-    keys.look_for_changes().await;
+    keys.poll_changes().await;
     assert_eq!(keys.cached("new-key"), KeyLookup::Missing);
 }
 
 #[tokio::test]
-async fn without_the_catalog_catching_up_doubts_everything() {
+async fn without_the_catalog_catching_up_makes_every_answer_stale() {
     let fixture = Fixture::new().await;
     let keys = &fixture.keys;
-    keys.look_for_changes().await;
+    keys.poll_changes().await;
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
     let generation = keys.0.generation.load(Ordering::Acquire);
     fixture.catalog.close().await.unwrap();
@@ -90,7 +90,7 @@ async fn without_the_catalog_catching_up_doubts_everything() {
     assert_ne!(keys.0.generation.load(Ordering::Acquire), generation);
 }
 
-/// A table that answers errors while it is called something else.
+/// Renames a table, so that queries of it fail.
 async fn rename(fixture: &Fixture, table: &str, name: &str) {
     let renamed = format!("ALTER TABLE {table} RENAME TO {name}");
     fixture.database.execute(&renamed).await.unwrap();
@@ -98,7 +98,8 @@ async fn rename(fixture: &Fixture, table: &str, name: &str) {
 
 #[tokio::test]
 async fn a_key_whose_change_could_not_be_looked_at_is_not_believed_until_it_can() {
-    // Which look fails: at the counter, after a change by this process; at the keys, after one by another.
+    // The look that fails: at the counter, after a change by this process; at the keys, after one
+    // by another.
     for (table, is_here) in [("catalog_versions", true), ("projects", false)] {
         let fixture = Fixture::new().await;
         let (keys, system) = (&fixture.keys, Actor::system());
@@ -108,7 +109,7 @@ async fn a_key_whose_change_could_not_be_looked_at_is_not_believed_until_it_can(
             .catalog
             .create_project(&system, fixture.organization, other);
         let other = TeamId(made.await.unwrap().id);
-        keys.look_for_changes().await;
+        keys.poll_changes().await;
         for key in [fixture.key.as_str(), "other-key"] {
             assert!(keys.find(key).await.unwrap().is_some());
         }
@@ -116,7 +117,7 @@ async fn a_key_whose_change_could_not_be_looked_at_is_not_believed_until_it_can(
         rename(&fixture, table, "away").await;
         match is_here {
             true => keys.catch_up().await,
-            false => keys.look_for_changes().await,
+            false => keys.poll_changes().await,
         }
         for key in [fixture.key.as_str(), "other-key"] {
             assert_eq!(keys.cached(key), KeyLookup::Missing, "{table} {key}");
@@ -124,28 +125,28 @@ async fn a_key_whose_change_could_not_be_looked_at_is_not_believed_until_it_can(
             assert_eq!(found, Err(CatalogUnavailable), "{table} {key}");
         }
         rename(&fixture, "away", table).await;
-        keys.look_for_changes().await;
+        keys.poll_changes().await;
         assert_eq!(keys.find(&fixture.key).await, Ok(None), "{table}");
         fixture.catalog.close().await.unwrap();
-        keys.look_for_changes().await;
+        keys.poll_changes().await;
         let found = keys.find("other-key").await.unwrap();
         assert_eq!(found.map(|project| project.team_id), Some(other), "{table}");
     }
 }
 
 #[tokio::test]
-async fn a_failed_look_without_a_change_is_forgotten_with_the_next_one() {
+async fn keys_that_a_failed_look_made_stale_count_again_after_the_next_one() {
     let fixture = Fixture::new().await;
     let keys = &fixture.keys;
-    keys.look_for_changes().await;
+    keys.poll_changes().await;
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
     rename(&fixture, "catalog_versions", "away").await;
     keys.catch_up().await;
     assert_eq!(keys.find(&fixture.key).await, Err(CatalogUnavailable));
     rename(&fixture, "away", "catalog_versions").await;
-    keys.look_for_changes().await;
+    keys.poll_changes().await;
     fixture.catalog.close().await.unwrap();
-    keys.look_for_changes().await;
+    keys.poll_changes().await;
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
 }
 
@@ -156,7 +157,7 @@ async fn a_key_that_was_looked_up_after_the_change_outlives_an_outage() {
     keys.catch_up().await;
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
     fixture.catalog.close().await.unwrap();
-    keys.look_for_changes().await;
+    keys.poll_changes().await;
     fixture.pass_micros(FOUND_MICROS);
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
 }

@@ -1,11 +1,11 @@
-//! What is noted of a project's first events, and what it costs.
+//! Notes of a project's first events, and their cost.
 
 use super::super::{FOUND_MICROS, RETRY_MICROS, lock};
 use super::Fixture;
 use millrace_parse::{KeyLookup, Project};
 
 impl Fixture {
-    /// What a core does once events of the project are on disk.
+    /// Notes the first event as a core does once events of the project are on disk.
     fn store_events(&self) {
         let KeyLookup::Found(project) = self.keys.cached(&self.key) else {
             panic!("the key is not cached");
@@ -21,7 +21,7 @@ impl Fixture {
     }
 
     fn is_working(&self) -> bool {
-        lock(&self.keys.0.first_events).is_worked_on
+        lock(&self.keys.0.first_events).is_running
     }
 
     async fn until_done(&self) {
@@ -59,7 +59,7 @@ async fn first_events_are_noted_and_later_ones_ask_nothing() {
 }
 
 #[tokio::test]
-async fn what_another_process_noted_is_known_with_the_next_look_up() {
+async fn a_note_by_another_process_is_known_with_the_next_look_up() {
     let fixture = Fixture::new().await;
     assert!(fixture.keys.find(&fixture.key).await.is_ok());
     let elsewhere = fixture.elsewhere().await;
@@ -73,14 +73,14 @@ async fn what_another_process_noted_is_known_with_the_next_look_up() {
 }
 
 #[tokio::test]
-async fn without_the_catalog_first_events_wait_for_the_next_ones() {
+async fn without_the_catalog_the_next_events_note_the_project() {
     let fixture = Fixture::new().await;
     let keys = &fixture.keys;
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
     fixture.catalog.close().await.unwrap();
     fixture.store_events();
     fixture.until_done().await;
-    // It is left alone for a while, and its trouble is nobody else's.
+    // The catalog is left alone for a while, and its failure does not affect keys.
     fixture.store_events();
     assert!(!fixture.is_working());
     assert_eq!(keys.cached(&fixture.key), KeyLookup::Found(fixture.project));
@@ -88,15 +88,15 @@ async fn without_the_catalog_first_events_wait_for_the_next_ones() {
     fixture.store_events();
     assert!(fixture.is_working());
     fixture.until_done().await;
-    // Nor is it asked when it is known to be away.
+    // Nor is it asked while it is known to be unreachable.
     fixture.pass_micros(RETRY_MICROS);
-    keys.look_for_changes().await;
+    keys.poll_changes().await;
     fixture.store_events();
     assert!(!fixture.is_working());
 }
 
 #[tokio::test]
-async fn a_key_that_dies_meanwhile_does_not_come_back() {
+async fn a_key_that_is_revoked_meanwhile_does_not_come_back() {
     let fixture = Fixture::new().await;
     let keys = &fixture.keys;
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));

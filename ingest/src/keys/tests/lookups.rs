@@ -1,4 +1,4 @@
-//! Look-ups under way: who shares one, and how many there may be.
+//! Look-ups under way: shared by requests for one key, and bounded.
 
 use super::super::lookup::{LOOKUPS_MAX, LOOKUPS_WITH_FOUND_MAX};
 use super::super::{CatalogUnavailable, FOUND_MICROS, lock};
@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use millrace_parse::KeyLookup;
 
 #[tokio::test]
-async fn all_who_want_one_key_share_one_look_up() {
+async fn requests_for_one_key_share_one_look_up() {
     let fixture = Fixture::new().await;
     let mut finding = join_all((0..100).map(|_| fixture.keys.find(&fixture.key)));
     assert!((&mut finding).now_or_never().is_none());
@@ -20,7 +20,7 @@ async fn all_who_want_one_key_share_one_look_up() {
 }
 
 #[tokio::test]
-async fn a_look_up_goes_on_when_who_asked_has_gone() {
+async fn a_look_up_goes_on_when_its_first_caller_is_cancelled() {
     let fixture = Fixture::new().await;
     let mut first = Box::pin(fixture.keys.find(&fixture.key));
     assert!((&mut first).now_or_never().is_none());
@@ -42,20 +42,20 @@ async fn look_ups_at_a_time_are_bounded() {
 }
 
 #[tokio::test]
-async fn a_key_that_was_found_does_not_wait_for_those_of_strangers() {
+async fn a_key_that_was_found_does_not_wait_for_keys_of_nobody() {
     let fixture = Fixture::new().await;
     let keys = &fixture.keys;
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
     fixture.pass_micros(FOUND_MICROS);
-    // Nobody's look-up makes progress before one is awaited.
+    // No look-up makes progress before one is awaited.
     let names: Vec<String> = (0..=LOOKUPS_MAX).map(|n| format!("key-{n}")).collect();
-    let mut strangers = join_all(names.iter().map(|name| keys.find(name)));
-    assert!((&mut strangers).now_or_never().is_none());
+    let mut garbage = join_all(names.iter().map(|name| keys.find(name)));
+    assert!((&mut garbage).now_or_never().is_none());
     let mut found = Box::pin(keys.find(&fixture.key));
     assert!((&mut found).now_or_never().is_none());
     assert_eq!(fixture.lookups(), LOOKUPS_MAX + 1);
     assert_eq!(found.await, Ok(Some(fixture.project)));
-    strangers.await;
+    garbage.await;
     assert_eq!(keys.cached(&fixture.key), KeyLookup::Found(fixture.project));
 }
 

@@ -1,22 +1,22 @@
-//! JSON that was made to be read wrongly, on every path that takes a body.
+//! Malicious JSON, on every path that takes a body.
 
-use crate::client::Answer;
-use crate::stand::{KEY, Stand};
+use crate::client::TestResponse;
+use crate::test_env::{KEY, TestEnv};
 
 const DEEP: usize = 1_000_000;
 const CAPTURE: [&str; 6] = ["/batch", "/capture", "/e", "/i/v0/e", "/track", "/engage"];
 const V1: &str = "/i/v1/analytics/events";
 
-fn post(stand: &Stand, path: &str, body: &[u8]) -> Answer {
+fn post(env: &TestEnv, path: &str, body: &[u8]) -> TestResponse {
     let bearer = format!("Bearer {KEY}");
     let headers: &[(&str, &str)] = match path {
         V1 => &[("Authorization", &bearer)],
         _ => &[],
     };
-    stand.client().post(path, headers, body)
+    env.client().post(path, headers, body)
 }
 
-/// A batch of one event with this as its properties.
+/// Builds a batch of one event with this as its properties.
 fn with_properties(properties: &[u8]) -> Vec<u8> {
     [
         format!(r#"{{"api_key":"{KEY}","batch":[{{"event":"e","distinct_id":"d","properties":"#)
@@ -29,7 +29,7 @@ fn with_properties(properties: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_million_levels_are_400_on_every_path() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let open = |text: &str| text.repeat(DEEP).into_bytes();
     let closed = |open: &str, close: &str| format!("{}{}", open.repeat(DEEP), close.repeat(DEEP));
     let bodies = [
@@ -56,22 +56,23 @@ fn a_million_levels_are_400_on_every_path() {
     ];
     for path in CAPTURE.into_iter().chain([V1]) {
         for (what, body) in &bodies {
-            let answer = post(&stand, path, body);
+            let answer = post(&env, path, body);
             assert_eq!(answer.status, 400, "{path}, {what}: {}", answer.code());
         }
     }
     for path in ["/flags", "/decide"] {
-        // The body is not looked at.
-        assert_eq!(post(&stand, path, &bodies[0].1).status, 200, "{path}");
+        // The body is not parsed.
+        assert_eq!(post(&env, path, &bodies[0].1).status, 200, "{path}");
     }
-    assert!(stand.rows().events.is_empty());
+    assert!(env.rows().events.is_empty());
 }
 
 #[test]
-fn odd_json_is_stored_as_it_was_meant_or_refused_and_never_costs_its_neighbours() {
-    let stand = Stand::start();
+fn odd_json_is_stored_as_meant_or_refused_and_later_requests_are_stored() {
+    let env = TestEnv::start();
     let long = [br#"{"a":"#.as_slice(), &[b'9'; 10_000], b"}"].concat();
-    // Properties; what is in their row, or with which code the request or the event is refused.
+    // Properties; the text in their row, or the code with which the request or the event is
+    // refused.
     let table: [(&str, &[u8], Result<&str, &str>); 12] = [
         (
             "the same key twice",
@@ -112,9 +113,9 @@ fn odd_json_is_stored_as_it_was_meant_or_refused_and_never_costs_its_neighbours(
     ];
     let mut faults = Vec::new();
     for (what, properties, expected) in table {
-        let answer = post(&stand, "/batch", &with_properties(properties));
+        let answer = post(&env, "/batch", &with_properties(properties));
         let got = match answer.status {
-            200 => Ok(stand.rows().events.last().unwrap().properties.clone()),
+            200 => Ok(env.rows().events.last().unwrap().properties.clone()),
             _ => Err(answer.code()),
         };
         let as_expected = match (&got, expected) {
@@ -127,27 +128,27 @@ fn odd_json_is_stored_as_it_was_meant_or_refused_and_never_costs_its_neighbours(
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
-    assert_eq!(post(&stand, "/batch", &with_properties(b"{}")).status, 200);
+    assert_eq!(post(&env, "/batch", &with_properties(b"{}")).status, 200);
 }
 
 #[test]
 fn an_escaped_name_is_the_name() {
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let body = format!(
         r#"{{"\u0061pi_key":"{KEY}","\u0062atch":[{{"\u0065vent":"e","distinct\u005fid":"d"}}]}}"#
     );
-    assert_eq!(post(&stand, "/batch", body.as_bytes()).status, 200);
-    assert_eq!(stand.rows().names(), ["e"]);
+    assert_eq!(post(&env, "/batch", body.as_bytes()).status, 200);
+    assert_eq!(env.rows().names(), ["e"]);
 }
 
 #[test]
-fn of_two_keys_in_one_request_one_is_believed_wherever_it_stands() {
-    let stand = Stand::start();
+fn the_last_of_two_keys_in_one_request_counts() {
+    let env = TestEnv::start();
     let event = r#""batch":[{"event":"e","distinct_id":"d"}]"#;
     let other = "phc_nobody000000000000000000000000000000000";
     for (first, second) in [(KEY, other), (other, KEY)] {
         let body = format!(r#"{{"api_key":"{first}",{event},"api_key":"{second}"}}"#);
-        let status = post(&stand, "/batch", body.as_bytes()).status;
+        let status = post(&env, "/batch", body.as_bytes()).status;
         assert!([200, 400, 401].contains(&status), "{status}");
         // Last wins, as with every JSON parser that clients and proxies use.
         assert_eq!(status == 200, second == KEY, "{first} {second}");

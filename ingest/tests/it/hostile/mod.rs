@@ -1,5 +1,5 @@
-//! Clients that mean harm, or might as well: raw bytes against a real server, alone and behind the
-//! proxies that people put in front of it.
+//! Hostile clients: raw bytes against a real server, alone and behind the proxies that people put
+//! in front of it.
 
 mod json;
 mod proxies;

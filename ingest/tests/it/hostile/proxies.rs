@@ -1,25 +1,25 @@
-//! The same behind haproxy and nginx, which keep connections to us and send requests of many
-//! clients over one: what one client sends must never decide what another one is answered.
+//! Request smuggling behind haproxy and nginx, which keep connections to us and send requests of
+//! many clients over one: what one client sends must never decide what another one is answered.
 
 use super::vectors::{canary, exchange, sign, vectors};
-use crate::stand::Stand;
+use crate::test_env::TestEnv;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long a test waits before it fails.
+/// Time that a test waits before it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A proxy in front of a server, on a socket in a folder of its own; killed when dropped.
+/// Proxy in front of a server, on a socket in a folder of its own; killed when dropped.
 struct Proxy {
     child: Child,
     dir: TempDir,
 }
 
 impl Proxy {
-    /// `None`, said loudly, where the program is not there.
+    /// Starts a proxy; `None`, and a line on stderr, where the program is not installed.
     fn start(program: &str, config: impl Fn(&Path) -> String) -> Option<Self> {
         let Some(path) = found(program) else {
             eprintln!("NOT TESTED: {program} is not installed; deploy/test-setup.sh installs it");
@@ -65,7 +65,7 @@ impl Drop for Proxy {
     }
 }
 
-/// Where packages put them; users' paths often leave the second out.
+/// Finds a program where packages install it; users' paths often leave the second out.
 fn found(program: &str) -> Option<PathBuf> {
     ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"]
         .map(|dir| Path::new(dir).join(program))
@@ -73,8 +73,8 @@ fn found(program: &str) -> Option<PathBuf> {
         .find(|path| path.exists())
 }
 
-fn haproxy(stand: &Stand) -> Option<Proxy> {
-    let server = stand.addr;
+fn haproxy(env: &TestEnv) -> Option<Proxy> {
+    let server = env.addr;
     Proxy::start("haproxy", |dir| {
         format!(
             "global\n  maxconn 100\n\
@@ -87,8 +87,8 @@ fn haproxy(stand: &Stand) -> Option<Proxy> {
     })
 }
 
-fn nginx(stand: &Stand) -> Option<Proxy> {
-    let server = stand.addr;
+fn nginx(env: &TestEnv) -> Option<Proxy> {
+    let server = env.addr;
     Proxy::start("nginx", |dir| {
         let dir = dir.display();
         format!(
@@ -105,9 +105,9 @@ fn nginx(stand: &Stand) -> Option<Proxy> {
     })
 }
 
-/// After each vector, other clients ask: on the connections that the proxy has kept, they must be
-/// told what they asked for.
-fn nobody_is_answered_for_another(proxy: &Proxy) {
+/// Sends each vector and then requests of other clients: on the connections that the proxy has
+/// kept, they must get their own responses.
+fn check_no_client_gets_the_response_of_another(proxy: &Proxy) {
     for vector in vectors() {
         proxy.exchange(&[vector.bytes, canary("canary")].concat());
         for client in ["first", "second", "third"] {
@@ -121,25 +121,25 @@ fn nobody_is_answered_for_another(proxy: &Proxy) {
     }
 }
 
-fn stand() -> Stand {
-    Stand::with(|options| {
+fn test_env() -> TestEnv {
+    TestEnv::with(|options| {
         options.server.workers = 1;
         options.server.limits.body_stall_timeout = Duration::from_millis(300);
     })
 }
 
 #[test]
-fn behind_haproxy_nobody_is_answered_for_another() {
-    let stand = stand();
-    if let Some(proxy) = haproxy(&stand) {
-        nobody_is_answered_for_another(&proxy);
+fn behind_haproxy_no_client_gets_the_response_of_another() {
+    let env = test_env();
+    if let Some(proxy) = haproxy(&env) {
+        check_no_client_gets_the_response_of_another(&proxy);
     }
 }
 
 #[test]
-fn behind_nginx_nobody_is_answered_for_another() {
-    let stand = stand();
-    if let Some(proxy) = nginx(&stand) {
-        nobody_is_answered_for_another(&proxy);
+fn behind_nginx_no_client_gets_the_response_of_another() {
+    let env = test_env();
+    if let Some(proxy) = nginx(&env) {
+        check_no_client_gets_the_response_of_another(&proxy);
     }
 }

@@ -1,18 +1,18 @@
-//! Clients that hold connections: silent, slow, half gone, or deaf.
+//! Slow clients that hold connections: silent, slow, half closed, or not reading.
 
 use crate::client::{Client, request};
-use crate::stand::{KEY, Stand, batch};
+use crate::test_env::{KEY, TestEnv, batch};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
 const SHORT: Duration = Duration::from_millis(500);
-/// How long what is bounded may take on a busy machine.
+/// Time that a bounded wait may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Connections of each kind that hold on at the same time.
+/// Connections of each kind that are open at the same time.
 const EACH: usize = 500;
 
-/// Lets this process, which is both ends of every connection, have as many files as it may.
+/// Raises the limit of open files of this process, which is both ends of every connection.
 fn raise_open_files(needed: u64) {
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(u64::MAX);
@@ -27,17 +27,17 @@ fn raise_open_files(needed: u64) {
     setrlimit(Resource::Nofile, raised).unwrap();
 }
 
-fn hasty() -> Stand {
-    Stand::with(|options| {
+fn hasty() -> TestEnv {
+    TestEnv::with(|options| {
         options.wait_at_most(SHORT);
         options.server.limits.connections_per_address_max = 10_000;
     })
 }
 
 #[test]
-fn slow_senders_of_every_kind_are_closed_and_keep_nobody_waiting() {
+fn slow_senders_of_every_kind_are_closed_and_delay_no_other() {
     raise_open_files(5 * EACH as u64 * 2);
-    let stand = hasty();
+    let env = hasty();
     let whole = request("POST", "/batch/", &[], batch(&["slow"]).as_bytes());
     let head_end = whole.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
     let chunked = b"POST /e/ HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{";
@@ -51,12 +51,12 @@ fn slow_senders_of_every_kind_are_closed_and_keep_nobody_waiting() {
     let mut slow: Vec<(&str, u16, Client)> = Vec::new();
     for _ in 0..EACH {
         for (kind, bytes, status) in kinds {
-            let mut client = stand.client();
+            let mut client = env.client();
             client.send(bytes);
             slow.push((kind, status, client));
         }
     }
-    let mut good = stand.client();
+    let mut good = env.client();
     for number in 0..100 {
         let answer = good.post("/e/", &[], batch(&["good"]).as_bytes());
         assert_eq!(answer.status, 200, "{number}");
@@ -67,30 +67,31 @@ fn slow_senders_of_every_kind_are_closed_and_keep_nobody_waiting() {
         }
         assert!(client.is_closed(), "{kind}");
     }
-    assert_eq!(stand.rows().events.len(), 100);
+    assert_eq!(env.rows().events.len(), 100);
 }
 
-/// Sends piece by piece, with pauses, until it is told something; nothing if that takes too long.
+/// Sends piece by piece, with pauses, until a response comes; returns its status, or `None` if it
+/// takes too long.
 fn dribble(client: &mut Client, piece: &[u8], pause: Duration, most: Duration) -> Option<u16> {
-    let mut answers = client.try_clone();
+    let mut reader = client.try_clone();
     std::thread::scope(|scope| {
-        let answer = scope.spawn(move || answers.reads_status());
+        let status = scope.spawn(move || reader.reads_status());
         let started = Instant::now();
-        while !answer.is_finished() && started.elapsed() < most {
+        while !status.is_finished() && started.elapsed() < most {
             client.send(piece);
             std::thread::sleep(pause);
         }
-        if !answer.is_finished() {
+        if !status.is_finished() {
             client.shut(Shutdown::Both);
         }
-        answer.join().unwrap()
+        status.join().unwrap()
     })
 }
 
 #[test]
 fn a_body_that_came_quickly_at_first_has_to_go_on_coming() {
-    let stand = hasty();
-    let mut client = stand.client();
+    let env = hasty();
+    let mut client = env.client();
     client.send(b"POST /batch/ HTTP/1.1\r\nHost: t\r\nContent-Length: 1000000\r\n\r\n");
     // On the mean that is fast enough for three minutes.
     client.send(&[b' '; 100_000]);
@@ -99,9 +100,9 @@ fn a_body_that_came_quickly_at_first_has_to_go_on_coming() {
 }
 
 #[test]
-fn a_body_that_goes_on_coming_has_an_end_all_the_same() {
-    let stand = Stand::with(|options| options.server.limits.body_timeout = 2 * SHORT);
-    let mut client = stand.client();
+fn a_body_that_goes_on_coming_is_cut_off_in_the_end() {
+    let env = TestEnv::with(|options| options.server.limits.body_timeout = 2 * SHORT);
+    let mut client = env.client();
     client.send(b"POST /batch/ HTTP/1.1\r\nHost: t\r\nContent-Length: 20000000\r\n\r\n");
     let status = dribble(&mut client, &[b' '; 1_000], SHORT / 10, PATIENCE);
     assert_eq!(status, Some(408));
@@ -109,47 +110,47 @@ fn a_body_that_goes_on_coming_has_an_end_all_the_same() {
 
 #[test]
 fn a_body_that_comes_slowly_and_steadily_is_taken() {
-    let stand = Stand::with(|options| {
+    let env = TestEnv::with(|options| {
         options.server.limits.body_stall_timeout = 3 * SHORT;
         options.server.limits.body_hold = SHORT / 10;
     });
     let whole = request("POST", "/batch/", &[], batch(&["slow"; 40]).as_bytes());
-    let mut client = stand.client();
+    let mut client = env.client();
     // Some 1.3 kB a second, for two windows.
     for piece in whole.chunks(whole.len() / 30 + 1) {
         client.send(piece);
         std::thread::sleep(SHORT / 5);
     }
     assert_eq!(client.read().status, 200);
-    assert_eq!(stand.rows().events.len(), 40);
+    assert_eq!(env.rows().events.len(), 40);
 }
 
-/// Found by an attacker: fifty connections held all the room for bodies for hours.
+/// Regression: fifty connections held the whole budget of bodies for hours.
 #[test]
-fn bodies_that_are_nearly_there_leave_room_for_others() {
+fn bodies_that_are_nearly_complete_leave_budget_for_others() {
     const BODY_BYTES: usize = 1 << 20;
-    let stand = Stand::with(|options| {
+    let env = TestEnv::with(|options| {
         options.server.limits.in_flight_bytes_max = 8 * BODY_BYTES;
         options.server.limits.body_hold = SHORT / 5;
     });
     let started = Instant::now();
     let hold_on = || {
         let whole = request("POST", "/batch/", &[], &[b' '; BODY_BYTES]);
-        let mut client = stand.client();
+        let mut client = env.client();
         client.send(&whole[..whole.len() - 1_000]);
         dribble(&mut client, b" ", SHORT / 10, 6 * SHORT);
     };
     let large = |key: &str| {
         let mut body = batch(&["large"]).replace(KEY, key).into_bytes();
         body.resize(BODY_BYTES, b' ');
-        stand.post("/batch/", &body).status
+        env.post("/batch/", &body).status
     };
     std::thread::scope(|scope| {
         for _ in 0..24 {
             scope.spawn(hold_on);
         }
         while started.elapsed() < 5 * SHORT {
-            assert_eq!(stand.post("/e/", batch(&["small"])).status, 200);
+            assert_eq!(env.post("/e/", batch(&["small"])).status, 200);
             assert_eq!(large(KEY), 200);
         }
     });
@@ -158,18 +159,18 @@ fn bodies_that_are_nearly_there_leave_room_for_others() {
 
 #[test]
 fn a_client_that_never_reads_is_cut_off() {
-    let stand = hasty();
+    let env = hasty();
     let requests = request("GET", "/array/phc_x/config", &[], b"").repeat(1_000);
-    let mut deaf = stand.client();
+    let mut deaf = env.client();
     // Sooner or later nothing more fits between us, and the server stops reading as well.
     while deaf.sends(&requests) {}
-    assert_eq!(stand.post("/e/", batch(&["e"])).status, 200);
+    assert_eq!(env.post("/e/", batch(&["e"])).status, 200);
 }
 
 #[test]
-fn a_peer_that_is_half_gone_is_let_go_at_once() {
+fn a_half_closed_connection_with_half_a_request_is_closed_at_once() {
     // Nothing here waits for a deadline: they are those of the contract, and minutes long.
-    let stand = Stand::start();
+    let env = TestEnv::start();
     let pieces: [&[u8]; 6] = [
         b"",
         b"POST",
@@ -179,7 +180,7 @@ fn a_peer_that_is_half_gone_is_let_go_at_once() {
         b"POST /e/ HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
     ];
     for piece in pieces {
-        let mut client = stand.client();
+        let mut client = env.client();
         client.send(piece);
         client.finish();
         assert!(
@@ -191,14 +192,14 @@ fn a_peer_that_is_half_gone_is_let_go_at_once() {
 }
 
 #[test]
-fn a_peer_that_has_hung_up_costs_nothing_but_its_own_request() {
-    let stand = Stand::start();
+fn a_peer_that_closed_its_connection_loses_only_its_own_request() {
+    let env = TestEnv::start();
     let whole = request("POST", "/e/", &[], batch(&["gone"]).as_bytes());
     for _ in 0..200 {
-        let mut client = stand.client();
+        let mut client = env.client();
         client.send(&whole);
         client.shut(Shutdown::Both);
     }
-    assert_eq!(stand.post("/e/", batch(&["here"])).status, 200);
-    assert!(stand.rows().names().contains(&"here"));
+    assert_eq!(env.post("/e/", batch(&["here"])).status, 200);
+    assert!(env.rows().names().contains(&"here"));
 }

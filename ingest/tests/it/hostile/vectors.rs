@@ -1,38 +1,38 @@
-//! Requests that two servers could cut differently.
+//! Vectors of request smuggling: requests that two servers could cut differently.
 //!
 //! Each has a second request hidden where a server that cuts it wrongly would take it for one:
 //! [`HIDDEN`], whose answer names itself, so that no reading of the bytes goes unnoticed.
 
 use std::io::{ErrorKind, Read, Write};
 
-/// What must never be answered where it is a part of another request's body.
+/// Request that must never be answered where it is a part of another request's body.
 pub const HIDDEN: &str = "GET /array/hidden/config HTTP/1.1\r\nHost: t\r\n\r\n";
 
-/// What becomes of a request.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Outcome {
     /// 200; the next request on the connection is answered for itself.
     Taken,
     /// 200, and the connection is closed.
     Last,
     /// 400, or an answer with another 4xx; the connection is closed and nothing after it is read.
     Refused,
-    /// The connection is closed without a word.
+    /// The connection is closed without a response.
     Dropped,
 }
-use Verdict::{Dropped, Last, Refused, Taken};
+use Outcome::{Dropped, Last, Refused, Taken};
 
-/// One request.
+/// Vector: one request and its outcome.
 pub struct Vector {
     pub name: &'static str,
     pub bytes: Vec<u8>,
-    pub verdict: Verdict,
+    pub outcome: Outcome,
 }
 
-/// A POST with a body, both as they stand here. `#` in the body stands for [`HIDDEN`], `#n` for
-/// its length, `#x` for the same in hex.
+/// POSTs with a body, both as they are here. `#` in the body stands for [`HIDDEN`], `#n` for its
+/// length, `#x` for its length in hex.
 #[rustfmt::skip]
-const POSTS: &[(&str, &str, &str, Verdict)] = &[
+const POSTS: &[(&str, &str, &str, Outcome)] = &[
     // Two lengths of one body.
     ("CL, TE", "Content-Length: #n\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n#", Refused),
     ("TE, CL", "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", "0\r\n\r\n#", Refused),
@@ -98,7 +98,7 @@ const POSTS: &[(&str, &str, &str, Verdict)] = &[
     ("a chunk that ends with a bare LF", "Transfer-Encoding: chunked\r\n", "1\r\na\n0\r\n\r\n#", Refused),
     ("a chunk's extension", "Transfer-Encoding: chunked\r\n", "1;a=b\r\na\r\n0;c\r\n\r\n", Taken),
     ("trailers", "Transfer-Encoding: chunked\r\n", "1\r\na\r\n0\r\nContent-Length: 50\r\nTransfer-Encoding: x\r\n\r\n", Taken),
-    // What is taken.
+    // Requests that are accepted.
     ("chunked, and what is hidden in a chunk", "Transfer-Encoding: chunked\r\n", "#x\r\n#\r\n0\r\n\r\n", Taken),
     ("what is hidden in a body", "Content-Length: #n\r\n", "#", Taken),
     ("spaces around a length", "Content-Length: \t #n \t \r\n", "#", Taken),
@@ -107,9 +107,9 @@ const POSTS: &[(&str, &str, &str, Verdict)] = &[
     ("an expectation of nobody", "Expect: 200-ok\r\nContent-Length: #n\r\n", "#", Taken),
 ];
 
-/// Whole requests.
+/// Whole requests, with their heads.
 #[rustfmt::skip]
-const WHOLE: &[(&str, &str, Verdict)] = &[
+const WHOLE: &[(&str, &str, Outcome)] = &[
     ("no Host", "POST /flags HTTP/1.1\r\nContent-Length: #n\r\n\r\n#", Refused),
     ("two Hosts", "POST /flags HTTP/1.1\r\nHost: a\r\nHost: b\r\nContent-Length: #n\r\n\r\n#", Refused),
     ("the same Host twice", "POST /flags HTTP/1.1\r\nHost: t\r\nHost: t\r\nContent-Length: #n\r\n\r\n#", Refused),
@@ -128,7 +128,7 @@ const WHOLE: &[(&str, &str, Verdict)] = &[
     ("a GET with chunks", "GET / HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n#x\r\n#\r\n0\r\n\r\n", Last),
 ];
 
-/// Every vector.
+/// Returns every vector.
 pub fn vectors() -> Vec<Vector> {
     let fill = |text: &str| {
         text.replace("#n", &HIDDEN.len().to_string())
@@ -136,33 +136,33 @@ pub fn vectors() -> Vec<Vector> {
             .replace('#', HIDDEN)
             .into_bytes()
     };
-    let posts = POSTS.iter().map(|(name, headers, body, verdict)| Vector {
+    let posts = POSTS.iter().map(|(name, headers, body, outcome)| Vector {
         name,
         bytes: fill(&format!(
             "POST /flags HTTP/1.1\r\nHost: t\r\n{headers}\r\n{body}"
         )),
-        verdict: *verdict,
+        outcome: *outcome,
     });
-    let whole = WHOLE.iter().map(|(name, text, verdict)| Vector {
+    let whole = WHOLE.iter().map(|(name, text, outcome)| Vector {
         name,
         bytes: fill(text),
-        verdict: *verdict,
+        outcome: *outcome,
     });
     posts.chain(whole).collect()
 }
 
-/// A request whose answer names it; the last of its connection.
+/// Builds a request whose response names it; the last of its connection.
 pub fn canary(name: &str) -> Vec<u8> {
     format!("GET /array/{name}/config HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
         .into_bytes()
 }
 
-/// How an answer to [`canary`] shows.
+/// Text by which the response to [`canary`] is recognised.
 pub fn sign(name: &str) -> String {
     format!(r#"{{"token":"{name}","#)
 }
 
-/// Sends bytes and reads what comes until the other side closes.
+/// Sends bytes and reads until the other side closes.
 pub fn exchange(mut stream: impl Read + Write, bytes: &[u8]) -> String {
     // A peer that has refused and gone does not read the rest.
     let _ = stream.write_all(bytes);

@@ -1,6 +1,6 @@
-//! Who was given the password of ClickHouse and wants more than events.
+//! An analyst who has ClickHouse's password and tries to read more than events.
 
-use super::Arsenal;
+use super::context::AttackContext;
 use crate::attack::http::{Outcome, request};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::time::sleep;
 
-/// Ways out of the database. `DIR` is the server's folder, `PID` its process.
+/// Statements that try to leave the database. `DIR` is the server's folder, `PID` its process.
 const OUT: [&str; 26] = [
     "SELECT * FROM file('/etc/passwd', 'LineAsString')",
     "SELECT * FROM file('DIR/credentials.json', 'RawBLOB')",
@@ -39,20 +39,20 @@ const OUT: [&str; 26] = [
     "SELECT * FROM system.users",
     "SELECT 1 SETTINGS format_template_row = 'DIR/catalog.db' FORMAT Template",
 ];
-/// Beginnings of what no answer may hold.
+/// Texts that no response may contain.
 const CANARIES: [&str; 4] = ["phx_", "SQLite format", "root:x:", "clickhouse_password"];
-/// Reads that are allowed, and cost something.
+/// Allowed queries that cost something.
 const READS: [&str; 3] = [
     "SELECT event, count() FROM millrace.events GROUP BY event",
     "SELECT uniqExact(distinct_id), max(length(properties)) FROM millrace.events",
     "SELECT count() FROM millrace.events_with_persons WHERE person_properties LIKE '%p1%'",
 ];
-/// Unfinished heads: more than an address without a password may have.
+/// Number of unfinished request heads: more than the limit for an address without a password.
 const UNFINISHED: usize = 100;
 const HEAD_BYTES: usize = 60 << 10;
 const HELD: Duration = Duration::from_secs(15);
 
-impl Arsenal {
+impl AttackContext {
     async fn query(&self, method: &str, path: &str, sql: &str) -> Outcome {
         let login = format!("{}:{}", self.clickhouse.user, self.clickhouse.password);
         let login = format!("Basic {}", BASE64_STANDARD.encode(login));
@@ -61,41 +61,42 @@ impl Arsenal {
     }
 }
 
-/// All that must be refused, with nothing of what it was after in the refusal.
-pub(super) async fn statements(arsenal: Arc<Arsenal>) {
-    let dir = arsenal.data_dir.display().to_string();
+/// Sends statements that must all be refused, without a secret in the refusal.
+pub(super) async fn statements(context: Arc<AttackContext>) {
+    let dir = context.data_dir.display().to_string();
     loop {
         for sql in OUT {
             let sql = sql
                 .replace("DIR", &dir)
-                .replace("PID", &arsenal.pid.to_string());
-            let outcome = arsenal.query("POST", "/", &sql).await;
-            check(&arsenal, &sql, &outcome);
-            sleep(arsenal.pause * 5).await;
+                .replace("PID", &context.pid.to_string());
+            let outcome = context.query("POST", "/", &sql).await;
+            check(&context, &sql, &outcome);
+            sleep(context.pause * 5).await;
         }
-        // A link or a picture with a login that a browser saved.
+        // A link or an image can send a GET with a login that the browser saved.
         let path = "/?query=DROP%20TABLE%20millrace.events&readonly=0";
-        let outcome = arsenal.query("GET", path, "").await;
-        check(&arsenal, "DROP by GET", &outcome);
+        let outcome = context.query("GET", path, "").await;
+        check(&context, "DROP by GET", &outcome);
     }
 }
 
-/// ClickHouse answers some refusals with 500: what counts is that there is no success and no secret.
-fn check(arsenal: &Arsenal, sql: &str, outcome: &Outcome) {
+/// Records an outcome. ClickHouse refuses some statements with 500, so only a success or a leaked
+/// secret is a violation.
+fn check(context: &AttackContext, sql: &str, outcome: &Outcome) {
     let text = outcome.text();
-    arsenal
-        .tally
+    context
+        .findings
         .count("statements that leave the database", &refusal(outcome));
     let is_leak = CANARIES.iter().any(|canary| text.contains(canary));
     if outcome.status() == 200 || is_leak {
-        arsenal.tally.wrong(format!(
+        context.findings.wrong(format!(
             "{sql}: {outcome} {}",
             text.chars().take(100).collect::<String>()
         ));
     }
 }
 
-/// ClickHouse's code for what it refused, or what came instead of a refusal.
+/// ClickHouse's error code of a refusal, or the outcome if there is no code.
 fn refusal(outcome: &Outcome) -> String {
     let text = outcome.text().trim_start();
     let code = text.strip_prefix("Code: ");
@@ -106,33 +107,33 @@ fn refusal(outcome: &Outcome) -> String {
     }
 }
 
-/// Moderate reads: what they may cost is not bounded, as `deploy/THREATS.md` says.
-pub(super) async fn reads(arsenal: Arc<Arsenal>) {
+/// Sends moderate queries. Their cost is not bounded, as `deploy/THREATS.md` says.
+pub(super) async fn reads(context: Arc<AttackContext>) {
     loop {
         for sql in READS {
-            let outcome = arsenal.query("POST", "/", sql).await;
-            // One that takes too long or too much is refused with 500, as ClickHouse has it.
-            arsenal
-                .tally
+            let outcome = context.query("POST", "/", sql).await;
+            // ClickHouse refuses a query that takes too long or too much memory with 500.
+            context
+                .findings
                 .count("reads of an analyst", &outcome.to_string());
-            sleep(arsenal.pause * 50).await;
+            sleep(context.pause * 50).await;
         }
     }
 }
 
-/// Heads without an end, of somebody without a password.
-pub(super) async fn unfinished(arsenal: Arc<Arsenal>) {
+/// Sends request heads without an end and without a password.
+pub(super) async fn unfinished(context: Arc<AttackContext>) {
     let head = format!("GET /?query={}", "x".repeat(HEAD_BYTES));
     loop {
         let mut held = Vec::new();
         for _ in 0..UNFINISHED {
-            if let Ok(mut stream) = arsenal.analyst.connect().await
+            if let Ok(mut stream) = context.analyst.connect().await
                 && stream.write_all(head.as_bytes()).await.is_ok()
             {
                 held.push(stream);
             }
         }
-        arsenal.tally.count(
+        context.findings.count(
             "unfinished heads to ClickHouse",
             &format!("{} at once", held.len()),
         );
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_told_by_its_code() {
+    fn a_refusal_is_counted_by_its_code() {
         for (body, told) in [
             (
                 "Code: 497. DB::Exception: default: Not enough privileges.",
@@ -154,7 +155,7 @@ mod tests {
             ("Code: x. y", "500"),
             ("no code", "500"),
         ] {
-            let outcome = Outcome::Answer {
+            let outcome = Outcome::Response {
                 status: 500,
                 body: body.to_owned(),
             };

@@ -1,6 +1,6 @@
-//! What anybody can do who reaches the capture port, without any key.
+//! Attacks on the capture port without any key.
 
-use super::Arsenal;
+use super::context::AttackContext;
 use crate::attack::http::request;
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::time::sleep;
 
-/// Statuses for a bomb that was looked at: it is no JSON, has no key that is known, or is too much.
+/// Statuses of a bomb that was processed: no JSON, no known key, or too large.
 const BOMB_REFUSALS: [u16; 3] = [400, 401, 413];
 /// Paths that take events.
 const PATHS: [&str; 6] = [
@@ -20,7 +20,7 @@ const PATHS: [&str; 6] = [
     "/track/",
     "/engage/",
 ];
-/// `Content-Encoding`s that bodies are said to have, some of which they never have.
+/// `Content-Encoding` headers that bodies are sent with, true or not.
 const ENCODINGS: [&str; 8] = [
     "",
     "gzip",
@@ -31,43 +31,45 @@ const ENCODINGS: [&str; 8] = [
     "base64",
     "gzip, gzip",
 ];
-/// Connections that are begun and not ended.
+/// Connections with an unfinished request.
 const UNFINISHED: usize = 100;
-/// How long they are held.
+/// Time that unfinished requests are held open.
 const HELD: Duration = Duration::from_secs(15);
-/// What a head may have, and a little less.
+/// Bytes of an unfinished head, a little less than the limit.
 const HEAD_BYTES: usize = 60 << 10;
 
-/// Structure in some hundred bytes.
-pub(super) async fn bombs(arsenal: Arc<Arsenal>, mut rng: StdRng) {
+/// Sends bombs of a few hundred bytes without a key.
+pub(super) async fn bombs(context: Arc<AttackContext>, mut rng: StdRng) {
     loop {
-        let at = rng.random_range(0..arsenal.bombs_of_nobody.len().max(1));
-        if let Some(bomb) = arsenal.bombs_of_nobody.get(at) {
+        let at = rng.random_range(0..context.bombs_of_nobody.len().max(1));
+        if let Some(bomb) = context.bombs_of_nobody.get(at) {
             let sent = bomb.request(any(&PATHS, &mut rng));
-            let outcome = arsenal.stranger.send(&sent).await;
+            let outcome = context.stranger.send(&sent).await;
             let way = format!("{}: {outcome}", bomb.way);
-            arsenal
-                .tally
+            context
+                .findings
                 .count("bombs without a key, by encoding", &way);
             let what = "bombs without a key";
-            arsenal.tally.note_among(what, &outcome, &BOMB_REFUSALS);
+            context.findings.note_among(what, &outcome, &BOMB_REFUSALS);
         }
-        sleep(arsenal.pause).await;
+        sleep(context.pause).await;
     }
 }
 
-/// Bodies near those that a fuzzer kept.
-pub(super) async fn mutations(arsenal: Arc<Arsenal>, mut rng: StdRng) {
+/// Sends mutated bodies of the fuzzers' corpora.
+pub(super) async fn mutations(context: Arc<AttackContext>, mut rng: StdRng) {
     loop {
-        let body = arsenal.corpus.next("k", &mut rng);
+        let body = context.corpus.next("k", &mut rng);
         let sent = mutated(&body, &mut rng);
-        let outcome = arsenal.stranger.send(&sent).await;
-        arsenal.tally.note("mutated bodies without a key", &outcome);
-        sleep(arsenal.pause).await;
+        let outcome = context.stranger.send(&sent).await;
+        context
+            .findings
+            .note("mutated bodies without a key", &outcome);
+        sleep(context.pause).await;
     }
 }
 
-/// A request with such a body, on any path and in any encoding.
+/// A request with this body, on a random path and in a random encoding.
 pub(super) fn mutated(body: &[u8], rng: &mut StdRng) -> Vec<u8> {
     let encoding = any(&ENCODINGS, rng);
     let headers = [("Content-Encoding", encoding)];
@@ -79,25 +81,25 @@ pub(super) fn mutated(body: &[u8], rng: &mut StdRng) -> Vec<u8> {
     request("POST", any(&PATHS, rng), headers, body)
 }
 
-/// Bombs in the address of a picture.
-pub(super) async fn image_tags(arsenal: Arc<Arsenal>, mut rng: StdRng) {
+/// Sends bombs in the URL of an image tag.
+pub(super) async fn image_tags(context: Arc<AttackContext>, mut rng: StdRng) {
     loop {
-        let at = rng.random_range(0..arsenal.image_tags.len().max(1));
-        let Some((way, path)) = arsenal.image_tags.get(at) else {
+        let at = rng.random_range(0..context.image_tags.len().max(1));
+        let Some((way, path)) = context.image_tags.get(at) else {
             return;
         };
-        let outcome = arsenal.stranger.send(&request("GET", path, &[], b"")).await;
+        let outcome = context.stranger.send(&request("GET", path, &[], b"")).await;
         let way = format!("{way}: {outcome}");
-        arsenal.tally.count("image tags, by encoding", &way);
-        arsenal
-            .tally
+        context.findings.count("image tags, by encoding", &way);
+        context
+            .findings
             .note_among("image tags", &outcome, &BOMB_REFUSALS);
-        sleep(arsenal.pause * 10).await;
+        sleep(context.pause * 10).await;
     }
 }
 
-/// Heads and bodies that never end.
-pub(super) async fn unfinished(arsenal: Arc<Arsenal>) {
+/// Sends heads and bodies that never end.
+pub(super) async fn unfinished(context: Arc<AttackContext>) {
     let head = format!(
         "POST /batch/ HTTP/1.1\r\nHost: t\r\nA: {}",
         "a".repeat(HEAD_BYTES)
@@ -106,14 +108,14 @@ pub(super) async fn unfinished(arsenal: Arc<Arsenal>) {
     loop {
         let mut held = Vec::new();
         for begun in [head.as_str(), body].into_iter().cycle().take(UNFINISHED) {
-            if let Ok(mut stream) = arsenal.stranger.connect().await
+            if let Ok(mut stream) = context.stranger.connect().await
                 && stream.write_all(begun.as_bytes()).await.is_ok()
             {
                 held.push(stream);
             }
         }
-        arsenal
-            .tally
+        context
+            .findings
             .count("unfinished requests", &format!("{} at once", held.len()));
         sleep(HELD).await;
     }

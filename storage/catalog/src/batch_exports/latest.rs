@@ -1,7 +1,6 @@
-//! The newest runs of exports, which are answered with them. They are kept in one row per export:
-//! a row of a driver costs more than a run is worth.
+//! Newest runs of exports, which are answered with them. They are kept in one row per export:
+//! reading a row costs more than a run is worth.
 
-use super::SeenBatchExport;
 use crate::entities::batch_export_latest_runs::{self as latest, LatestRuns};
 use crate::entities::batch_export_runs as runs;
 use crate::entities::batch_exports as exports;
@@ -12,10 +11,10 @@ use sea_orm::{
     QueryOrder, QuerySelect, RelationDef, Select, SelectTwo,
 };
 
-/// How many runs are answered with an export.
+/// Number of runs that are answered with an export.
 pub(super) const LATEST_RUNS: u64 = 10;
 
-/// The same exports with their newest runs.
+/// Joins exports with their newest runs.
 pub(super) fn with_runs(
     query: Select<exports::Entity>,
 ) -> SelectTwo<exports::Entity, latest::Entity> {
@@ -28,8 +27,17 @@ pub(super) fn with_runs(
         .select_also(latest::Entity)
 }
 
-impl SeenBatchExport {
-    /// One that was read with its newest runs; there are none where it has not run yet.
+/// Export with its newest runs, as the API answers it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchExportView {
+    /// Row of the export.
+    pub export: exports::Model,
+    /// Newest runs of the export, newest first.
+    pub latest_runs: Vec<runs::Model>,
+}
+
+impl BatchExportView {
+    /// Combines an export with its newest runs; none where it has not run yet.
     pub(super) fn of((export, latest): (exports::Model, Option<latest::Model>)) -> Self {
         let runs = latest.map(|latest| latest.runs.runs(export.id));
         Self {

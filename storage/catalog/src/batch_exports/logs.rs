@@ -1,4 +1,4 @@
-//! What exports and their runs have to say, for people.
+//! Log lines of exports and their runs, for people.
 
 use super::{ExportPlace, of};
 use crate::catalog::Catalog;
@@ -14,39 +14,40 @@ use sea_orm::{
     QueryFilter, QueryOrder, QuerySelect, Select,
 };
 
-/// The longest line, and the longest error of a run, in bytes: a destination says what it likes.
+/// Longest line, and longest error of a run, in bytes: a destination may answer texts of any
+/// length.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 
-/// Which lines are wanted.
+/// Filter of log lines.
 #[derive(Clone, Debug, Default)]
 pub struct ExportLogFilter {
-    /// Of this run only.
+    /// Only lines of this run.
     pub run_id: Option<Uuid>,
-    /// Later than this.
+    /// Only lines later than this.
     pub after: Option<UtcTime>,
-    /// Earlier than this.
+    /// Only lines earlier than this.
     pub before: Option<UtcTime>,
-    /// Of these levels only; none: all.
+    /// Only lines of these levels; none: all.
     pub levels: Vec<LogLevel>,
-    /// With this in them, whatever the case of ASCII letters.
+    /// Only lines that contain this, whatever the case of ASCII letters.
     pub search: Option<String>,
 }
 
-/// A line of a run.
+/// Log line of a run.
 #[derive(Clone, Debug)]
 pub struct NewExportLog {
-    /// How bad it is.
+    /// Severity of the line.
     pub level: LogLevel,
-    /// For people; no secrets.
+    /// Text for people; no secrets.
     pub message: String,
 }
 
 impl Catalog {
-    /// The lines of an export, newest first; `None` if there is no such export.
+    /// Lists the lines of an export, newest first; `None` if there is no such export.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn list_export_logs(
         &self,
         place: ExportPlace,
@@ -73,11 +74,11 @@ impl Catalog {
         read.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// Writes lines of a run.
+    /// Writes log lines of a run.
     ///
     /// # Errors
     ///
-    /// The run is no more, or what the database says.
+    /// The run is gone, or any database error.
     pub async fn write_export_logs(
         &self,
         export_id: Uuid,
@@ -97,7 +98,7 @@ impl Catalog {
         written.map(drop).map_err(|error| self.error(&error))
     }
 
-    /// Writes a line within the transaction of what it tells.
+    /// Writes a line within the transaction of the change that it reports.
     pub(super) async fn log_export(
         &self,
         within: &DatabaseTransaction,
@@ -129,7 +130,7 @@ fn row(
     }
 }
 
-/// How a message begins that is too long to be kept.
+/// Truncates a message that is too long to be kept.
 pub(super) fn beginning(mut message: String) -> String {
     let bytes = message.len();
     if bytes > MESSAGE_BYTES_MAX {

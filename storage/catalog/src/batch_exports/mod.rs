@@ -1,69 +1,70 @@
 //! Batch exports: rows of a project that are sent somewhere, window by window.
 //!
-//! What is here are the records: of exports, of their runs and backfills, and of what they have to
-//! say. Whoever runs them goes by these rows, so that a restart goes on where it stopped.
+//! The records are here: exports, their runs and backfills, and their log lines. The process that
+//! makes runs works from these rows alone, so that a restart goes on where it stopped.
 //!
 //! | Module | Holds |
 //! |---|---|
 //! | `destination` | types of destinations and their fields; no I/O |
-//! | `interval` | how long windows are; no I/O |
-//! | `latest` | the newest runs of exports |
-//! | `write` | create, change, delete |
-//! | `pause` | pause and unpause |
-//! | `runs`, `backfills` | what people ask of them: list, start, retry, cancel |
-//! | `plan` | which windows come next |
-//! | `backfill_turns` | which backfill's next runs are made next |
-//! | `claims` | whose a run is while it is made |
-//! | `size` | how large fields may be that have no form of their own; no I/O |
-//! | `turns` | which organization's run is claimed next |
-//! | `waits` | since when exports wait for the server's operator |
-//! | `work` | whether there is anything to plan or claim |
-//! | `making` | the same for whoever makes them: begin, record, count |
-//! | `forgetting` | what ended long ago |
+//! | `interval` | lengths of windows; no I/O |
+//! | `size_limit` | limit on fields without a form of their own; no I/O |
+//! | `write` | create, change, delete an export |
+//! | `pause` | pause and resume |
+//! | `runs`, `backfills` | requests of people: list, start, retry, cancel |
+//! | `backfill_snapshot` | settings of an export when a backfill of it was asked for |
+//! | `plan` | next windows of each export |
+//! | `backfill_round_robin` | next backfill to plan |
+//! | `run_round_robin` | organization whose run is claimed next |
+//! | `claims` | exclusive right of a process to make a run |
+//! | `create_runs` | progress of runs and backfills: create, record, count |
+//! | `operator_wait` | exports that wait for the server's operator |
+//! | `pending_work` | check for anything to plan or claim |
+//! | `latest` | newest runs of exports |
+//! | `retention` | deletion of what ended long ago |
 //! | `reseal` | secrets under another key |
-//! | `deeds` | what the log of activity is told |
-//! | `logs` | what exports and runs have to say |
+//! | `audit` | entries of the activity log |
+//! | `logs` | log lines of exports and runs |
 
-mod asked_for;
-mod backfill_turns;
+mod audit;
+mod backfill_round_robin;
+mod backfill_snapshot;
 mod backfills;
 mod claims;
-mod deeds;
+mod create_runs;
 mod destination;
-mod forgetting;
 mod interval;
 mod latest;
 mod logs;
-mod making;
+mod operator_wait;
 mod pause;
+mod pending_work;
 mod plan;
 mod reseal;
+mod retention;
+mod run_round_robin;
 mod runs;
-mod size;
-mod turns;
-mod waits;
-mod work;
+mod size_limit;
 mod write;
 
-pub use backfill_turns::{BACKFILL_RUNS_AHEAD, BackfillTurns, OpenBackfill};
+pub use backfill_round_robin::{BACKFILL_RUNS_AHEAD, BackfillRoundRobin, OpenBackfill};
 pub use backfills::BackfillRange;
 pub use claims::{ClaimedRun, RunOutcome};
+pub use create_runs::{NewRun, RunProgress};
 pub use destination::{
     CheckedDestination, DestinationChange, DestinationField, DestinationLimits, DestinationSpec,
     FILE_FORMATS, FieldKind, FieldNeed, NeededWhen, Sample,
 };
-pub use forgetting::{ForgottenRuns, RunMark};
 pub use interval::{ExportInterval, IntervalError};
+pub use latest::BatchExportView;
 pub use logs::{ExportLogFilter, NewExportLog};
-pub use making::{NewRun, RunProgress};
 pub use pause::Unpaused;
+pub use retention::{PrunedRuns, RunCursor};
+pub use run_round_robin::RunRoundRobin;
 pub use runs::{RunFilter, RunOrder};
-pub use turns::ExportTurns;
 pub use write::{BatchExportChange, ExportWriter, NewBatchExport};
 
 use crate::actor::Actor;
 use crate::catalog::Catalog;
-use crate::entities::batch_export_runs as run_rows;
 use crate::entities::batch_exports as exports;
 use crate::error::{CatalogError, ChangeError};
 use crate::features::DATA_PIPELINES;
@@ -79,35 +80,26 @@ use sea_orm::{
 };
 use std::collections::BTreeMap;
 
-/// Whose exports are meant: of an organization, or of one of its projects.
+/// Scope of a lookup: exports of an organization, or of one of its projects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportPlace {
-    /// Of which organization.
+    /// Organization that owns the exports.
     pub organization_id: Uuid,
-    /// Of this project only.
+    /// Only exports of this project; `None`: of all projects.
     pub team_id: Option<TeamId>,
 }
 
-/// An export as it is answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SeenBatchExport {
-    /// Itself.
-    pub export: exports::Model,
-    /// Its newest runs, newest first.
-    pub latest_runs: Vec<run_rows::Model>,
-}
-
 impl Catalog {
-    /// The exports of a place, oldest first, each with its newest runs: three statements.
+    /// Lists the exports of a scope, oldest first, each with its newest runs: three statements.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn list_batch_exports(
         &self,
         place: ExportPlace,
         page: PageRequest,
-    ) -> Result<Page<SeenBatchExport>, CatalogError> {
+    ) -> Result<Page<BatchExportView>, CatalogError> {
         let read = async {
             let query = of(place);
             let count = query.clone().count(&self.db).await?;
@@ -117,46 +109,46 @@ impl Catalog {
                 .offset(page.offset)
                 .limit(page.limit);
             let rows = with_runs(query).all(&self.db).await?;
-            let rows = rows.into_iter().map(SeenBatchExport::of).collect();
+            let rows = rows.into_iter().map(BatchExportView::of).collect();
             Ok(Page { count, rows })
         };
         read.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// One of them.
+    /// Finds one export.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn batch_export(
         &self,
         place: ExportPlace,
         id: Uuid,
-    ) -> Result<Option<SeenBatchExport>, CatalogError> {
-        let found = seen(&self.db, place, id).await;
+    ) -> Result<Option<BatchExportView>, CatalogError> {
+        let found = find_view(&self.db, place, id).await;
         found.map_err(|error| self.error(&error))
     }
 }
 
 impl exports::Model {
-    /// The secrets of its destination by the names of their fields.
+    /// Opens the destination's secrets; answers them by the names of their fields.
     ///
     /// # Errors
     ///
-    /// They were sealed with another key.
+    /// Secrets were sealed with another key.
     pub fn secrets(&self, key: &SecretKey) -> Result<BTreeMap<String, String>, SecretError> {
         let sealed = self.destination_secrets.as_object().into_iter().flatten();
         let open = |(name, sealed): (&String, &serde_json::Value)| {
             let sealed = sealed.as_str().ok_or(SecretError::Sealed)?;
-            let secret = key.open(&sealing_place(self.id, name), sealed)?;
+            let secret = key.open(&sealing_context(self.id, name), sealed)?;
             Ok((name.clone(), secret))
         };
         sealed.map(open).collect()
     }
 }
 
-/// What a secret is sealed for.
-fn sealing_place(id: Uuid, field: &str) -> String {
+/// Context that a secret is sealed for.
+fn sealing_context(id: Uuid, field: &str) -> String {
     format!("batch_exports/{id}/{field}")
 }
 
@@ -169,19 +161,19 @@ fn of(place: ExportPlace) -> Select<exports::Entity> {
     }
 }
 
-/// One export, as seen; inside and outside of transactions.
-async fn seen<C: ConnectionTrait>(
+/// Reads one export with its newest runs, inside or outside of a transaction.
+async fn find_view<C: ConnectionTrait>(
     db: &C,
     place: ExportPlace,
     id: Uuid,
-) -> Result<Option<SeenBatchExport>, DbErr> {
+) -> Result<Option<BatchExportView>, DbErr> {
     let query = of(place).filter(exports::Column::Id.eq(id));
     let found = with_runs(query).one(db).await?;
-    Ok(found.map(SeenBatchExport::of))
+    Ok(found.map(BatchExportView::of))
 }
 
-/// One that an actor is about to change, or let run, who may at this moment, in an organization that may use
-/// exports at this moment.
+/// Locks an export that an actor is about to change or to run. Both the actor's right and the
+/// organization's feature are checked at this moment.
 async fn found_for_use(
     within: &DatabaseTransaction,
     actor: &Actor,
@@ -193,8 +185,8 @@ async fn found_for_use(
     locked_export(within, place, id).await
 }
 
-/// One that an actor is about to stop or delete who may at this moment: that takes no feature. Changes of its
-/// runs queue up behind this lock, too.
+/// Locks an export that an actor is about to stop or delete. The actor's right is checked at this
+/// moment; no feature is needed. Changes of the export's runs queue up behind this lock, too.
 async fn found_to_stop(
     within: &DatabaseTransaction,
     actor: &Actor,

@@ -1,7 +1,8 @@
-//! Pausing and unpausing.
+//! Pausing and resuming exports.
 
 use super::{
-    BackfillRange, ExportPlace, SeenBatchExport, found_for_use, found_to_stop, not_found, of, seen,
+    BackfillRange, BatchExportView, ExportPlace, find_view, found_for_use, found_to_stop,
+    not_found, of,
 };
 use crate::actor::Actor;
 use crate::catalog::Catalog;
@@ -14,17 +15,17 @@ use crate::transaction::{Abort, locked};
 use sea_orm::prelude::Uuid;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder};
 
-/// An export that runs again.
+/// Export that was resumed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unpaused {
-    /// Itself.
-    pub seen: SeenBatchExport,
-    /// What makes up for the time that it was paused, if that was asked for.
+    /// Export with its newest runs.
+    pub view: BatchExportView,
+    /// Backfill of the time that it was paused, if that was asked for.
     pub backfill: Option<backfills::Model>,
 }
 
 impl Catalog {
-    /// Stops triggering runs; one that is paused stays so, and as of when.
+    /// Pauses an export. One that is paused stays so, with the time of its pause.
     ///
     /// # Errors
     ///
@@ -34,19 +35,19 @@ impl Catalog {
         actor: &Actor,
         place: ExportPlace,
         id: Uuid,
-    ) -> Result<SeenBatchExport, ChangeError> {
+    ) -> Result<BatchExportView, ChangeError> {
         let transaction = self.begin().await?;
         let paused = async {
             self.pause(&transaction, actor, place, id, true).await?;
-            let seen = seen(&transaction, place, id).await?;
-            Ok(seen.ok_or_else(|| not_found(id))?)
+            let view = find_view(&transaction, place, id).await?;
+            Ok(view.ok_or_else(|| not_found(id))?)
         };
         let paused = paused.await;
         self.finish(transaction, paused).await
     }
 
-    /// Triggers runs again; `with_backfill` asks for what was missed. One that is not paused
-    /// missed nothing.
+    /// Resumes an export; `with_backfill` asks for what was missed. One that is not paused missed
+    /// nothing.
     ///
     /// # Errors
     ///
@@ -72,9 +73,9 @@ impl Catalog {
             } else {
                 None
             };
-            let seen = seen(&transaction, place, id).await?;
-            let seen = seen.ok_or_else(|| not_found(id))?;
-            Ok(Unpaused { seen, backfill })
+            let view = find_view(&transaction, place, id).await?;
+            let view = view.ok_or_else(|| not_found(id))?;
+            Ok(Unpaused { view, backfill })
         };
         let unpaused = unpaused.await;
         self.finish(transaction, unpaused).await
@@ -114,7 +115,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Sets whether an export is paused; answers what it was before.
+    /// Pauses or resumes an export; answers whether it was paused before.
     async fn pause(
         &self,
         within: &DatabaseTransaction,

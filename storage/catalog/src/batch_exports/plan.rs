@@ -1,12 +1,12 @@
-//! Which windows come next.
+//! Planning: which windows of exports come next.
 //!
 //! Windows by the clock follow one another without a gap: each begins where the last one ended,
-//! also when the interval has changed since. While an export is paused, those that end are passed
-//! over; a backfill makes up for them. A backfill's windows come from whoever knows which of them
-//! have rows (`backfill_turns`).
+//! also when the interval has changed since. Windows that end while an export is paused are
+//! skipped; a backfill makes up for them. A backfill's windows come from a query that finds those
+//! with rows (`backfill_round_robin`).
 
-use super::making::NewRun;
-use super::{ExportInterval, latest::keep_latest_runs, making::lock_export};
+use super::create_runs::NewRun;
+use super::{ExportInterval, create_runs::lock_export, latest::keep_latest_runs};
 use crate::catalog::Catalog;
 use crate::entities::batch_export_backfills as backfills;
 use crate::entities::batch_export_runs::{self as runs, RunStatus};
@@ -24,18 +24,18 @@ use sea_orm::{
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The most windows that are planned of one export at a time.
+/// Most windows of one export that are planned at a time.
 const WINDOWS_MAX: usize = 100;
-/// The most exports that are planned at a time, in turns of their organizations.
+/// Most exports that are planned at a time, in turns of their organizations.
 const EXPORTS_MAX: u64 = 100;
 
 impl Catalog {
-    /// Makes runs of windows by the clock that ended at `until` or before, whose rows are all stored by then, of
-    /// a hundred exports in turns of their organizations; answers how many.
+    /// Creates runs of windows by the clock that ended at `until` or before, whose rows are all
+    /// stored by then, of a hundred exports in turns of their organizations; answers how many.
     ///
     /// # Errors
     ///
-    /// What the database said first; the other exports are planned all the same.
+    /// The first database error; the other exports are planned all the same.
     pub async fn plan_export_windows(&self, until: UtcTime) -> Result<usize, ChangeError> {
         let due = in_turns(due(Expr::value(until)))
             .limit(EXPORTS_MAX)
@@ -48,7 +48,7 @@ impl Catalog {
             let made = self.plan_windows(&transaction, export_id, until).await;
             match self.finish(transaction, made).await {
                 Ok(made) => planned += made,
-                // One that cannot be planned keeps no other waiting.
+                // An export that cannot be planned holds up no other.
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
@@ -86,11 +86,11 @@ impl Catalog {
 }
 
 impl Catalog {
-    /// How many runs a backfill has.
+    /// Number of a backfill's runs.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn count_backfill_runs(&self, id: Uuid) -> Result<i64, CatalogError> {
         let own = runs::Entity::find().filter(runs::Column::BackfillId.eq(id));
         let count = own.count(&self.db).await;
@@ -98,12 +98,12 @@ impl Catalog {
         Ok(i64::try_from(count).unwrap_or(i64::MAX))
     }
 
-    /// How long ago the oldest window by the clock ended that is not delivered, of all exports that
-    /// are not paused; runs that were given up do not count.
+    /// Age of the end of the oldest window by the clock that is not delivered, of all exports that
+    /// are not paused. Runs that were given up do not count.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn exports_lag(&self) -> Result<Duration, CatalogError> {
         let read = async {
             let next = exports::Entity::find()
@@ -130,7 +130,7 @@ impl Catalog {
     }
 }
 
-/// Exports with a window that ended by then, and those of which that is not known.
+/// Exports with a window that ended by then, and exports whose next window is not known.
 pub(super) fn due(until: Expr) -> Select<exports::Entity> {
     let ended = Condition::any()
         .add(exports::Column::NextWindowEnd.is_null())
@@ -144,10 +144,12 @@ pub(super) fn due(until: Expr) -> Select<exports::Entity> {
     exports::Entity::find().filter(triggers).filter(ended)
 }
 
-/// The exports of a look in the order of their turns, each with the number of its turn: the first of every organization,
-/// then the second of each. However many exports of one are due, and since when, another's waits for one of them.
+/// Orders due exports by the turns of their organizations, each with the number of its turn: the
+/// first export of every organization, then the second of each. However many exports of one
+/// organization are due, and since when, another's waits for one of them.
 ///
-/// Of an organization those come first of which the next window is not known, and then those that are due the longest.
+/// Of one organization, exports whose next window is not known come first, and then those that are
+/// due the longest.
 fn in_turns(due: Select<exports::Entity>) -> Select<exports::Entity> {
     let turn = Expr::cust(
         "ROW_NUMBER() OVER (PARTITION BY organization_id ORDER BY COALESCE(next_window_end, 0), id)",
@@ -160,7 +162,8 @@ fn in_turns(due: Select<exports::Entity>) -> Select<exports::Entity> {
         .order_by_asc(exports::Column::Id)
 }
 
-/// Backfills that have not ended; the time says the same as the status, and is what the index knows.
+/// Backfills that have not ended. The time says the same as the status, and is what the index
+/// knows.
 pub(super) fn open_backfills() -> Select<backfills::Entity> {
     backfills::Entity::find()
         .filter(backfills::Column::FinishedAt.is_null())
@@ -175,7 +178,7 @@ pub(super) fn deleted_exports() -> SelectStatement {
     ids
 }
 
-/// Takes the windows out of an export that ended by then, and are triggered while it may run.
+/// Takes the windows out of an export that ended by then and are within its start and end.
 fn due_windows(export: &mut exports::Model, until: UtcTime) -> Vec<(UtcTime, UtcTime)> {
     let interval = interval_of(export);
     let first = begun(export, interval);
@@ -183,7 +186,7 @@ fn due_windows(export: &mut exports::Model, until: UtcTime) -> Vec<(UtcTime, Utc
         Some(paused_at) if export.paused => Ord::min(until, paused_at),
         _ => until,
     };
-    let mut passed_over = PassedOver::of(export);
+    let mut passed_over = SkippedRange::of(export);
     let mut start = first;
     let mut windows = Vec::new();
     while windows.len() < WINDOWS_MAX {
@@ -201,68 +204,69 @@ fn due_windows(export: &mut exports::Model, until: UtcTime) -> Vec<(UtcTime, Utc
         }
         start = end;
     }
-    // One that begins later may still be told to begin earlier.
+    // An export that begins later may still be changed to begin earlier.
     if start > first {
         export.windows_until = Some(start);
     }
     passed_over.retain(|pause| pause.until > start.0);
-    PassedOver::keep(passed_over, export);
+    SkippedRange::keep(passed_over, export);
     export.next_window_end = Some(interval.window_end(start));
     windows
 }
 
-/// Length of an export's windows: the text was an interval when it was kept.
+/// Length of an export's windows: the text was checked when it was kept.
 pub(super) fn interval_of(export: &exports::Model) -> ExportInterval {
     export.interval.parse().unwrap_or(ExportInterval::Hour)
 }
 
-/// Where the first window by the clock may begin: the one in which the export is made.
+/// Start of the first window by the clock: the window in which the export is created.
 pub(super) fn first_window(export: &exports::Model) -> UtcTime {
     interval_of(export).window_start(export.created_at)
 }
 
-/// Where the next window begins.
+/// Start of the next window.
 fn begun(export: &mut exports::Model, interval: ExportInterval) -> UtcTime {
     let first = first_window(export);
     let live_since = *export.live_since.get_or_insert(first);
     let start = export.windows_until.unwrap_or(live_since);
-    // An export that begins later passes the time until then over.
+    // An export that begins later skips the time until then.
     let begins = export.start_at.map(|at| interval.window_start(at));
     begins.map_or(start, |begins| Ord::max(begins, start))
 }
 
-/// Lets an export that was paused go on: windows that ended meanwhile are passed over. Those that ended
-/// before the pause and are not planned yet, as their rows are not all stored, stay due.
-pub(super) fn pass_over(export: &mut exports::Model, now: UtcTime) {
+/// Resumes a paused export: windows that ended meanwhile are skipped. Windows that ended before the
+/// pause and are not planned yet, as their rows are not all stored, stay due.
+pub(super) fn skip_paused_windows(export: &mut exports::Model, now: UtcTime) {
     let interval = interval_of(export);
     if let Some(paused_since) = export.paused_since {
         let start = begun(export, interval);
-        let pause = PassedOver {
+        let pause = SkippedRange {
             from: Ord::max(interval.window_start(paused_since), start).0,
             until: interval.window_start(now).0,
         };
         if pause.from < pause.until {
-            let mut passed_over = PassedOver::of(export);
+            let mut passed_over = SkippedRange::of(export);
             passed_over.push(pause);
-            PassedOver::keep(passed_over, export);
+            SkippedRange::keep(passed_over, export);
         }
     }
     export.next_window_end = None;
 }
 
-/// A time of which no windows are made by the clock, as the export was paused; in microseconds since 1970.
+/// Range in which no windows are made by the clock, as the export was paused; in microseconds since
+/// 1970.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct PassedOver {
-    /// The start of the first window that ended in the pause.
+struct SkippedRange {
+    /// Start of the first window that ended in the pause.
     from: i64,
-    /// The start of the window in which the export was let run again.
+    /// Start of the window in which the export was resumed.
     until: i64,
 }
 
-impl PassedOver {
+impl SkippedRange {
     fn of(export: &exports::Model) -> Vec<Self> {
         let kept = export.passed_over.clone();
-        // Nobody else writes it.
+        // Only this module writes it.
         kept.and_then(|kept| serde_json::from_value(kept).ok())
             .unwrap_or_default()
     }

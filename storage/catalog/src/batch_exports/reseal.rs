@@ -1,7 +1,7 @@
-//! Secrets under another key.
+//! Resealing: encrypts the secrets of exports with another key.
 
-use super::making::lock_export;
-use super::sealing_place;
+use super::create_runs::lock_export;
+use super::sealing_context;
 use crate::catalog::Catalog;
 use crate::entities::batch_exports as exports;
 use crate::error::ChangeError;
@@ -16,16 +16,17 @@ use serde_json::{Map, Value};
 
 impl Catalog {
     /// Seals all secrets of exports anew with the first of the keys that open them; answers of how
-    /// many exports. What they say does not change, so the log of activity is told nothing.
+    /// many exports. Their values do not change, so the activity log has no entry.
     ///
-    /// Each export is a transaction of its own: nobody waits for more than one of them, and nobody
-    /// who locks several can wait for us while we wait for them. Where it ends early, some secrets
-    /// have the new key and others have not: all keys are needed until it was done again.
+    /// Each export is a transaction of its own: other writers never wait for more than one of them,
+    /// and a writer that locks several cannot wait for us while we wait for it. If it ends early,
+    /// some secrets have the new key and others have not: all keys are needed until it is done
+    /// again.
     ///
     /// # Errors
     ///
-    /// A secret opens with none of the keys, and then nothing was done unless it was kept just now;
-    /// or what the database says.
+    /// A secret opens with none of the keys, and then nothing was done unless it was stored just
+    /// now; or any database error.
     pub async fn reseal_secrets(&self, key: &SecretKey) -> Result<usize, ChangeError> {
         let all = exports::Entity::find()
             .order_by_asc(exports::Column::Id)
@@ -52,8 +53,8 @@ async fn reseal(within: &DatabaseTransaction, key: &SecretKey, id: Uuid) -> Resu
     let secrets = export.secrets(key).map_err(|_| does_not_open(&export))?;
     let mut sealed = Map::new();
     for (name, secret) in secrets {
-        let place = sealing_place(id, &name);
-        sealed.insert(name, Value::String(key.seal(&place, &secret)?));
+        let context = sealing_context(id, &name);
+        sealed.insert(name, Value::String(key.seal(&context, &secret)?));
     }
     let mut row = export.into_active_model();
     row.destination_secrets = ActiveValue::Set(Json::Object(sealed));

@@ -1,6 +1,6 @@
-//! Runs: windows of an export on their way, as people see them.
+//! Runs as people see them: list, retry, cancel. A run is one window of an export.
 
-use super::deeds::deed;
+use super::audit::audit_change;
 use super::latest::keep_latest_runs;
 use super::{ExportPlace, found_for_use, found_to_stop, of};
 use crate::activity::Activity;
@@ -19,25 +19,25 @@ use sea_orm::{
     IntoActiveModel, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, Select,
 };
 
-/// Which runs are wanted, and in which order.
+/// Filter and order of a list of runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunFilter {
-    /// Made at this time or later.
+    /// Only runs that were created at this time or later.
     pub after: Option<UtcTime>,
-    /// Made before.
+    /// Only runs that were created before.
     pub before: Option<UtcTime>,
-    /// Whose window starts then or later.
+    /// Only runs whose window starts then or later.
     pub start: Option<UtcTime>,
-    /// Whose window starts before.
+    /// Only runs whose window starts before.
     pub end: Option<UtcTime>,
-    /// In which order.
+    /// Order of the list.
     pub order: RunOrder,
 }
 
-/// An order of runs.
+/// Order of a list of runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunOrder {
-    /// Those that were made last first.
+    /// By creation, the latest first.
     #[default]
     NewestFirst,
     /// By their windows, the earliest first.
@@ -47,11 +47,11 @@ pub enum RunOrder {
 }
 
 impl Catalog {
-    /// The runs of an export; `None` if there is no such export.
+    /// Lists the runs of an export; `None` if there is no such export.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn list_export_runs(
         &self,
         place: ExportPlace,
@@ -74,11 +74,11 @@ impl Catalog {
         read.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// One run.
+    /// Finds one run.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn export_run(
         &self,
         place: ExportPlace,
@@ -97,7 +97,7 @@ impl Catalog {
         read.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// Lets a run that ended start again, with the same window.
+    /// Starts a run that ended again, with the same window.
     ///
     /// # Errors
     ///
@@ -126,7 +126,7 @@ impl Catalog {
             after.finished_at = None;
             (after.next_try_at, after.failures_count) = (0, 0);
             if let Some(backfill_id) = after.backfill_id {
-                self.backfill_goes_on(&transaction, backfill_id).await?;
+                self.reopen_backfill(&transaction, backfill_id).await?;
             }
             let message = "Somebody asked for another try.";
             self.save_run(&transaction, actor, (&export, &before), after, message)
@@ -136,7 +136,7 @@ impl Catalog {
         self.finish(transaction, retried).await
     }
 
-    /// Cancels a run that has not ended. Whoever makes it notices at its next record.
+    /// Cancels a run that has not ended. The process that makes it notices at its next record.
     ///
     /// # Errors
     ///
@@ -158,8 +158,9 @@ impl Catalog {
             let mut after = before.clone();
             after.status = RunStatus::Cancelled;
             after.finished_at = Some(self.now());
-            // Whoever makes it finds its claim gone. Another try waits until that would have lapsed,
-            // as what was delivered may still be taken back under the same names.
+            // The process that makes it finds its claim gone. Another try waits until that claim
+            // would have lapsed, as what was delivered may still be taken back under the same
+            // names.
             after.claim = None;
             if let Some(backfill_id) = after.backfill_id {
                 self.backfill_run_ended(&transaction, backfill_id).await?;
@@ -172,7 +173,8 @@ impl Catalog {
         self.finish(transaction, cancelled).await
     }
 
-    /// Writes a run that somebody changed, the entry that says so, and a line for its readers.
+    /// Writes a run that somebody changed, with its entry in the activity log and a line in the
+    /// run's log.
     async fn save_run(
         &self,
         within: &DatabaseTransaction,
@@ -184,10 +186,10 @@ impl Catalog {
         after.last_updated_at = self.now();
         let field = format!("runs__{}__status", after.id);
         let (was, is) = (before.status.to_value(), after.status.to_value());
-        let deed = deed(Activity::Updated, export).field(&field, was, is);
+        let audit = audit_change(Activity::Updated, export).field(&field, was, is);
         let saved = after.into_active_model().reset_all().update(within).await?;
         keep_latest_runs(within, export.id).await?;
-        self.record(within, actor, deed).await?;
+        self.record(within, actor, audit).await?;
         self.log_export(within, export.id, Some(saved.id), LogLevel::Info, message)
             .await?;
         Ok(saved)
@@ -217,7 +219,7 @@ fn ordered(query: Select<runs::Entity>, order: RunOrder) -> Select<runs::Entity>
     .order_by_desc(runs::Column::Ordinal)
 }
 
-/// A run of an export, which is locked, that is about to be changed.
+/// Locks a run of an export, which is locked, for a change.
 async fn run_of(
     within: &DatabaseTransaction,
     export_id: Uuid,

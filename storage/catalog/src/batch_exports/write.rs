@@ -1,12 +1,12 @@
 //! Creating, changing and deleting exports.
 
-use super::deeds::{created, deed, differences};
-use super::destination::{Changed, Kept, changed, stays_at_root};
-use super::plan::pass_over;
-use super::size::check_size;
+use super::audit::{audit_change, created, differences};
+use super::destination::{ChangedDestination, StoredDestination, apply_change, stays_at_root};
+use super::plan::skip_paused_windows;
+use super::size_limit::check_size;
 use super::{
-    DestinationChange, DestinationLimits, ExportInterval, ExportPlace, SeenBatchExport,
-    found_for_use, found_to_stop, not_found, sealing_place, seen,
+    BatchExportView, DestinationChange, DestinationLimits, ExportInterval, ExportPlace, find_view,
+    found_for_use, found_to_stop, not_found, sealing_context,
 };
 use crate::activity::Activity;
 use crate::actor::Actor;
@@ -14,9 +14,9 @@ use crate::catalog::Catalog;
 use crate::entities::batch_exports::{self as exports, DestinationType, ExportModel};
 use crate::error::ChangeError;
 use crate::features::DATA_PIPELINES;
-use crate::limits::must_have_room;
+use crate::limits::must_be_within_setting;
 use crate::names::checked_name;
-use crate::projects::team_of_organization;
+use crate::projects::project_or_default;
 use crate::secrets::SecretKey;
 use crate::time::UtcTime;
 use crate::transaction::{Abort, admit_to_pipelines};
@@ -28,74 +28,75 @@ use sea_orm::{
 };
 use serde_json::Value;
 
-/// The longest name, in characters.
+/// Longest name, in characters.
 const NAME_CHARS_MAX: usize = 400;
 
-/// Who changes exports, where, and what they may be made of.
+/// Context of a change of exports: actor, scope, key and limits.
 #[derive(Clone, Copy, Debug)]
 pub struct ExportWriter<'a> {
-    /// Who.
+    /// Actor who makes the change.
     pub actor: &'a Actor,
-    /// Whose exports.
+    /// Exports that the change may reach.
     pub place: ExportPlace,
-    /// What their secrets are encrypted with.
+    /// Key that secrets are encrypted with.
     pub key: &'a SecretKey,
-    /// Where they may go.
+    /// Destinations that are allowed.
     pub limits: DestinationLimits<'a>,
 }
 
-/// What a new export needs.
+/// Input for a new export.
 #[derive(Clone, Debug)]
 pub struct NewBatchExport {
-    /// Whose events; the organization's first project if not given. The place may say so, too.
+    /// Project whose events are exported; the organization's first project if neither this nor the
+    /// scope names one.
     pub team_id: Option<TeamId>,
     /// 1 to 400 characters.
     pub name: String,
-    /// What is exported.
+    /// Data that is exported.
     pub model: ExportModel,
-    /// Where to.
+    /// Destination, with the values of its fields.
     pub destination: DestinationChange,
     /// `hour`, `day`, `week`, `every N minutes`.
     pub interval: String,
-    /// Whether it begins paused.
+    /// True if the export begins paused.
     pub paused: bool,
-    /// When it was last paused, as the client has it.
+    /// Time of the last pause, as the client has it.
     pub last_paused_at: Option<UtcTime>,
-    /// No run is triggered before.
+    /// Time before which no run is triggered.
     pub start_at: Option<UtcTime>,
-    /// No run is triggered after.
+    /// Time after which no run is triggered.
     pub end_at: Option<UtcTime>,
-    /// Which rows and columns, checked by the caller.
+    /// Query for rows and columns, checked by the caller.
     pub hogql_query: Option<String>,
-    /// The same, taken apart.
+    /// Parsed form of the query.
     pub query_schema: Option<Json>,
 }
 
-/// What is to be different; `None` leaves a field as it is.
+/// Change of an export; `None` leaves a field as it is.
 #[derive(Clone, Debug, Default)]
 pub struct BatchExportChange {
     /// 1 to 400 characters.
     pub name: Option<String>,
-    /// What is exported.
+    /// Data that is exported.
     pub model: Option<ExportModel>,
-    /// Where to.
+    /// Destination.
     pub destination: Option<DestinationChange>,
     /// `hour`, `day`, `week`, `every N minutes`.
     pub interval: Option<String>,
-    /// Whether runs are not triggered.
+    /// True: no runs are triggered.
     pub paused: Option<bool>,
-    /// When it was last paused.
+    /// Time of the last pause.
     pub last_paused_at: Option<Option<UtcTime>>,
-    /// No run is triggered before.
+    /// Time before which no run is triggered.
     pub start_at: Option<Option<UtcTime>>,
-    /// No run is triggered after.
+    /// Time after which no run is triggered.
     pub end_at: Option<Option<UtcTime>>,
-    /// Which rows and columns, checked by the caller, and the same taken apart.
+    /// Query for rows and columns, checked by the caller, with its parsed form.
     pub query: Option<Option<(String, Json)>>,
 }
 
 impl Catalog {
-    /// Makes an export.
+    /// Creates an export.
     ///
     /// # Errors
     ///
@@ -105,27 +106,27 @@ impl Catalog {
         &self,
         writer: ExportWriter<'_>,
         new: NewBatchExport,
-    ) -> Result<SeenBatchExport, ChangeError> {
+    ) -> Result<BatchExportView, ChangeError> {
         let export = self.new_batch_export(writer, new)?;
         let transaction = self.begin().await?;
         let made = async {
-            let wished = writer.place.team_id.or(export.wished);
+            let requested = writer.place.team_id.or(export.requested);
             let organization_id = writer.place.organization_id;
             let organization =
                 admit_to_pipelines(&transaction, writer.actor, organization_id).await?;
             organization.must_have(DATA_PIPELINES)?;
-            self.must_have_room_for_export(&transaction, organization_id)
+            self.check_export_limit(&transaction, organization_id)
                 .await?;
-            let team_id = team_of_organization(&transaction, organization_id, wished).await?;
+            let team_id = project_or_default(&transaction, organization_id, requested).await?;
             let mut row = export.model;
             row.team_id = team_id.0;
-            let deed = created(&row);
+            let audit = created(&row);
             let row = row.into_active_model().reset_all();
             let export = exports::Entity::insert(row)
                 .exec_with_returning(&transaction)
                 .await?;
-            self.record(&transaction, writer.actor, deed).await?;
-            Ok(SeenBatchExport {
+            self.record(&transaction, writer.actor, audit).await?;
+            Ok(BatchExportView {
                 export,
                 latest_runs: Vec::new(),
             })
@@ -144,22 +145,22 @@ impl Catalog {
         writer: ExportWriter<'_>,
         id: Uuid,
         change: BatchExportChange,
-    ) -> Result<SeenBatchExport, ChangeError> {
+    ) -> Result<BatchExportView, ChangeError> {
         let transaction = self.begin().await?;
         let changed = async {
             let before = found_for_use(&transaction, writer.actor, writer.place, id).await?;
             let after = self.with_change(writer, &before, change)?;
             self.save_batch_export(&transaction, writer.actor, &before, after)
                 .await?;
-            let seen = seen(&transaction, writer.place, id).await?;
-            Ok(seen.ok_or_else(|| not_found(id))?)
+            let view = find_view(&transaction, writer.place, id).await?;
+            Ok(view.ok_or_else(|| not_found(id))?)
         };
         let changed = changed.await;
         self.finish(transaction, changed).await
     }
 
-    /// Deletes an export with its runs, its backfills and what they had to say, which follow piece by
-    /// piece (`cleanup`). What it exported stays where it is.
+    /// Deletes an export. Its runs, backfills and log lines follow piece by piece (`cleanup`).
+    /// Files and rows that it exported stay where they are.
     ///
     /// # Errors
     ///
@@ -174,15 +175,15 @@ impl Catalog {
         let deleted = async {
             let export = found_to_stop(&transaction, actor, place, id).await?;
             exports::Entity::delete_by_id(id).exec(&transaction).await?;
-            let deed = deed(Activity::Deleted, &export);
-            self.record(&transaction, actor, deed).await?;
+            let audit = audit_change(Activity::Deleted, &export);
+            self.record(&transaction, actor, audit).await?;
             Ok(())
         };
         let deleted = deleted.await;
         self.finish(transaction, deleted).await
     }
 
-    /// Writes what differs, and the entry that says so.
+    /// Writes the fields that differ, with their entry in the activity log.
     pub(super) async fn save_batch_export(
         &self,
         within: &DatabaseTransaction,
@@ -190,18 +191,18 @@ impl Catalog {
         before: &exports::Model,
         mut after: exports::Model,
     ) -> Result<(), Abort> {
-        let deed = differences(before, &after);
-        if deed.changes_nothing() {
+        let audit = differences(before, &after);
+        if audit.changes_nothing() {
             return Ok(());
         }
         after.last_updated_at = self.now();
         after.into_active_model().reset_all().update(within).await?;
-        self.record(within, actor, deed).await?;
+        self.record(within, actor, audit).await?;
         Ok(())
     }
 
-    /// Whether an organization, which is locked, may have one more.
-    async fn must_have_room_for_export(
+    /// Refuses one more export where an organization, which is locked, has as many as it may have.
+    async fn check_export_limit(
         &self,
         within: &DatabaseTransaction,
         organization_id: Uuid,
@@ -209,7 +210,7 @@ impl Catalog {
         let own = exports::Column::OrganizationId.eq(organization_id);
         let had = exports::Entity::find().filter(own).count(within).await?;
         let most = self.limits.batch_exports_max;
-        Ok(must_have_room(
+        Ok(must_be_within_setting(
             "batch exports",
             "batch_exports_max",
             had,
@@ -223,7 +224,7 @@ impl Catalog {
         new: NewBatchExport,
     ) -> Result<NewRow, ChangeError> {
         let (id, now) = (Uuid::now_v7(), self.now());
-        let destination = changed(None, &new.destination, &writer.limits)?;
+        let destination = apply_change(None, &new.destination, &writer.limits)?;
         let destination = sealed(destination, id, writer.key)?;
         let paused_at = new.paused.then_some(now);
         let model = exports::Model {
@@ -259,8 +260,8 @@ impl Catalog {
         check_times(&model)?;
         check_model(&model)?;
         check_size(None, &model)?;
-        let wished = new.team_id;
-        Ok(NewRow { model, wished })
+        let requested = new.team_id;
+        Ok(NewRow { model, requested })
     }
 
     fn with_change(
@@ -275,8 +276,9 @@ impl Catalog {
         }
         after.model = change.model.unwrap_or(after.model);
         if let Some(change) = change.destination {
-            let destination = changed(Some(Kept::of(before)), &change, &writer.limits)?;
-            after.files_at_root = stays_at_root(before, &destination.kept);
+            let destination =
+                apply_change(Some(StoredDestination::of(before)), &change, &writer.limits)?;
+            after.files_at_root = stays_at_root(before, &destination.stored);
             let destination = sealed(destination, before.id, writer.key)?;
             after.destination_type = destination.kind;
             after.destination_config = Value::Object(destination.config);
@@ -297,12 +299,12 @@ impl Catalog {
         check_times(&after)?;
         check_model(&after)?;
         check_size(Some(before), &after)?;
-        // What comes next is found anew.
+        // The next window is computed anew.
         after.next_window_end = None;
         Ok(after)
     }
 
-    /// Pauses what runs, or lets run what is paused; anything else changes nothing.
+    /// Pauses an export that runs, or resumes one that is paused; anything else changes nothing.
     pub(super) fn set_paused(&self, export: &mut exports::Model, paused: bool) {
         let now = self.now();
         if paused && !export.paused {
@@ -310,7 +312,7 @@ impl Catalog {
             export.paused_since = Some(now);
         }
         if !paused && export.paused {
-            pass_over(export, now);
+            skip_paused_windows(export, now);
             export.paused_since = None;
             export.resumed_at = Some(now);
         }
@@ -318,13 +320,13 @@ impl Catalog {
     }
 }
 
-/// A row whose project is yet to be found.
+/// Row of a new export whose project is not looked up yet.
 struct NewRow {
     model: exports::Model,
-    wished: Option<TeamId>,
+    requested: Option<TeamId>,
 }
 
-impl Kept {
+impl StoredDestination {
     pub(super) fn of(export: &exports::Model) -> Self {
         let object = |json: &Json| json.as_object().cloned().unwrap_or_default();
         Self {
@@ -335,14 +337,18 @@ impl Kept {
     }
 }
 
-/// With the new secrets sealed.
-fn sealed(changed: Changed, id: Uuid, key: &SecretKey) -> Result<Kept, ChangeError> {
-    let mut kept = changed.kept;
+/// Seals the new secrets of a destination.
+fn sealed(
+    changed: ChangedDestination,
+    id: Uuid,
+    key: &SecretKey,
+) -> Result<StoredDestination, ChangeError> {
+    let mut stored = changed.stored;
     for (name, secret) in changed.new_secrets {
-        let sealed = key.seal(&sealing_place(id, name), &secret)?;
-        kept.secrets.insert(name.to_owned(), sealed.into());
+        let sealed = key.seal(&sealing_context(id, name), &secret)?;
+        stored.secrets.insert(name.to_owned(), sealed.into());
     }
-    Ok(kept)
+    Ok(stored)
 }
 
 fn checked_interval(text: &str) -> Result<String, ChangeError> {
@@ -362,7 +368,7 @@ fn check_times(export: &exports::Model) -> Result<(), ChangeError> {
     }
 }
 
-/// Servers that events are sent to know nothing of persons.
+/// Refuses persons for servers that events are sent to: these know nothing of persons.
 fn check_model(export: &exports::Model) -> Result<(), ChangeError> {
     match (export.destination_type, export.model) {
         (DestinationType::Http, ExportModel::Persons) => {

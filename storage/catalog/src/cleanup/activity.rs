@@ -1,11 +1,11 @@
-//! Old entries of the activity log, where an operator keeps them for so many days only.
+//! Old entries of the activity log, where an operator keeps them for a number of days only.
 
 use super::ENTRIES_MAX;
 use crate::activity::ActivityScope;
 use crate::catalog::Catalog;
+use crate::database_clock::micros;
 use crate::entities::{activity_counts as counts, activity_log as log};
 use crate::error::ChangeError;
-use crate::leases::micros;
 use crate::time::UtcTime;
 use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::{Expr, ExprTrait};
@@ -15,21 +15,21 @@ use sea_orm::{
 };
 use std::time::Duration;
 
-/// Entries that belong together: one row counts them. `None`: entries of no organization, which nothing
-/// counts.
+/// Organization and scope whose entries one row counts. `None`: entries of no organization, which
+/// are not counted.
 type Counted = (Option<Uuid>, ActivityScope);
 
 impl Catalog {
-    /// Deletes a piece of the entries that were written longer ago than `kept`: at most 250, of one
-    /// organization and scope. Answers how many; 0: there are none.
+    /// Deletes a piece of the entries that are older than `kept`: at most 250, of one organization
+    /// and scope. Answers how many; 0: there are none.
     ///
     /// # Errors
     ///
-    /// What the database says; then nothing was deleted.
-    pub async fn forget_activity(&self, kept: Duration) -> Result<u64, ChangeError> {
+    /// Any database error; then nothing was deleted.
+    pub async fn prune_activity(&self, kept: Duration) -> Result<u64, ChangeError> {
         let until = self.now().plus_micros(micros(kept).saturating_neg());
         let found = self.old_activity(until).await;
-        // Nobody writes where nothing is old.
+        // Nothing is locked where nothing is old.
         let Some(which) = found.map_err(|error| self.error(&error))? else {
             return Ok(0);
         };
@@ -39,8 +39,8 @@ impl Catalog {
             .await
     }
 
-    /// Finds an old entry among the first of all, which lie by their ids as they were written: so whether
-    /// there is one is known without reading more of the log.
+    /// Finds an old entry among the first of all, which are in the order of their ids, that is of
+    /// writing: so the rest of the log is not read.
     async fn old_activity(&self, until: UtcTime) -> Result<Option<Counted>, DbErr> {
         let first: Vec<(Option<Uuid>, ActivityScope, UtcTime)> = log::Entity::find()
             .select_only()
@@ -61,8 +61,8 @@ impl Catalog {
     }
 }
 
-/// Deletes some of them and counts less. Counting is last, as it is for who writes entries, and locks one
-/// row only: so nobody waits for each other.
+/// Deletes entries and lowers their count. The count is written last, as by writers of entries, and
+/// it locks one row only: so neither waits for the other.
 async fn forget(
     within: &DatabaseTransaction,
     (organization, scope): Counted,

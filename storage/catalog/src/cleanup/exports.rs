@@ -10,11 +10,12 @@ use sea_orm::prelude::Uuid;
 use sea_orm::{ColumnTrait, DbErr, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
 
 impl Catalog {
-    /// Deletes a piece of what deleted exports left; answers how many rows. A line, or the error of a run, has
-    /// 4 KiB at the most, so a piece has 8 MiB.
+    /// Deletes a piece of the rows that deleted exports left; answers how many rows. A log line, or
+    /// the error of a run, has 4 KiB at most, so a piece has 8 MiB.
     ///
-    /// Lines go before their runs and runs before their backfills, as each goes with what it belongs to: a piece of
-    /// these would otherwise take along any number of those.
+    /// Lines go before their runs and runs before their backfills, as a cascade deletes lines with
+    /// their run and runs with their backfill: a piece of runs or backfills would otherwise take
+    /// along any number of those.
     pub(super) async fn delete_of_batch_export(&self) -> Result<u64, DbErr> {
         let first = deleted::Entity::find()
             .order_by_asc(deleted::Column::BatchExportId)

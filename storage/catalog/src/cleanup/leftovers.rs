@@ -11,7 +11,7 @@ use sea_orm::{
     QuerySelect, QueryTrait,
 };
 
-/// Tables that have many rows of a project, each with what measures the bytes of a row.
+/// Tables that have many rows of a project, each with an expression for the bytes of a row.
 const TABLES: [(&str, &str); 3] = [
     ("persons", "octet_length(properties)"),
     ("person_distinct_ids", "octet_length(distinct_id)"),
@@ -19,11 +19,11 @@ const TABLES: [(&str, &str); 3] = [
 ];
 
 impl Catalog {
-    /// Tells whether deleted projects, organizations or batch exports have left anything.
+    /// Tells whether deleted projects, organizations or batch exports have left any rows.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn has_leftovers(&self) -> Result<bool, CatalogError> {
         let looked = async {
             let project = deleted_projects::Entity::find().one(&self.db).await?;
@@ -34,12 +34,13 @@ impl Catalog {
         looked.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// Deletes a piece of what deleted projects, organizations and batch exports left: at most 2 000 rows,
-    /// and 8 MiB of properties but for the last of them. Answers how many rows; 0: nothing is left.
+    /// Deletes a piece of the rows that deleted projects, organizations and batch exports left: at
+    /// most 2 000 rows, and 8 MiB of properties but for the last of them. Answers how many rows; 0:
+    /// nothing is left.
     ///
     /// # Errors
     ///
-    /// What the database says; then nothing was deleted.
+    /// Any database error; then nothing was deleted.
     pub async fn delete_leftovers(&self) -> Result<u64, CatalogError> {
         let deleted = async {
             let of_project = self.delete_of_project().await?;
@@ -104,8 +105,9 @@ impl Catalog {
     }
 }
 
-/// Deletes the first rows of a project in a table. Rows are named by their place in the file, which is
-/// quicker than by their keys and alike for all tables; nobody makes or moves rows of a deleted project.
+/// Deletes the first rows of a project in a table. Rows are addressed by their location in the
+/// file, which is quicker than by their keys and the same for all tables; rows of a deleted project
+/// are never made or moved.
 fn piece(backend: DbBackend, table: &str, bytes: &str, team_id: i64) -> String {
     let (row, before, behind) = match backend {
         DbBackend::Postgres => ("ctid", "= ANY (ARRAY(", "))"),

@@ -1,6 +1,6 @@
-//! Changing domains: their name until it is proved, and how their people log in afterwards.
+//! Changing domains: their name until it is proved, and their login rules afterwards.
 
-use super::{checked_domain, checked_saml, domain_deed, domain_to_change, taken_if_duplicate};
+use super::{checked_domain, checked_saml, domain_audit, domain_to_change, taken_if_duplicate};
 use super::{must_be_free, unless_blank};
 use crate::activity::Activity;
 use crate::actor::Actor;
@@ -12,23 +12,23 @@ use crate::transaction::Abort;
 use sea_orm::prelude::Uuid;
 use sea_orm::{ActiveModelTrait, DatabaseTransaction, EntityTrait, IntoActiveModel};
 
-/// What may be the only login of a domain's people; empty: any.
+/// Logins that can be enforced for addresses of a domain; empty: any login.
 pub const SSO_ENFORCEMENTS: [&str; 5] = ["", "saml", "google-oauth2", "github", "gitlab"];
 
-/// What is to be changed; `None` leaves a field as it is, `Some(None)` empties it.
+/// Change of a domain; `None` leaves a field as it is, `Some(None)` empties it.
 #[derive(Clone, Debug, Default)]
 pub struct DomainChange {
-    /// As in [`NewDomain`](super::NewDomain); only until the domain is verified.
+    /// Domain as in [`NewDomain`](super::NewDomain); only until the domain is verified.
     pub domain: Option<String>,
-    /// Only once the domain is verified.
+    /// True if accounts are created at the first login; only once the domain is verified.
     pub jit_provisioning_enabled: Option<bool>,
-    /// One of [`SSO_ENFORCEMENTS`]; only once the domain is verified.
+    /// Enforced login, one of [`SSO_ENFORCEMENTS`]; only once the domain is verified.
     pub sso_enforcement: Option<String>,
-    /// At most 512 characters.
+    /// Identity provider's name; at most 512 characters.
     pub saml_entity_id: Option<Option<String>>,
-    /// At most 512 characters.
+    /// Address to which the identity provider sends its answers; at most 512 characters.
     pub saml_acs_url: Option<Option<String>>,
-    /// A certificate, which was parsed.
+    /// Identity provider's certificate, which was parsed.
     pub saml_x509_cert: Option<Option<String>>,
 }
 
@@ -81,14 +81,14 @@ fn set<T>(field: &mut T, value: Option<T>) {
 }
 
 impl Catalog {
-    /// Changes a domain; from administrator.
+    /// Changes a domain; requires administrator.
     ///
     /// # Errors
     ///
     /// The organization has no such domain; a field is blank, too long or none of its choices; the
-    /// domain is another one though it is verified; a login is changed though it is not
-    /// (`verification_required`); the domain is taken (`unique`);
-    /// [`ChangeError::FeatureMissing`] for another login; or the actor may not.
+    /// domain of a verified record is changed; the login of an unverified one is
+    /// (`verification_required`); the domain is taken (`unique`); [`ChangeError::FeatureMissing`]
+    /// for another login; or the actor may not.
     pub async fn update_domain(
         &self,
         actor: &Actor,
@@ -115,7 +115,7 @@ impl Catalog {
         self.finish(transaction, changed).await
     }
 
-    /// Writes what differs, and the entry about it; nothing if nothing differs.
+    /// Writes a changed domain and its audit entry; nothing if no field differs.
     pub(super) async fn save_domain(
         &self,
         within: &DatabaseTransaction,
@@ -125,7 +125,7 @@ impl Catalog {
     ) -> Result<domains::Model, Abort> {
         let (old, new) = (&before, &after);
         let jit = "jit_provisioning_enabled";
-        let deed = domain_deed(Activity::Updated, new)
+        let audit = domain_audit(Activity::Updated, new)
             .field("domain", &old.domain, &new.domain)
             .field("is_verified", old.is_verified(), new.is_verified())
             .field(
@@ -141,7 +141,7 @@ impl Catalog {
             .field("saml_entity_id", &old.saml_entity_id, &new.saml_entity_id)
             .field("saml_acs_url", &old.saml_acs_url, &new.saml_acs_url)
             .field("saml_x509_cert", &old.saml_x509_cert, &new.saml_x509_cert);
-        if deed.changes_nothing() {
+        if audit.changes_nothing() {
             return Ok(before);
         }
         let is_verified = after.is_verified();
@@ -150,12 +150,12 @@ impl Catalog {
         let saved = domains::Entity::update(row).exec(within);
         let saved = saved.await;
         let saved = saved.map_err(|error| taken_if_duplicate(error, is_verified))?;
-        self.record(within, actor, deed).await?;
+        self.record(within, actor, audit).await?;
         Ok(saved)
     }
 }
 
-/// What is sent again as it is, is no change, and takes no feature.
+/// Checks the features of changed fields; sending a value again needs none.
 fn must_have_features(
     organization: &organizations::Model,
     before: &domains::Model,
@@ -177,7 +177,7 @@ fn must_have_features(
     Ok(())
 }
 
-/// The features without which a login cannot be enforced.
+/// Features that enforcing a login needs.
 fn features_of(sso_enforcement: &str) -> &'static [Feature] {
     match sso_enforcement {
         "" => &[],
@@ -186,7 +186,7 @@ fn features_of(sso_enforcement: &str) -> &'static [Feature] {
     }
 }
 
-/// What is sent again as it is, is no change.
+/// Refuses changes that the proof forbids or that wait for it; sending a value again is no change.
 fn must_be_allowed(before: &domains::Model, after: &domains::Model) -> Result<(), ChangeError> {
     if before.is_verified() {
         if before.domain == after.domain {

@@ -2,18 +2,18 @@
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `change` | how people of a domain log in |
-//! | `verify` | whose a domain is |
+//! | `change` | login rules of a domain |
+//! | `verify` | proof of a domain's owner |
 //!
-//! Anybody may claim a domain; it is whose proof is found first. What a claim alone must not do,
-//! such as deciding how people of the domain log in, waits for the proof.
+//! Any organization may claim a domain; the first whose proof is found owns it. A claim alone has
+//! no power: rules for logins with addresses of the domain wait for the proof.
 
 mod change;
 mod verify;
 
 pub use change::{DomainChange, SSO_ENFORCEMENTS};
 
-use crate::activity::{Activity, ActivityScope, Deed};
+use crate::activity::{Activity, ActivityScope, AuditChange};
 use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::{organization_domains as domains, organizations};
@@ -31,28 +31,27 @@ use sea_orm::{
     PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
 };
 
-/// The longest domain, in characters.
+/// Longest domain, in characters.
 const DOMAIN_CHARS_MAX: usize = 128;
-/// The longest name or address of an identity provider, in characters.
+/// Longest name or address of an identity provider, in characters.
 const SAML_CHARS_MAX: usize = 512;
 const VERIFIED: &str = "This domain is verified already.";
 
-/// What a new domain needs. The rest waits for the proof.
+/// Input for a new domain. Its other fields wait for the proof.
 #[derive(Clone, Debug, Default)]
 pub struct NewDomain {
-    /// In the one form that is kept: punycode, lower case, no dot at the end; at most 128
-    /// characters.
+    /// Domain in its normal form: punycode, lower case, no dot at the end; at most 128 characters.
     pub domain: String,
-    /// The identity provider's name; at most 512 characters.
+    /// Identity provider's name; at most 512 characters.
     pub saml_entity_id: Option<String>,
-    /// Where the identity provider's answers are asked for; at most 512 characters.
+    /// Address to which the identity provider sends its answers; at most 512 characters.
     pub saml_acs_url: Option<String>,
-    /// The identity provider's certificate, which was parsed.
+    /// Identity provider's certificate, which was parsed.
     pub saml_x509_cert: Option<String>,
 }
 
 impl NewDomain {
-    /// A domain and nothing else.
+    /// Domain without an identity provider.
     #[must_use]
     pub fn named(domain: &str) -> Self {
         Self {
@@ -75,7 +74,7 @@ fn checked_domain(domain: &str) -> Result<String, ChangeError> {
     checked_name("a domain", "domain", domain, DOMAIN_CHARS_MAX)
 }
 
-/// A blank text is none.
+/// Validates a field of the identity provider; a blank text is `None`.
 fn checked_saml(field: &'static str, text: Option<String>) -> Result<Option<String>, ChangeError> {
     let text = text.map(|text| checked_text(field, &text, SAML_CHARS_MAX));
     Ok(text.transpose()?.and_then(unless_blank))
@@ -86,18 +85,18 @@ fn unless_blank(text: String) -> Option<String> {
 }
 
 impl Catalog {
-    /// A part of an organization's domains, oldest first.
+    /// Page of an organization's domains, oldest first.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn domains_of(
         &self,
         organization_id: Uuid,
         page: PageRequest,
     ) -> Result<Page<domains::Model>, CatalogError> {
-        let in_place = domains::Column::OrganizationId.eq(organization_id);
-        let query = domains::Entity::find().filter(in_place);
+        let in_organization = domains::Column::OrganizationId.eq(organization_id);
+        let query = domains::Entity::find().filter(in_organization);
         let read = async {
             let count = query.clone().count(&self.db).await?;
             let part = query
@@ -111,11 +110,11 @@ impl Catalog {
         read.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// One of them; `None` if the organization has none of this id.
+    /// Reads a domain; `None` if the organization has none of this id.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn domain(
         &self,
         organization_id: Uuid,
@@ -125,7 +124,7 @@ impl Catalog {
         found.map_err(|error| self.error(&error))
     }
 
-    /// Claims a domain; from administrator.
+    /// Claims a domain; requires administrator.
     ///
     /// # Errors
     ///
@@ -179,16 +178,16 @@ impl Catalog {
         let inserted = domains::Entity::insert(row).exec_with_returning(within);
         let made = inserted.await;
         let made = made.map_err(|error| taken_if_duplicate(error, false))?;
-        let deed = domain_deed(Activity::Created, &made)
+        let audit = domain_audit(Activity::Created, &made)
             .field("domain", (), &made.domain)
             .field("saml_entity_id", (), &made.saml_entity_id)
             .field("saml_acs_url", (), &made.saml_acs_url)
             .field("saml_x509_cert", (), &made.saml_x509_cert);
-        self.record(within, actor, deed).await?;
+        self.record(within, actor, audit).await?;
         Ok(made)
     }
 
-    /// Gives a domain up; from administrator. Others may prove it then.
+    /// Gives a domain up; requires administrator. Others may prove it then.
     ///
     /// # Errors
     ///
@@ -203,9 +202,9 @@ impl Catalog {
         let deleted = async {
             let (_, domain) = domain_to_change(&transaction, actor, organization_id, id).await?;
             domains::Entity::delete_by_id(id).exec(&transaction).await?;
-            let deed = domain_deed(Activity::Deleted, &domain);
-            let deed = deed.field("domain", &domain.domain, ());
-            self.record(&transaction, actor, deed).await?;
+            let audit = domain_audit(Activity::Deleted, &domain);
+            let audit = audit.field("domain", &domain.domain, ());
+            self.record(&transaction, actor, audit).await?;
             Ok(())
         };
         let deleted = deleted.await;
@@ -224,7 +223,7 @@ async fn find_domain<C: ConnectionTrait>(
         .await
 }
 
-/// An organization that is locked from here on, and a domain of it that the actor may change.
+/// Locks an organization and reads a domain of it that the actor may change.
 async fn domain_to_change(
     within: &DatabaseTransaction,
     actor: &Actor,
@@ -238,7 +237,7 @@ async fn domain_to_change(
     Ok((organization, domain))
 }
 
-/// Whether nobody proved yet that the domain is theirs.
+/// Refuses a domain that an organization has proved.
 async fn must_be_free<C: ConnectionTrait>(db: &C, domain: &str) -> Result<(), Abort> {
     let proved = domains::Entity::find()
         .filter(domains::Column::Domain.eq(domain))
@@ -251,7 +250,7 @@ async fn must_be_free<C: ConnectionTrait>(db: &C, domain: &str) -> Result<(), Ab
     Ok(())
 }
 
-/// What a unique index says. An organization has a domain once; of several, one proves it.
+/// Classifies a unique index's error: an organization has a domain once, and only one proves it.
 fn taken_if_duplicate(error: DbErr, is_verified: bool) -> Abort {
     if !is_duplicate(&error) {
         error.into()
@@ -266,7 +265,7 @@ fn taken(detail: &'static str) -> Abort {
     ChangeError::invalid("domain", "unique", detail).into()
 }
 
-fn domain_deed(activity: Activity, domain: &domains::Model) -> Deed {
+fn domain_audit(activity: Activity, domain: &domains::Model) -> AuditChange {
     let (scope, name) = (ActivityScope::Domain, &domain.domain);
-    Deed::new(activity, scope, domain.organization_id, &domain.id, name)
+    AuditChange::new(activity, scope, domain.organization_id, &domain.id, name)
 }

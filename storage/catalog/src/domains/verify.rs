@@ -1,4 +1,4 @@
-//! Proving domains. The name system is asked between two calls, outside any transaction.
+//! Proving domains. DNS is queried between two calls, outside any transaction.
 
 use super::{VERIFIED, domain_to_change, find_domain, must_be_free};
 use crate::actor::Actor;
@@ -10,12 +10,12 @@ use crate::transaction::Abort;
 use sea_orm::prelude::Uuid;
 
 impl Catalog {
-    /// A domain whose proof is to be looked for.
+    /// Reads a domain whose proof is about to be looked for.
     ///
     /// # Errors
     ///
-    /// The organization has no such domain, it is proved already (`already_verified`), or somebody
-    /// else proved it (`unique`).
+    /// The organization has no such domain, it is proved already (`already_verified`), or another
+    /// organization proved it (`unique`).
     pub async fn domain_to_verify(
         &self,
         organization_id: Uuid,
@@ -31,8 +31,8 @@ impl Catalog {
         read.await.map_err(|abort| self.reason(abort))
     }
 
-    /// Marks a domain as proved; from administrator. `proved` is the domain whose proof was found:
-    /// a record that was changed to another one meanwhile stays as it is.
+    /// Marks a domain as proved; requires administrator. `proved` is the domain whose proof was
+    /// found: a record that was changed to another domain meanwhile stays as it is.
     ///
     /// # Errors
     ///

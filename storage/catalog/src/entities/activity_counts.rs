@@ -1,4 +1,4 @@
-//! How long the activity log is; a trigger of its table counts.
+//! Lengths of the activity log by scope; a trigger of its table counts.
 
 use crate::activity::ActivityScope;
 use sea_orm::entity::prelude::{
@@ -6,21 +6,21 @@ use sea_orm::entity::prelude::{
     EnumIter, PrimaryKeyTrait, Uuid,
 };
 
-/// The entries of one scope in one organization.
+/// Number of entries of one scope in one organization.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "activity_counts")]
 pub struct Model {
-    /// Whose they are.
+    /// Organization of the entries.
     #[sea_orm(primary_key, auto_increment = false)]
     pub organization_id: Uuid,
-    /// What they are about.
+    /// Kind of object that the entries are about.
     #[sea_orm(primary_key, auto_increment = false)]
     pub scope: ActivityScope,
-    /// How many there are.
+    /// Number of entries.
     pub entries: i64,
 }
 
-/// It refers to nothing, as the log does.
+/// Relations: none, as for the log.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 

@@ -1,4 +1,4 @@
-//! The activity log: who changed what, and when.
+//! Activity log: the audit trail of changes.
 
 use crate::UtcTime;
 use crate::activity::{Activity, ActivityDetail, ActivityScope};
@@ -7,36 +7,36 @@ use sea_orm::entity::prelude::{
     EnumIter, PrimaryKeyTrait, Uuid,
 };
 
-/// One entry; never changed.
+/// Entry of the log; never changed.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "activity_log")]
 pub struct Model {
     /// UUID v7.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: Uuid,
-    /// Who may read it; null: only the operator.
+    /// Organization whose members may read it; null: only the operator.
     pub organization_id: Option<Uuid>,
-    /// Who did it; null: the operator or Millrace itself.
+    /// User who made the change; null: the operator or Millrace itself.
     pub user_id: Option<i64>,
-    /// With which key.
+    /// Key that was used.
     pub key_id: Option<Uuid>,
-    /// The actor's first name then.
+    /// First name of the actor at that time.
     pub actor_name: String,
-    /// The actor's address then.
+    /// E-mail address of the actor at that time.
     pub actor_email: Option<String>,
-    /// What was done.
+    /// Kind of change.
     pub activity: Activity,
-    /// To which kind of thing.
+    /// Kind of object that was changed.
     pub scope: ActivityScope,
-    /// To which one: its id in the API's paths.
+    /// Id of the object in the API's paths.
     pub item_id: String,
-    /// What changed, without secrets.
+    /// Changes of fields, without secrets.
     pub detail: ActivityDetail,
-    /// When.
+    /// Time of the change.
     pub created_at: UtcTime,
 }
 
-/// It outlives what it speaks of, so it refers to nothing.
+/// Relations: none, as entries outlive the objects that they are about.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 

@@ -1,4 +1,4 @@
-//! Backfills: past times that somebody wants exported.
+//! Backfills: exports of past times, asked for by people.
 
 use super::batch_export_runs::RunStatus;
 use crate::UtcTime;
@@ -7,35 +7,35 @@ use sea_orm::entity::prelude::{
     EnumIter, Json, PrimaryKeyTrait, Uuid,
 };
 
-/// One backfill.
+/// Backfill of an export.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "batch_export_backfills")]
 pub struct Model {
     /// UUID v7.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: Uuid,
-    /// Of which export.
+    /// Export that the backfill is of.
     pub batch_export_id: Uuid,
-    /// From when on; null: from the beginning.
+    /// Start of the range; null: from the beginning.
     pub start_at: Option<UtcTime>,
-    /// Until when; null: until it is made.
+    /// End of the range; null: until it is made.
     pub end_at: Option<UtcTime>,
-    /// How far it is.
+    /// Status of the backfill.
     pub status: RunStatus,
-    /// How many runs it takes; null until that is known.
+    /// Number of runs that it takes; null until that is known.
     pub total_runs: Option<i64>,
-    /// How many of them are done.
+    /// Number of its runs that have ended.
     pub finished_runs: i64,
-    /// When somebody asked for it.
+    /// Time at which it was asked for.
     pub created_at: UtcTime,
-    /// When it reached a status that ends it.
+    /// Time at which it reached a status that ends it.
     pub finished_at: Option<UtcTime>,
-    /// When any of this last changed.
+    /// Time of the last change.
     pub last_updated_at: UtcTime,
-    /// Why it has no runs, or was given up, for people; null otherwise.
+    /// Reason why it has no runs, or was given up, for people; null otherwise.
     pub message: Option<String>,
-    /// What its export exported when it was asked for; null in those of versions that did not keep it, which
-    /// export what their export does.
+    /// Snapshot of the export's settings when it was asked for; null for backfills of versions
+    /// without it, which use the export's present settings.
     pub asked_for: Option<Json>,
 }
 

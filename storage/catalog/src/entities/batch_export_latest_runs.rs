@@ -1,5 +1,5 @@
-//! The newest runs of each export, once more: every export is answered with ten, and a page of a
-//! thousand exports would read ten thousand rows.
+//! Copies of the newest runs of each export, in one row: every export is answered with ten, and a
+//! page of a thousand exports would read ten thousand rows.
 
 use super::batch_export_runs::{self as runs, RunStatus};
 use crate::UtcTime;
@@ -11,14 +11,14 @@ use sea_orm::entity::prelude::{
 use serde::{Deserialize, Serialize};
 use serde_tuple::{Deserialize_tuple, Serialize_tuple};
 
-/// The newest runs of one export.
+/// Newest runs of one export.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "batch_export_latest_runs")]
 pub struct Model {
-    /// Whose runs.
+    /// Export of the runs.
     #[sea_orm(primary_key, auto_increment = false)]
     pub batch_export_id: Uuid,
-    /// Themselves.
+    /// Newest runs, newest first.
     #[sea_orm(column_type = "Json")]
     pub runs: LatestRuns,
 }
@@ -27,8 +27,8 @@ pub struct Model {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
 pub struct LatestRuns(Vec<LatestRun>);
 
-/// A run without its export; times in microseconds. It is kept without the names of its fields, as
-/// to read them for ten thousand runs takes as long as all the rest. New ones go to the end, with a
+/// Run without its export; times in microseconds. It is kept without the names of its fields, as to
+/// read them for ten thousand runs takes as long as all the rest. New fields go to the end, with a
 /// default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize_tuple, Deserialize_tuple)]
 struct LatestRun {
@@ -50,12 +50,12 @@ struct LatestRun {
 }
 
 impl LatestRuns {
-    /// These.
+    /// Copies these runs.
     pub fn of(runs: Vec<runs::Model>) -> Self {
         Self(runs.into_iter().map(LatestRun::of).collect())
     }
 
-    /// The runs of an export.
+    /// Runs of an export.
     pub fn runs(self, batch_export_id: Uuid) -> Vec<runs::Model> {
         let runs = self.0.into_iter();
         runs.map(|run| run.model(batch_export_id)).collect()
@@ -99,7 +99,7 @@ impl LatestRun {
             finished_at: self.finished_at.map(UtcTime),
             last_updated_at: UtcTime(self.last_updated_at),
             bytes_exported: self.bytes_exported,
-            // Only those who make runs ask for these, and not here.
+            // Only the process that makes runs needs the claim, and reads it from the run's row.
             claim: None,
             claim_lapses_at: 0,
             next_try_at: 0,

@@ -1,4 +1,4 @@
-//! What exports and their runs have to say.
+//! Log lines of exports and their runs.
 
 use crate::UtcTime;
 use sea_orm::entity::prelude::{
@@ -6,26 +6,26 @@ use sea_orm::entity::prelude::{
     EntityTrait, EnumIter, PrimaryKeyTrait, Uuid,
 };
 
-/// One line.
+/// Log line.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "batch_export_logs")]
 pub struct Model {
-    /// In the order of writing.
+    /// Number in the order of writing.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// Of which export.
+    /// Export of the line.
     pub batch_export_id: Uuid,
-    /// Of which run; null: of the export itself.
+    /// Run of the line; null: the line is of the export itself.
     pub run_id: Option<Uuid>,
-    /// When it was said.
+    /// Time of writing.
     pub logged_at: UtcTime,
-    /// How bad it is.
+    /// Severity of the line.
     pub level: LogLevel,
-    /// For people; no secrets.
+    /// Text for people; no secrets.
     pub message: String,
 }
 
-/// How bad it is.
+/// Severity of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "UPPERCASE")]
 #[allow(missing_docs, reason = "named after what they are")]

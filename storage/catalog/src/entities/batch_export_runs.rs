@@ -7,58 +7,59 @@ use sea_orm::entity::prelude::{
 };
 use serde::{Deserialize, Serialize};
 
-/// One run: a window of an export on its way.
+/// Run: one window of an export.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "batch_export_runs")]
 pub struct Model {
     /// UUID v7.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: Uuid,
-    /// Of which export.
+    /// Export that the run is of.
     pub batch_export_id: Uuid,
-    /// Its place among the export's runs, from 1: lists are in this order.
+    /// Number among the export's runs, from 1: lists are in this order.
     pub ordinal: i64,
-    /// For which backfill; null: it came by the clock.
+    /// Backfill that the run is for; null: it came by the clock.
     pub backfill_id: Option<Uuid>,
-    /// How far it is.
+    /// Status of the run.
     pub status: RunStatus,
-    /// The window's start, within it; null: from the beginning.
+    /// Start of the window, inclusive; null: from the beginning.
     pub data_interval_start: Option<UtcTime>,
-    /// The window's end, no more within it.
+    /// End of the window, exclusive.
     pub data_interval_end: UtcTime,
-    /// How many rows arrived.
+    /// Rows that arrived.
     pub records_completed: Option<i64>,
-    /// How many rows the window has.
+    /// Rows that the window has.
     pub records_total_count: Option<i64>,
-    /// Where it goes on after a restart.
+    /// Position from which the run goes on after a restart.
     pub cursor: Option<String>,
-    /// What last went wrong.
+    /// Latest error.
     pub latest_error: Option<String>,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: UtcTime,
-    /// When it reached a status that ends it.
+    /// Time at which it reached a status that ends it.
     pub finished_at: Option<UtcTime>,
-    /// When any of this last changed.
+    /// Time of the last change.
     pub last_updated_at: UtcTime,
     /// Bytes that arrived, as they were sent.
     pub bytes_exported: Option<i64>,
-    /// Whose it is while it is made: what is recorded under another claim is not. Null: nobody's.
+    /// Id of the claim under which it is made: records under another claim are refused. Null: it is
+    /// not claimed.
     pub claim: Option<Uuid>,
-    /// Until when, in microseconds of the database's clock.
+    /// Time at which the claim lapses, in microseconds of the database's clock.
     pub claim_lapses_at: i64,
-    /// From when on it may be claimed, likewise.
+    /// Time from which it may be claimed, in microseconds of the database's clock.
     pub next_try_at: i64,
-    /// How many tries failed.
+    /// Number of tries that failed.
     pub failures_count: i32,
 }
 
-/// How far a run or a backfill is.
+/// Status of a run or a backfill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "PascalCase")]
 pub enum RunStatus {
-    /// It waits for its turn.
+    /// It waits to be claimed.
     Starting,
-    /// Rows are on their way.
+    /// Rows are being sent.
     Running,
     /// All rows arrived.
     Completed,
@@ -75,13 +76,13 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
-    /// Whether there is more to come.
+    /// Returns true if the run or backfill has not ended.
     #[must_use]
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Starting | Self::Running | Self::FailedRetryable)
     }
 
-    /// The statuses that [`RunStatus::is_open`] says are open.
+    /// Statuses for which [`RunStatus::is_open`] is true.
     pub(crate) const OPEN: [Self; 3] = [Self::Starting, Self::Running, Self::FailedRetryable];
 }
 

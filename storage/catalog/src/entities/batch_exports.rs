@@ -1,4 +1,4 @@
-//! Batch exports: what is sent where, and how often.
+//! Batch exports: their settings and their planner's state.
 
 use crate::UtcTime;
 use sea_orm::entity::prelude::{
@@ -7,80 +7,81 @@ use sea_orm::entity::prelude::{
 };
 use sea_orm::{ActiveEnum, Iterable};
 
-/// One export.
+/// Batch export.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "batch_exports")]
 pub struct Model {
     /// UUID v7.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: Uuid,
-    /// Whose it is.
+    /// Organization that owns the export.
     pub organization_id: Uuid,
-    /// Whose events are exported.
+    /// Project whose events are exported.
     pub team_id: i64,
-    /// What people call it.
+    /// Name for people.
     pub name: String,
-    /// What is exported.
+    /// Data that is exported.
     pub model: ExportModel,
-    /// Where to.
+    /// Type of the destination.
     pub destination_type: DestinationType,
-    /// How to get there: an object of the fields that are no secrets, as they were given.
+    /// Configuration of the destination: an object of the fields that are no secrets, as they were
+    /// given.
     pub destination_config: Json,
-    /// The others, each encrypted for this export and field.
+    /// Secret fields of the destination, each encrypted for this export and field.
     pub destination_secrets: Json,
-    /// Says that files go below the folder of all exports, as its path was given before organizations
+    /// True if files go below the folder of all exports, as the path was given before organizations
     /// had folders of their own there.
     pub files_at_root: bool,
     /// `hour`, `day`, `week` or `every N minutes`.
     pub interval: String,
-    /// Whether runs are not triggered.
+    /// True: no runs are triggered.
     pub paused: bool,
-    /// When it was last paused, for people, who may write it: nothing is decided by it.
+    /// Time of the last pause, for people, who may write it: nothing is decided by it.
     pub last_paused_at: Option<UtcTime>,
-    /// Since when it is paused; null while it is not.
+    /// Start of the present pause; null while it is not paused.
     pub paused_since: Option<UtcTime>,
-    /// When it was last let run again; null if it never was.
+    /// Time at which it was last resumed; null if it never was.
     pub resumed_at: Option<UtcTime>,
-    /// Pauses that are over, and whose windows are still to be passed over: a list of `from` and `until`, in
-    /// microseconds since 1970, in order; null for none.
+    /// Ranges of past pauses whose windows are still to be skipped: a list of `from` and `until`,
+    /// in microseconds since 1970, in order; null for none.
     pub passed_over: Option<Json>,
-    /// No run is triggered before.
+    /// Time before which no run is triggered.
     pub start_at: Option<UtcTime>,
-    /// No run is triggered after.
+    /// Time after which no run is triggered.
     pub end_at: Option<UtcTime>,
-    /// Which rows and columns; null: all.
+    /// Query for rows and columns; null: all.
     pub hogql_query: Option<String>,
-    /// What the query says, taken apart.
+    /// Parsed form of the query.
     pub query_schema: Option<Json>,
-    /// From when on windows by the clock follow one another; null until the first is planned.
+    /// Time from which windows by the clock follow one another; null until the first is planned.
     pub live_since: Option<UtcTime>,
-    /// The end of the last window by the clock that was planned, or passed over while paused.
+    /// End of the last window by the clock that was planned, or skipped as the export was paused.
     pub windows_until: Option<UtcTime>,
-    /// The end of the next one; null until it is known.
+    /// End of the next window; null until it is known.
     pub next_window_end: Option<UtcTime>,
-    /// How many runs there ever were: the ordinal of the newest.
+    /// Number of runs that there ever were: the ordinal of the newest.
     pub runs_count: i64,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: UtcTime,
-    /// When a field last changed.
+    /// Time at which a field last changed.
     pub last_updated_at: UtcTime,
-    /// Since when its runs wait for the server's operator; null while they do not.
+    /// Time since which its runs wait for the server's operator; null while they do not.
     pub waits_since: Option<UtcTime>,
-    /// When somebody was told so; null while nobody was.
+    /// Time at which its administrators were told of that wait; null until then.
     pub wait_told_at: Option<UtcTime>,
 }
 
-/// What is exported.
+/// Data that an export has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 pub enum ExportModel {
     /// Events.
     Events,
-    /// The persons behind them.
+    /// Persons of the events.
     Persons,
 }
 
-/// Where exports can go.
+/// Type of a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text")]
 #[allow(missing_docs, reason = "named after what they are")]
@@ -110,12 +111,12 @@ pub enum DestinationType {
 }
 
 impl DestinationType {
-    /// Every type, in the order of the documents.
+    /// All types, in the order of the documents.
     pub fn all() -> impl Iterator<Item = Self> {
         <Self as Iterable>::iter()
     }
 
-    /// Its name on the wire.
+    /// Name on the wire.
     #[must_use]
     pub fn name(self) -> String {
         ActiveEnum::to_value(&self)

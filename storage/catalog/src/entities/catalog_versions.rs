@@ -1,22 +1,22 @@
-//! Counters by name; one that moved tells other processes to look again.
+//! Counters by name; a changed one tells other processes to read again.
 
 use sea_orm::entity::prelude::{
     ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EntityTrait,
     EnumIter, PrimaryKeyTrait,
 };
 
-/// One counter.
+/// Counter of changes.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "catalog_versions")]
 pub struct Model {
-    /// What is counted.
+    /// Name of the counter.
     #[sea_orm(primary_key, auto_increment = false)]
     pub name: String,
-    /// How often it changed.
+    /// Number of changes.
     pub version: i64,
 }
 
-/// It refers to nothing.
+/// Relations: none.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 

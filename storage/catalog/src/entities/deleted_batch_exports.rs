@@ -5,11 +5,11 @@ use sea_orm::entity::prelude::{
     EnumIter, PrimaryKeyTrait, Uuid,
 };
 
-/// One export. A trigger makes the row, in the transaction that deletes the export.
+/// Deleted export. A trigger creates the row, in the transaction that deletes the export.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "deleted_batch_exports")]
 pub struct Model {
-    /// Identifier of the export.
+    /// Id of the export.
     #[sea_orm(primary_key, auto_increment = false)]
     pub batch_export_id: Uuid,
 }

@@ -5,7 +5,8 @@ use sea_orm::entity::prelude::{
     EnumIter, PrimaryKeyTrait, Uuid,
 };
 
-/// One organization. A trigger makes the row, in the transaction that deletes the organization.
+/// Deleted organization. A trigger creates the row, in the transaction that deletes the
+/// organization.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "deleted_organizations")]
 pub struct Model {

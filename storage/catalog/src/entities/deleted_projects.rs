@@ -5,7 +5,7 @@ use sea_orm::entity::prelude::{
     EnumIter, PrimaryKeyTrait,
 };
 
-/// One project. A trigger makes the row, in the transaction that deletes the project.
+/// Deleted project. A trigger creates the row, in the transaction that deletes the project.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "deleted_projects")]
 pub struct Model {

@@ -1,21 +1,21 @@
-//! Which types of groups a project has.
+//! Group types of projects.
 
 use sea_orm::entity::prelude::{
     ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EntityTrait,
     EnumIter, PrimaryKeyTrait,
 };
 
-/// One type.
+/// Group type of a project.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "group_types")]
 pub struct Model {
-    /// Whose.
+    /// Project of the type.
     #[sea_orm(primary_key, auto_increment = false)]
     pub team_id: i64,
-    /// What events call it.
+    /// Name in events.
     #[sea_orm(primary_key, auto_increment = false)]
     pub name: String,
-    /// Its place among those of the project, from 0.
+    /// Index among the types of the project, from 0.
     pub position: i16,
 }
 

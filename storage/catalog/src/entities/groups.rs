@@ -1,4 +1,4 @@
-//! Groups, as what events say has made them.
+//! Groups, the state that events' updates lead to.
 
 use crate::UtcTime;
 use sea_orm::entity::prelude::{
@@ -6,24 +6,24 @@ use sea_orm::entity::prelude::{
     EnumIter, PrimaryKeyTrait,
 };
 
-/// One group.
+/// Group of a project.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "groups")]
 pub struct Model {
-    /// Whose.
+    /// Project of the group.
     #[sea_orm(primary_key, auto_increment = false)]
     pub team_id: i64,
-    /// What sort of group.
+    /// Type of the group.
     #[sea_orm(primary_key, auto_increment = false)]
     pub group_type: String,
-    /// Which one.
+    /// Key of the group.
     #[sea_orm(primary_key, auto_increment = false)]
     pub group_key: String,
-    /// When the first event happened that described it.
+    /// Time of the first event that described it.
     pub created_at: UtcTime,
-    /// As those of persons.
+    /// Properties, encoded like those of persons.
     pub properties: String,
-    /// The step that changed it last.
+    /// Step that changed the row last.
     pub version: i64,
 }
 

@@ -6,42 +6,42 @@ use sea_orm::entity::prelude::{
     EntityTrait, EnumIter, PrimaryKeyTrait, Uuid,
 };
 
-/// One import.
+/// Import of past events.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "historical_migrations")]
 pub struct Model {
     /// UUID v7.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: Uuid,
-    /// Whose it is.
+    /// Organization that asked for the import.
     pub organization_id: Uuid,
-    /// Where the events go.
+    /// Project that the events go to.
     pub team_id: i64,
-    /// Where the events come from.
+    /// Source of the events.
     pub source: String,
-    /// How they come.
+    /// Method of the import.
     pub method: String,
-    /// How many in all.
+    /// Events in all.
     pub total_events: i64,
-    /// How fast.
+    /// Events in a minute.
     pub events_per_minute: i64,
-    /// How far it is.
+    /// State of the import.
     pub state: MigrationState,
-    /// How many came since it was approved.
+    /// Events that came since it was approved.
     pub events_imported: i64,
-    /// When it was asked for.
+    /// Time at which it was asked for.
     pub created_at: UtcTime,
-    /// When it was approved or rejected.
+    /// Time at which it was approved or rejected.
     pub decided_at: Option<UtcTime>,
-    /// What whoever decided has to say.
+    /// Note of the operator who decided.
     pub note: Option<String>,
 }
 
-/// How far an import is.
+/// State of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 pub enum MigrationState {
-    /// Nobody decided yet.
+    /// It waits for a decision.
     Requested,
     /// It may run.
     Approved,

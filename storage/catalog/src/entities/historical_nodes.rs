@@ -1,26 +1,26 @@
-//! How far each node counted the events of its log of imports.
+//! Positions up to which nodes have counted the events of their logs of imports.
 
 use sea_orm::entity::prelude::{
     ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EntityTrait,
     EnumIter, PrimaryKeyTrait,
 };
 
-/// One node that takes imports in.
+/// Node that takes imports in.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "historical_nodes")]
 pub struct Model {
-    /// Its name, as its data folder has it.
+    /// Name of the node, as its data folder has it.
     #[sea_orm(primary_key, auto_increment = false)]
     pub node: String,
-    /// The place in its log below which everything is counted: the segment …
+    /// Segment of the position in its log below which everything is counted.
     pub segment: i64,
-    /// … and the offset in it.
+    /// Offset of that position in the segment.
     pub offset: i64,
-    /// When it last said so, in microseconds since 1970 by the database's clock.
+    /// Time of its last report, in microseconds since 1970 by the database's clock.
     pub seen_at: i64,
 }
 
-/// It refers to nothing.
+/// Relations: none.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 

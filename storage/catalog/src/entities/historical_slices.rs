@@ -1,26 +1,26 @@
-//! What nodes took in of each grant, and what they may still take in unasked.
+//! Quota leases: events that nodes counted of each grant, and events that they may still take in.
 
 use sea_orm::entity::prelude::{
     ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EntityTrait,
     EnumIter, PrimaryKeyTrait, Uuid,
 };
 
-/// One node's part of one grant.
+/// Lease: one node's part of one grant.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "historical_slices")]
 pub struct Model {
-    /// The node's name.
+    /// Name of the node.
     #[sea_orm(primary_key, auto_increment = false)]
     pub node: String,
-    /// Whose events.
+    /// Project of the events.
     #[sea_orm(primary_key, auto_increment = false)]
     pub team_id: i64,
-    /// The migration that they come under; nil without an approval.
+    /// Migration that the events are counted under; nil for the default quota.
     #[sea_orm(primary_key, auto_increment = false)]
     pub grant_id: Uuid,
     /// Events that the node counted, ever.
     pub events_counted: i64,
-    /// Events that it was given and that are neither counted nor given back.
+    /// Events that the node was leased and neither counted nor gave back.
     pub events_held: i64,
 }
 

@@ -1,4 +1,4 @@
-//! Requests that may be sent again, and what they were answered.
+//! Requests that may be sent again, with their answers.
 
 use crate::UtcTime;
 use sea_orm::entity::prelude::{
@@ -6,20 +6,20 @@ use sea_orm::entity::prelude::{
     EnumIter, PrimaryKeyTrait,
 };
 
-/// One request.
+/// Request with an idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "idempotency_keys")]
 pub struct Model {
-    /// A hash of who asks, where, and the key that they chose.
+    /// Hash of the caller, the path and the key that the caller chose.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
-    /// A hash of the body.
+    /// Hash of the body.
     pub request_hash: String,
-    /// The status of the answer; null while the request is on its way.
+    /// Status of the answer; null while the request is being served.
     pub status: Option<i16>,
-    /// The body of the answer, without secrets; the claim's name while the request is on its way.
+    /// Body of the answer, without secrets; the claim's name while the request is being served.
     pub body: Option<String>,
-    /// When it came.
+    /// Time of arrival.
     pub created_at: UtcTime,
 }
 

@@ -1,20 +1,20 @@
-//! What one process at a time may do.
+//! Leases: tasks that one process at a time may do.
 
 use sea_orm::entity::prelude::{
     ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EntityTrait,
     EnumIter, PrimaryKeyTrait, Uuid,
 };
 
-/// One thing.
+/// Lease of a task.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "leases")]
 pub struct Model {
-    /// What it is.
+    /// Name of the task.
     #[sea_orm(primary_key, auto_increment = false)]
     pub name: String,
-    /// Who does it.
+    /// Process that holds the lease.
     pub holder: Uuid,
-    /// Until when, in microseconds of the database's clock.
+    /// Time at which it lapses, in microseconds of the database's clock.
     pub lapses_at: i64,
 }
 

@@ -1,4 +1,4 @@
-//! The tables, one file each. They stay inside this crate: callers get the models only.
+//! Entities of the tables, one file each. They stay inside this crate: callers get the models only.
 
 pub mod activity_counts;
 pub mod activity_log;

@@ -1,4 +1,4 @@
-//! Invites: who may become a member.
+//! Invites to organizations.
 
 use crate::{Level, UtcTime};
 use sea_orm::FromJsonQueryResult;
@@ -8,39 +8,39 @@ use sea_orm::entity::prelude::{
 };
 use serde::{Deserialize, Serialize};
 
-/// One invite; an address has at most one in an organization.
+/// Invite; an address has at most one in an organization.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "organization_invites")]
 pub struct Model {
-    /// UUID v7. It opens nothing: the token does.
+    /// UUID v7. It gives no access: the token does.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: Uuid,
-    /// Where to.
+    /// Organization that the person is invited to.
     pub organization_id: Uuid,
-    /// Where the mail goes: the part before the `@` as it was written, the rest in lower case.
+    /// Address of the mail: the part before the `@` as it was written, the rest in lower case.
     pub target_email: String,
-    /// The address in lower case, by which people are told apart.
+    /// Address in lower case, by which people are told apart.
     pub email_key: String,
-    /// May be empty.
+    /// First name; may be empty.
     pub first_name: String,
-    /// What they will be.
+    /// Level of the future member.
     pub level: Level,
-    /// What the inviter has to say.
+    /// Message of the inviter.
     pub message: Option<String>,
-    /// As it was sent.
+    /// Levels in private projects, as they were sent.
     pub private_project_access: ProjectAccesses,
-    /// Whether a mail was to be sent.
+    /// True if a mail was to be sent.
     pub emailing_attempt_made: bool,
     /// SHA-256 of the token, in hex.
     #[sea_orm(unique)]
     pub token_hash: String,
-    /// When the token stops working; the invite stays listed.
+    /// Time at which the token stops working; the invite stays listed.
     pub expires_at: UtcTime,
-    /// Who invited; null: the operator.
+    /// User who invited; null: the operator.
     pub created_by_id: Option<i64>,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: UtcTime,
-    /// When the token was last replaced.
+    /// Time at which the token was last replaced.
     pub updated_at: UtcTime,
 }
 
@@ -48,16 +48,16 @@ pub struct Model {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
 pub struct ProjectAccesses(pub Vec<ProjectAccess>);
 
-/// A level in a private project.
+/// Level in a private project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProjectAccess {
-    /// Which project.
+    /// Id of the project.
     pub id: i64,
-    /// Which level.
+    /// Level in the project.
     pub level: ProjectAccessLevel,
 }
 
-/// A level as a number or as a word; answered as it was sent.
+/// Level as a number or as a word; answered as it was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ProjectAccessLevel {
@@ -68,7 +68,7 @@ pub enum ProjectAccessLevel {
 }
 
 impl ProjectAccessLevel {
-    /// What it means; `None` if nothing.
+    /// Level that it means; `None` if it means none.
     #[must_use]
     pub fn level(&self) -> Option<Level> {
         match self {

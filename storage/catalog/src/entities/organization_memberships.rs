@@ -1,4 +1,4 @@
-//! Who belongs to which organization, and with which level.
+//! Memberships of users in organizations, with their levels.
 
 use crate::{Level, UtcTime};
 use sea_orm::entity::prelude::{
@@ -6,22 +6,22 @@ use sea_orm::entity::prelude::{
     EnumIter, PrimaryKeyTrait, Uuid,
 };
 
-/// One membership; a user has at most one in an organization.
+/// Membership; a user has at most one in an organization.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "organization_memberships")]
 pub struct Model {
     /// UUID v7.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: Uuid,
-    /// Where.
+    /// Organization of the member.
     pub organization_id: Uuid,
-    /// Who.
+    /// User who is the member.
     pub user_id: i64,
-    /// What they may do there.
+    /// Level of the member.
     pub level: Level,
-    /// When they came.
+    /// Time of joining.
     pub joined_at: UtcTime,
-    /// When the level last changed.
+    /// Time at which the level last changed.
     pub updated_at: UtcTime,
 }
 

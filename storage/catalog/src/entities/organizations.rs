@@ -1,4 +1,4 @@
-//! Organizations: who owns projects and has members.
+//! Organizations, which own projects and have members.
 
 use crate::UtcTime;
 use sea_orm::FromJsonQueryResult;
@@ -8,35 +8,35 @@ use sea_orm::entity::prelude::{
 };
 use serde::{Deserialize, Serialize};
 
-/// One organization.
+/// Organization.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "organizations")]
 pub struct Model {
     /// UUID v7: the order of ids is the order of creation.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: Uuid,
-    /// At most 64 characters.
+    /// Name, at most 64 characters.
     pub name: String,
-    /// Made of the name when it was created; never changes.
+    /// Slug, made of the name at creation; never changes.
     #[sea_orm(unique)]
     pub slug: String,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: UtcTime,
-    /// When a field last changed.
+    /// Time at which a field last changed.
     pub updated_at: UtcTime,
-    /// Whether members are told by mail of those who join.
+    /// True if members are told by mail of those who join.
     pub is_member_join_email_enabled: bool,
-    /// Whether front ends must ask for a second factor; null: never decided.
+    /// True if front ends must ask for a second factor; null: never decided.
     pub enforce_2fa: Option<bool>,
-    /// Whether members below administrator may change pipelines.
+    /// True if members below administrator may change pipelines.
     pub members_can_write_pipelines: bool,
-    /// 0 none, 3 configure, 6 install, 9 root.
+    /// Access to plugins: 0 none, 3 configure, 6 install, 9 root.
     pub plugins_access_level: i16,
-    /// The number of the customer at whoever bills for it.
+    /// Number of the customer in the billing system.
     pub customer_id: Option<String>,
-    /// What an operator took away; everything else is on.
+    /// Features that an operator took away; everything else is on.
     pub disabled_features: FeatureKeys,
-    /// How many members it has; changed with them, in the same transaction.
+    /// Number of members; changed with them, in the same transaction.
     pub member_count: i64,
 }
 

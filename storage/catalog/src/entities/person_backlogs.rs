@@ -1,4 +1,4 @@
-//! Projects with so much to apply that they have a place of their own, so that others do not wait.
+//! Projects with a backlog, which have a position of their own, so that others do not wait.
 
 use crate::UtcTime;
 use sea_orm::entity::prelude::{
@@ -10,18 +10,18 @@ use sea_orm::entity::prelude::{
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "person_backlogs")]
 pub struct Model {
-    /// The project.
+    /// Project with the backlog.
     #[sea_orm(primary_key, auto_increment = false)]
     pub team_id: i64,
-    /// The last of its updates that was applied: when it arrived …
+    /// Position of the last of its updates that was applied: time of arrival.
     pub created_at: UtcTime,
-    /// … in which request …
+    /// Position, continued: request that brought the update.
     pub request_id: Uuid,
-    /// … at which place of it; -1 before the first.
+    /// Position, continued: index in the request; -1 before the first.
     pub position: i64,
-    /// The step that applied it; 0 before the first.
+    /// Step that applied it; 0 before the first.
     pub version: i64,
-    /// Every update of the project that arrived before is applied, and what it changed is in
+    /// Arrival time before which every update of the project is applied, with its changes in
     /// ClickHouse; null at first.
     pub passed: Option<UtcTime>,
 }

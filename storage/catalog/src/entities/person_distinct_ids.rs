@@ -1,4 +1,4 @@
-//! Which person a distinct id is of.
+//! Distinct ids and their persons.
 
 use crate::UtcTime;
 use sea_orm::entity::prelude::{
@@ -6,24 +6,24 @@ use sea_orm::entity::prelude::{
     EnumIter, PrimaryKeyTrait, Uuid,
 };
 
-/// One distinct id that is known.
+/// Distinct id that is known.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "person_distinct_ids")]
 pub struct Model {
-    /// Whose.
+    /// Project of the id.
     #[sea_orm(primary_key, auto_increment = false)]
     pub team_id: i64,
-    /// As events have it.
+    /// Id as events have it.
     #[sea_orm(primary_key, auto_increment = false)]
     pub distinct_id: String,
-    /// The person.
+    /// Person of the id.
     pub person_id: Uuid,
-    /// When the `$identify` happened that gave the id to this person: of several the earliest.
-    /// None where the id is the person's own, or was merged for good.
+    /// Time of the `$identify` that gave the id to this person: of several the earliest. None where
+    /// the id is the person's own, or was merged for good.
     pub identified_at: Option<UtcTime>,
-    /// The event's uuid, which decides between two of one time.
+    /// Uuid of that event, which decides between two of one time.
     pub identified_by: Option<Uuid>,
-    /// The step that changed it last.
+    /// Step that changed the row last.
     pub version: i64,
 }
 

@@ -1,4 +1,4 @@
-//! How far what events say of persons has been applied.
+//! Progress of applying updates of persons and groups.
 
 use crate::UtcTime;
 use sea_orm::entity::prelude::{
@@ -6,24 +6,24 @@ use sea_orm::entity::prelude::{
     EnumIter, PrimaryKeyTrait, Uuid,
 };
 
-/// The one row.
+/// Only row of the table.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "person_progress")]
 pub struct Model {
-    /// 1.
+    /// Always 1.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: i32,
-    /// The last update that was applied: when it arrived …
+    /// Position of the last update that was applied: time of arrival.
     pub created_at: UtcTime,
-    /// … in which request …
+    /// Position, continued: request that brought the update.
     pub request_id: Uuid,
-    /// … at which place of it; -1 before the first.
+    /// Position, continued: index in the request; -1 before the first.
     pub position: i64,
-    /// The last step.
+    /// Number of the last step.
     pub version: i64,
-    /// The last step of which everything is in ClickHouse.
+    /// Last step whose changes are all in ClickHouse.
     pub copied: i64,
-    /// Every update that arrived before is applied, and what it changed is in ClickHouse; null at
+    /// Arrival time before which every update is applied, with its changes in ClickHouse; null at
     /// first.
     pub passed: Option<UtcTime>,
 }

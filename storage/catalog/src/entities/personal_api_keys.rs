@@ -1,4 +1,4 @@
-//! Personal keys: what opens the admin API. The key itself is not kept.
+//! Personal keys of the admin API. The keys themselves are not kept.
 
 use crate::{Scopes, UtcTime};
 use sea_orm::FromJsonQueryResult;
@@ -8,35 +8,35 @@ use sea_orm::entity::prelude::{
 };
 use serde::{Deserialize, Serialize};
 
-/// One key.
+/// Personal key.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "personal_api_keys")]
 pub struct Model {
     /// UUID v7.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: Uuid,
-    /// Whose it is; its power never exceeds theirs.
+    /// Owner of the key, whose rights it never exceeds.
     pub user_id: i64,
-    /// What its owner calls it; at most 40 characters.
+    /// Label for people; at most 40 characters.
     pub label: String,
     /// SHA-256 of the key, in hex.
     #[sea_orm(unique)]
     pub key_hash: String,
-    /// First 4 characters, `...`, last 4.
+    /// Masked key: first 4 characters, `...`, last 4.
     pub mask_value: String,
-    /// What it may do.
+    /// Scopes of the key.
     pub scopes: Scopes,
-    /// The only organizations it sees; null: all of its owner's.
+    /// Only organizations that the key can see; null: all of its owner's.
     pub scoped_organizations: Option<OrganizationIds>,
-    /// When it stops working; null: never.
+    /// Time at which it stops working; null: never.
     pub expires_at: Option<UtcTime>,
-    /// When it last worked; written at most hourly.
+    /// Time at which it last worked; written at most hourly.
     pub last_used_at: Option<UtcTime>,
-    /// When its value was last replaced.
+    /// Time at which its value was last replaced.
     pub last_rolled_at: Option<UtcTime>,
-    /// When it was revoked; kept, so that one can still tell whose it was.
+    /// Time at which it was revoked; the row is kept, so that its owner stays known.
     pub revoked_at: Option<UtcTime>,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: UtcTime,
 }
 

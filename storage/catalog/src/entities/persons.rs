@@ -1,4 +1,4 @@
-//! Persons, as what events say has made them.
+//! Persons, the state that events' updates lead to.
 
 use crate::UtcTime;
 use sea_orm::entity::prelude::{
@@ -6,26 +6,26 @@ use sea_orm::entity::prelude::{
     EnumIter, PrimaryKeyTrait, Uuid,
 };
 
-/// One person.
+/// Person of a project.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "persons")]
 pub struct Model {
-    /// Whose.
+    /// Project of the person.
     #[sea_orm(primary_key, auto_increment = false)]
     pub team_id: i64,
-    /// `millrace_rows::person_id` of the id that it was first known by.
+    /// Result of `millrace_rows::person_id` for the id that the person was first known by.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: Uuid,
-    /// When the first event happened that said anything of it.
+    /// Time of the first event about the person.
     pub created_at: UtcTime,
-    /// Whether it was ever named: then it only becomes part of another by `$merge_dangerously`.
+    /// True if the person was ever named: then only `$merge_dangerously` merges it into another.
     pub is_identified: bool,
-    /// Whether it became part of another; it stays so for good. Its properties are kept where a
-    /// `$identify` did that: they are shown as those of whoever has its distinct id.
+    /// True if it was merged into another person; it stays so for good. Its properties are kept
+    /// where a `$identify` did that: they are shown with the person that has its distinct id.
     pub is_deleted: bool,
-    /// Each property with the time at which it was written, as JSON.
+    /// Properties, each with the time at which it was written, as JSON.
     pub properties: String,
-    /// The step that changed it last.
+    /// Step that changed the row last.
     pub version: i64,
 }
 

@@ -1,4 +1,4 @@
-//! Plugins as projects use them.
+//! Configurations of plugins in projects.
 
 use crate::UtcTime;
 use sea_orm::FromJsonQueryResult;
@@ -8,32 +8,32 @@ use sea_orm::entity::prelude::{
 };
 use serde::{Deserialize, Serialize};
 
-/// One plugin in one project.
+/// Plugin in a project.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "plugin_configs")]
 pub struct Model {
-    /// In the order of creation.
+    /// Number in the order of creation.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// Which plugin.
+    /// Plugin that is configured.
     pub plugin_id: i64,
-    /// In which project; one configuration of a plugin each.
+    /// Project that uses it; one configuration of a plugin each.
     pub team_id: i64,
-    /// Whether it runs.
+    /// True if it runs.
     pub enabled: bool,
-    /// Its place among the project's plugins, from 1.
+    /// Number among the project's plugins, from 1.
     pub position: i32,
-    /// Values of what the plugin's schema asks for, an object.
+    /// Values for the plugin's schema, an object.
     pub config: Json,
-    /// The keys of its secrets; null: nobody noted them, so all may be.
+    /// Keys of its secrets; null: they were not recorded, so every value may be one.
     pub secret_keys: Option<SecretKeys>,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: UtcTime,
-    /// When it last changed.
+    /// Time of the last change.
     pub updated_at: UtcTime,
 }
 
-/// The keys of values that people never see.
+/// Keys of values that people never see.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
 #[serde(transparent)]
 pub struct SecretKeys(pub Vec<String>);

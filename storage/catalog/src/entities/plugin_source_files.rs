@@ -1,4 +1,4 @@
-//! The files of plugins.
+//! Source files of plugins.
 
 use crate::UtcTime;
 use sea_orm::entity::prelude::{
@@ -6,19 +6,19 @@ use sea_orm::entity::prelude::{
     EnumIter, PrimaryKeyTrait,
 };
 
-/// One file.
+/// Source file.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "plugin_source_files")]
 pub struct Model {
-    /// Whose it is.
+    /// Plugin that the file is of.
     #[sea_orm(primary_key, auto_increment = false)]
     pub plugin_id: i64,
-    /// A path such as `src/index.ts`.
+    /// Path, such as `src/index.ts`.
     #[sea_orm(primary_key, auto_increment = false)]
     pub filename: String,
-    /// Its text.
+    /// Text of the file.
     pub source: String,
-    /// When it was last written.
+    /// Time at which it was last written.
     pub updated_at: UtcTime,
 }
 

@@ -1,4 +1,4 @@
-//! Plugins: one table for the five views of the plugin family.
+//! Plugins: one table for five families.
 
 use crate::UtcTime;
 use sea_orm::DeriveActiveEnum;
@@ -7,64 +7,64 @@ use sea_orm::entity::prelude::{
     EnumIter, Json, PrimaryKeyTrait, Uuid,
 };
 
-/// One plugin.
+/// Plugin.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "plugins")]
 pub struct Model {
-    /// In the order of creation.
+    /// Number in the order of creation.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// Who made it, and may change it.
+    /// Organization that made it, and may change it.
     pub organization_id: Uuid,
-    /// Where its code comes from; null: nobody said.
+    /// Origin of its code; null: not given.
     pub plugin_type: Option<PluginType>,
-    /// At most 200 characters.
+    /// Name, at most 200 characters.
     pub name: Option<String>,
-    /// For people.
+    /// Description for people.
     pub description: Option<String>,
-    /// Where the catalogue has it, secrets and all; unique in the organization.
+    /// URL in the catalogue, secrets and all; unique in the organization.
     pub url: Option<String>,
-    /// The address of a picture.
+    /// URL of a picture.
     pub icon: Option<String>,
-    /// What may be configured, free-form.
+    /// Schema of its configuration, free-form.
     pub config_schema: Json,
-    /// The version that is installed.
+    /// Version that is installed.
     pub tag: Option<String>,
-    /// The version that the catalogue last had.
+    /// Latest version in the catalogue.
     pub latest_tag: Option<String>,
-    /// Whether every organization sees it.
+    /// True if every organization sees it.
     pub is_global: bool,
-    /// What it can do: read from its source, or said by whoever made it.
+    /// Capabilities, read from its source or given by its maker.
     pub capabilities: Json,
-    /// What it counts, free-form.
+    /// Metrics that it counts, free-form.
     pub metrics: Option<Json>,
-    /// What users may ask it to do, free-form.
+    /// Jobs that users may start, free-form.
     pub public_jobs: Option<Json>,
-    /// Whether the view of destinations shows it.
+    /// True if it is in the family of destinations.
     pub is_destination: bool,
-    /// Whether the view of frontend apps shows it.
+    /// True if it is in the family of frontend apps.
     pub is_frontend_app: bool,
-    /// Whether the view of import apps shows it.
+    /// True if it is in the family of import apps.
     pub is_import_app: bool,
-    /// Whether the view of transformations shows it.
+    /// True if it is in the family of transformations.
     pub is_transformation: bool,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: UtcTime,
-    /// When a field or a file last changed.
+    /// Time at which a field or a file last changed.
     pub updated_at: UtcTime,
 }
 
-/// Where a plugin's code comes from.
+/// Origin of a plugin's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 pub enum PluginType {
-    /// A folder of the server.
+    /// Folder of the server.
     Local,
-    /// An address.
+    /// URL.
     Custom,
     /// The catalogue.
     Repository,
-    /// The files that are kept with it.
+    /// Files that are kept with the plugin.
     Source,
     /// The server itself.
     Inline,

@@ -1,4 +1,4 @@
-//! Projects: what events belong to.
+//! Projects, which events belong to.
 
 use crate::UtcTime;
 use sea_orm::entity::prelude::{
@@ -6,35 +6,35 @@ use sea_orm::entity::prelude::{
     EnumIter, PrimaryKeyTrait, Uuid,
 };
 
-/// One project.
+/// Project.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "projects")]
 pub struct Model {
-    /// The team id of its events. Never used again after a project is deleted, because its events
-    /// stay.
+    /// Number of the project, the team id of its events. Never used again after a project is
+    /// deleted, because its events stay.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// For those who address it by UUID.
+    /// UUID, for callers that address the project by it.
     #[sea_orm(unique)]
     pub uuid: Uuid,
-    /// The organization it belongs to.
+    /// Organization that owns the project.
     pub organization_id: Uuid,
-    /// What people call it.
+    /// Name for people.
     pub name: String,
-    /// The project key; null after it was revoked and before a new one is made.
+    /// Project key; null after it was revoked and before a new one is made.
     #[sea_orm(unique)]
     pub api_token: Option<String>,
-    /// The key was brought in from elsewhere: it has our form without our checksum.
+    /// True if the key was imported from elsewhere: it has our form without our checksum.
     pub api_token_imported: bool,
-    /// Whether clients' addresses are left out of events.
+    /// True if clients' addresses are left out of events.
     pub anonymize_ips: bool,
-    /// Whether it ever got an event; set by the ingestion path and never taken back.
+    /// True if the project ever got an event; set by the ingestion path and never reset.
     pub ingested_event: bool,
-    /// IANA name.
+    /// Time zone, an IANA name.
     pub timezone: String,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: UtcTime,
-    /// When a setting last changed.
+    /// Time at which a setting last changed.
     pub updated_at: UtcTime,
 }
 

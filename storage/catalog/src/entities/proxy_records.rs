@@ -1,4 +1,4 @@
-//! Domains that stand for us: reverse proxies of organizations.
+//! Proxy records: domains of organizations that point to this server.
 
 use crate::UtcTime;
 use sea_orm::entity::prelude::{
@@ -6,35 +6,35 @@ use sea_orm::entity::prelude::{
     EntityTrait, EnumIter, PrimaryKeyTrait, Uuid,
 };
 
-/// One domain.
+/// Proxy record of a domain.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "proxy_records")]
 pub struct Model {
     /// UUID v7.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: Uuid,
-    /// Whose it is.
+    /// Organization of the record.
     pub organization_id: Uuid,
-    /// Punycode, lower case, no dot at the end; never changes. An organization has it once; it is unique
-    /// among those whose status is proven.
+    /// Domain in Punycode, lower case, no dot at the end; never changes. An organization has it
+    /// once; it is unique among records whose status is proven.
     pub domain: String,
-    /// What its CNAME record must lead to.
+    /// Expected target of the domain's CNAME record.
     pub target_cname: String,
-    /// How far it is.
+    /// Status of the record.
     pub status: ProxyStatus,
-    /// What is missing and what to do.
+    /// Text about the problem and its remedy.
     pub message: Option<String>,
-    /// Who asked for it; null once they are gone.
+    /// User who created the record; null once they are gone.
     pub created_by: Option<i64>,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: UtcTime,
-    /// When a field last changed.
+    /// Time at which a field last changed.
     pub updated_at: UtcTime,
-    /// When it is looked at next.
+    /// Time of the next check.
     pub check_at: UtcTime,
 }
 
-/// How far a domain is.
+/// Status of a proxy record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 pub enum ProxyStatus {
@@ -55,7 +55,7 @@ pub enum ProxyStatus {
 }
 
 impl ProxyStatus {
-    /// Those of a domain that leads here: one record of a domain has such a one.
+    /// Statuses of a domain that points here: one record of a domain has one of these.
     pub(crate) const PROVEN: [Self; 2] = [Self::Valid, Self::Warning];
 }
 

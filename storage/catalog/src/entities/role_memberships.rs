@@ -1,4 +1,4 @@
-//! Which members have which roles.
+//! Members of roles.
 
 use super::{organization_memberships, users};
 use crate::UtcTime;
@@ -8,24 +8,24 @@ use sea_orm::entity::prelude::{
     EnumIter, PrimaryKeyTrait, Related, Uuid,
 };
 
-/// One member of a role; goes with either of them.
+/// Member of a role; deleted with either of them.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "role_memberships")]
 pub struct Model {
     /// UUID v7.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: Uuid,
-    /// Which role.
+    /// Role of the member.
     pub role_id: Uuid,
-    /// Which member of the role's organization.
+    /// Membership in the role's organization.
     pub membership_id: Uuid,
-    /// Since when.
+    /// Time of joining the role.
     pub joined_at: UtcTime,
-    /// When a field last changed.
+    /// Time at which a field last changed.
     pub updated_at: UtcTime,
 }
 
-/// Its roads are below.
+/// Relations, defined below.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 

@@ -1,4 +1,4 @@
-//! Roles: names under which an organization gathers members.
+//! Roles: named groups of an organization's members.
 
 use crate::UtcTime;
 use sea_orm::entity::prelude::{
@@ -6,39 +6,39 @@ use sea_orm::entity::prelude::{
     EntityTrait, EnumIter, PrimaryKeyTrait, Uuid,
 };
 
-/// One role.
+/// Role.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "roles")]
 pub struct Model {
     /// UUID v7.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: Uuid,
-    /// Whose it is.
+    /// Organization of the role.
     pub organization_id: Uuid,
-    /// At most 200 characters.
+    /// Name, at most 200 characters.
     pub name: String,
-    /// The name in lower case, which an organization has once.
+    /// Name in lower case, unique in the organization.
     pub name_key: String,
-    /// What front ends let its members do with feature flags.
+    /// Access to feature flags that front ends give its members.
     pub feature_flags_access_level: FlagsAccess,
-    /// Who made it; null: the operator, or gone.
+    /// User who created it; null: the operator, or a user who is gone.
     pub created_by_id: Option<i64>,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: UtcTime,
 }
 
-/// What the members of a role may do with feature flags.
+/// Access of a role's members to feature flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "i16", db_type = "SmallInteger")]
 pub enum FlagsAccess {
-    /// See them.
+    /// They may see flags.
     View = 21,
-    /// Change them.
+    /// They may change flags.
     Edit = 37,
 }
 
 impl FlagsAccess {
-    /// The access of a number; `None` if there is none.
+    /// Access of a number; `None` if there is none.
     #[must_use]
     pub const fn of(number: i64) -> Option<Self> {
         match number {
@@ -48,7 +48,7 @@ impl FlagsAccess {
         }
     }
 
-    /// The number that the API and the tables use.
+    /// Number that the API and the tables use.
     #[must_use]
     pub const fn number(self) -> i16 {
         self as i16

@@ -1,4 +1,4 @@
-//! People.
+//! Users.
 
 use crate::UtcTime;
 use sea_orm::entity::prelude::{
@@ -6,32 +6,32 @@ use sea_orm::entity::prelude::{
     EnumIter, PrimaryKeyTrait, Uuid,
 };
 
-/// One person with an account.
+/// User with an account.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "users")]
 pub struct Model {
-    /// Number.
+    /// Number of the user.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// UUID v7.
     #[sea_orm(unique)]
     pub uuid: Uuid,
-    /// The id under which the person's own events would come.
+    /// Distinct id of the user's own events.
     pub distinct_id: String,
-    /// Lower case.
+    /// E-mail address in lower case.
     #[sea_orm(unique)]
     pub email: String,
-    /// May be empty.
+    /// First name; may be empty.
     pub first_name: String,
-    /// May be empty.
+    /// Last name; may be empty.
     pub last_name: String,
-    /// Whether the address was proved.
+    /// True if the address was proved.
     pub is_email_verified: Option<bool>,
-    /// An inactive person's keys are refused.
+    /// False: the user's keys are refused.
     pub is_active: bool,
-    /// When the account was made.
+    /// Time of creation.
     pub created_at: UtcTime,
-    /// When a field last changed.
+    /// Time at which a field last changed.
     pub updated_at: UtcTime,
 }
 

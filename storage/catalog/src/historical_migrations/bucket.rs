@@ -1,40 +1,41 @@
-//! The rate of a project: a bucket that refills, shared by all nodes.
+//! Token bucket of a project's import rate, shared by all nodes.
 //!
-//! What nodes hold and have not used counts as if it were in the bucket: a node that saved up events
-//! could otherwise let them in on top of a full bucket. So in any time T no more come in, over all
-//! nodes, than a minute's events and T's.
+//! Events that nodes hold and have not used count as if they were in the bucket: otherwise a node
+//! could save up events and let them in on top of a full bucket. So in any time T all nodes
+//! together let in no more events than those of one minute and of T.
 
-/// Of an event, what a rate of one a minute adds in a microsecond.
+/// Units of an event: a rate of one event a minute adds one unit in a microsecond.
 const UNITS_PER_EVENT: i64 = 60_000_000;
-/// Rates beyond this count as this, so that the units of a minute fit: 1.6 billion a second.
+/// Highest rate; higher ones count as this, so that the units of a minute fit: 1.6 billion a
+/// second.
 pub const EVENTS_PER_MINUTE_MAX: i64 = 100_000_000_000;
 
-/// A project's bucket.
+/// Token bucket of a project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// What it holds, in sixty-millionths of an event.
+    /// Units in the bucket, in sixty-millionths of an event.
     pub units: i64,
-    /// The rate by which it was filled, and the most that it holds; 0: full at any rate.
+    /// Rate by which it was filled, and its capacity; 0: full at any rate.
     pub per_minute: i64,
-    /// Up to when it was filled, in microseconds.
+    /// Time up to which it was filled, in microseconds.
     pub at: i64,
 }
 
 impl Bucket {
-    /// Full, whatever the rate will be.
+    /// Full bucket, whatever the rate will be.
     pub const FULL: Self = Self {
         units: 0,
         per_minute: 0,
         at: 0,
     };
 
-    /// Whether it is not [`FULL`](Self::FULL) any more.
+    /// Returns true once the bucket is not [`FULL`](Self::FULL) any more.
     pub const fn was_filled(&self) -> bool {
         self.per_minute > 0
     }
 
-    /// Fills it up to now. `held`: events that nodes hold. Where the rate has risen, what it adds to
-    /// a full bucket is there at once.
+    /// Fills the bucket up to now. `held`: events that nodes hold. Where the rate has risen, what
+    /// it adds to a full bucket is available at once.
     pub fn fill(&mut self, now: i64, per_minute: i64, held: i64) {
         let per_minute = per_minute.clamp(1, EVENTS_PER_MINUTE_MAX);
         let passed = now.saturating_sub(self.at).max(0);
@@ -52,13 +53,13 @@ impl Bucket {
         self.units / UNITS_PER_EVENT
     }
 
-    /// Takes events out; those that are not in it are owed.
+    /// Takes events out; the bucket owes what it does not hold.
     pub const fn take(&mut self, events: i64) {
         self.units -= events * UNITS_PER_EVENT;
     }
 
-    /// Puts events back that were taken out and not used; what has no room is dropped by the next
-    /// [`fill`](Self::fill).
+    /// Puts back events that were taken out and not used. The next [`fill`](Self::fill) drops what
+    /// exceeds the capacity.
     pub const fn put_back(&mut self, events: i64) {
         let units = events.saturating_mul(UNITS_PER_EVENT);
         self.units = self.units.saturating_add(units);
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_higher_rate_adds_is_there_at_once_and_a_lower_rate_holds_less() {
+    fn a_higher_rate_fills_at_once_and_a_lower_rate_holds_less() {
         let mut bucket = Bucket::FULL;
         bucket.fill(0, 100, 0);
         bucket.take(100);
@@ -102,10 +103,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever takes what, holds it, uses it and gives it back when: in no time more is used
-        /// than a minute's events and those of the time.
+        /// Events are taken, held, used and given back in any order: in no time more are used than
+        /// those of one minute and of the time.
         #[test]
-        fn in_no_time_more_comes_in_than_a_minutes_events_and_the_times(
+        fn no_period_exceeds_one_minutes_events_and_its_own(
             per_minute in 1_i64..5_000,
             steps in prop::collection::vec((0_i64..20 * SECOND, 0_i64..3_000, 0_i64..3_000), 1..60),
         ) {

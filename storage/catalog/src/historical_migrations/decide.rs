@@ -1,6 +1,6 @@
 //! Approving, rejecting and finishing migrations.
 
-use super::{check_positive, deed, of_organization, state_name};
+use super::{audit_change, check_positive, of_organization, state_name};
 use crate::activity::Activity;
 use crate::actor::Actor;
 use crate::catalog::Catalog;
@@ -14,23 +14,23 @@ use sea_orm::{
     ActiveModelTrait, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, QueryFilter,
 };
 
-/// What the operator says to a request.
+/// Operator's decision on a request.
 #[derive(Clone, Debug, Default)]
 pub struct HistoricalDecision {
-    /// Whether it may run.
+    /// True approves the request; false rejects it.
     pub approve: bool,
-    /// For whoever asked; `None` keeps what was said before.
+    /// Note for the organization; `None` keeps the present one.
     pub note: Option<String>,
-    /// How many events may come, if other than asked for; at least 1.
+    /// Events that may come, if other than asked for; at least 1.
     pub total_events: Option<i64>,
-    /// How fast, if other than asked for; at least 1.
+    /// Events that may come in a minute, if other than asked for; at least 1.
     pub events_per_minute: Option<i64>,
 }
 
 impl Catalog {
-    /// Decides on a migration; the operator's alone, which the caller has checked. What was
-    /// decided may be decided otherwise until it is finished. `organization_id`: as the path has
-    /// it; `None` on the command line.
+    /// Decides on a migration. Only the operator may, which the caller has checked. A decision may
+    /// be changed until the migration is finished. `organization_id`: as in the path; `None` on the
+    /// command line.
     ///
     /// # Errors
     ///
@@ -58,8 +58,8 @@ impl Catalog {
         self.finish(transaction, decided).await
     }
 
-    /// Ends a migration that was asked for or approved: it is done, or given up; from
-    /// administrator.
+    /// Ends a migration that was requested or approved: it is done, or given up. The actor must be
+    /// an administrator or above.
     ///
     /// # Errors
     ///
@@ -118,7 +118,8 @@ impl Catalog {
         self.save_migration(within, actor, &before, after).await
     }
 
-    /// Writes what differs, the entry that says so, and tells the ingestion path.
+    /// Writes the fields that differ with their entry in the activity log, and notifies the
+    /// ingestion path.
     pub(super) async fn save_migration(
         &self,
         within: &DatabaseTransaction,
@@ -126,7 +127,7 @@ impl Catalog {
         before: &migrations::Model,
         after: migrations::Model,
     ) -> Result<migrations::Model, Abort> {
-        let deed = deed(Activity::Updated, before)
+        let audit = audit_change(Activity::Updated, before)
             .field("state", state_name(before.state), state_name(after.state))
             .field("note", &before.note, &after.note)
             .field("total_events", before.total_events, after.total_events)
@@ -136,9 +137,9 @@ impl Catalog {
                 after.events_per_minute,
             );
         let counted = before.events_imported != after.events_imported;
-        let changed = !deed.changes_nothing();
+        let changed = !audit.changes_nothing();
         if changed {
-            self.record(within, actor, deed).await?;
+            self.record(within, actor, audit).await?;
             self.keys_changed(within).await?;
         }
         if !changed && !counted {
@@ -149,7 +150,7 @@ impl Catalog {
     }
 }
 
-/// A migration that is about to be changed, its organization locked first.
+/// Locks a migration for a change, its organization first.
 async fn found(
     within: &DatabaseTransaction,
     organization_id: Option<Uuid>,

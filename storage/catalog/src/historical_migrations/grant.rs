@@ -1,4 +1,4 @@
-//! What the operator allows unasked.
+//! Approvals that the operator makes without a request.
 
 use super::{HistoricalDecision, check_positive};
 use crate::actor::Actor;
@@ -14,22 +14,22 @@ use sea_orm::{
     ActiveValue, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder,
 };
 
-/// What the operator allows unasked.
+/// Approval that the operator makes without a request.
 #[derive(Clone, Debug)]
 pub struct HistoricalGrant {
-    /// Where the events go.
+    /// Project that the events go to.
     pub team_id: TeamId,
-    /// How many in all; at least 1.
+    /// Events that may come in all; at least 1.
     pub total_events: i64,
-    /// How fast; at least 1.
+    /// Events that may come in a minute; at least 1.
     pub events_per_minute: i64,
-    /// For whoever reads it.
+    /// Note for people.
     pub note: Option<String>,
 }
 
 impl Catalog {
-    /// Approves a project's oldest open request with these numbers; without a request, makes one
-    /// that is approved.
+    /// Approves a project's oldest open request with these numbers; without a request, creates an
+    /// approved one.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl Catalog {
     }
 }
 
-/// A project to grant something to, its organization locked first: those who grant queue up.
+/// Locks a project's organization, then finds the project: concurrent grants queue up.
 async fn lock_project(
     within: &DatabaseTransaction,
     team_id: TeamId,

@@ -1,4 +1,4 @@
-//! Historical migrations: imports of past events beyond what anyone may import unasked.
+//! Historical migrations: imports of past events beyond the default quota.
 //!
 //! An organization asks, the operator decides, the ingestion path counts:
 //!
@@ -12,23 +12,23 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `decide` | approving, rejecting, finishing |
-//! | `grant` | what the operator allows unasked |
-//! | `account` | what a node may take in of a project: decided, without a database |
-//! | `bucket` | how fast a project's events may come; no I/O |
-//! | `exchange` | what nodes took in, and what they are given |
+//! | `grant` | approvals that the operator makes without a request |
+//! | `project_quota` | quota of one project and its leases: decided, without a database |
+//! | `bucket` | token bucket of a project's import rate; no I/O |
+//! | `exchange` | nodes' reports of what they took in, and their leases |
 
-mod account;
 mod bucket;
 mod decide;
 mod exchange;
 mod grant;
+mod project_quota;
 
-pub use account::{SliceDecision, SliceStand};
 pub use decide::HistoricalDecision;
-pub use exchange::{LogPlace, NodeLegacy};
+pub use exchange::{LogPlace, NodeCounts};
 pub use grant::HistoricalGrant;
+pub use project_quota::{LeaseDecision, LeaseReport};
 
-use crate::activity::{Activity, ActivityScope, Deed};
+use crate::activity::{Activity, ActivityScope, AuditChange};
 use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::historical_migrations::{self as migrations, MigrationState};
@@ -38,7 +38,7 @@ use crate::level::Level;
 use crate::limits::{HISTORICAL_MIGRATIONS_MAX, must_have_fewer};
 use crate::names::checked_name;
 use crate::page::{Page, PageRequest};
-use crate::projects::team_of_organization;
+use crate::projects::project_or_default;
 use crate::transaction::{Abort, lock_organization, must_act_as};
 use millrace_rows::TeamId;
 use sea_orm::prelude::Uuid;
@@ -47,30 +47,30 @@ use sea_orm::{
     QueryOrder, QuerySelect, Select,
 };
 
-/// The longest source and method, in characters.
+/// Longest source and method, in characters.
 const TEXT_CHARS_MAX: usize = 200;
 
-/// What an organization asks for.
+/// Request of an organization for a migration.
 #[derive(Clone, Debug)]
 pub struct NewHistoricalMigration {
-    /// Where the events go; `None`: the organization's first project.
+    /// Project that the events go to; `None`: the organization's first project.
     pub team_id: Option<TeamId>,
-    /// Where they come from; 1 to 200 characters.
+    /// Source of the events; 1 to 200 characters.
     pub source: String,
-    /// How they come; 1 to 200 characters.
+    /// Method of the import; 1 to 200 characters.
     pub method: String,
-    /// How many in all; at least 1.
+    /// Events in all; at least 1.
     pub total_events: i64,
-    /// How fast; at least 1.
+    /// Events in a minute; at least 1.
     pub events_per_minute: i64,
 }
 
 impl Catalog {
-    /// The migrations of an organization, oldest first.
+    /// Lists the migrations of an organization, oldest first.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn list_historical_migrations(
         &self,
         organization_id: Uuid,
@@ -86,11 +86,12 @@ impl Catalog {
         read.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// The migrations of all organizations, or those in one state, oldest first; for the operator.
+    /// Lists the migrations of all organizations, or those in one state, oldest first; for the
+    /// operator.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn list_all_historical_migrations(
         &self,
         state: Option<MigrationState>,
@@ -103,11 +104,11 @@ impl Catalog {
         found.map_err(|error| self.error(&error))
     }
 
-    /// One of an organization's migrations.
+    /// Finds one of an organization's migrations.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn historical_migration(
         &self,
         organization_id: Uuid,
@@ -118,7 +119,7 @@ impl Catalog {
         found.map_err(|error| self.error(&error))
     }
 
-    /// Asks for a migration; from administrator.
+    /// Requests a migration. The actor must be an administrator or above.
     ///
     /// # Errors
     ///
@@ -139,7 +140,7 @@ impl Catalog {
             let organization = lock_organization(&transaction, organization_id).await?;
             must_act_as(&transaction, actor, organization_id, Level::Administrator).await?;
             organization.must_have(HISTORICAL_MIGRATIONS)?;
-            let team = team_of_organization(&transaction, organization_id, new.team_id).await?;
+            let team = project_or_default(&transaction, organization_id, new.team_id).await?;
             let had = of_organization(organization_id).count(&transaction).await?;
             must_have_fewer(
                 "An organization",
@@ -176,13 +177,13 @@ impl Catalog {
         let made = migrations::Entity::insert(row)
             .exec_with_returning(within)
             .await?;
-        let deed = deed(Activity::Created, &made)
+        let audit = audit_change(Activity::Created, &made)
             .field("team_id", (), made.team_id)
             .field("method", (), &made.method)
             .field("total_events", (), made.total_events)
             .field("events_per_minute", (), made.events_per_minute)
             .field("state", (), state_name(made.state));
-        self.record(within, actor, deed).await?;
+        self.record(within, actor, audit).await?;
         Ok(made)
     }
 }
@@ -209,10 +210,10 @@ fn state_name(state: MigrationState) -> String {
     sea_orm::ActiveEnum::to_value(&state)
 }
 
-fn deed(activity: Activity, migration: &migrations::Model) -> Deed {
+fn audit_change(activity: Activity, migration: &migrations::Model) -> AuditChange {
     let scope = ActivityScope::HistoricalMigration;
     let organization_id = migration.organization_id;
-    Deed::new(
+    AuditChange::new(
         activity,
         scope,
         organization_id,

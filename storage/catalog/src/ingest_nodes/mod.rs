@@ -1,8 +1,9 @@
-//! Nodes that take events: how far each is, and how far that lets exports go.
+//! Registry of ingest nodes: their watermarks, and how far these let exports go.
 //!
 //! A node's *watermark* W says: every row of this node whose `created_at` is before W is in
 //! ClickHouse, and it will make no such row any more. A window of arrival times may be exported
-//! once the watermarks of all nodes that count have passed its end ([`Catalog::exports_watermark`]).
+//! once the watermarks of all nodes that count have passed its end
+//! ([`Catalog::exports_watermark`]).
 //!
 //! | State | Exports |
 //! |---|---|
@@ -12,15 +13,15 @@
 //!
 //! A node counts from before it takes its first request, so no window can run that it would still
 //! write into. That alone is not enough: windows ran before it counted, and its clock may be
-//! behind. So what registering answers is a floor, before which it must make no row. It is read
-//! after the node counts, and so is not below any [`Catalog::exports_watermark`] that was answered
-//! before: whoever asks later waits for this node.
+//! behind. So registering answers `min_created_at`, a time before which the node must make no row.
+//! It is read after the node counts, and so is not below any [`Catalog::exports_watermark`] that
+//! was answered before: later exports wait for this node.
 //!
-//! Two processes with one name are copies of one data folder ([`starts`]): the one that started last has the
-//! name, and the other one is told so when it next says how far it is.
+//! Two processes with one name run copies of one data folder ([`starts`]). The name belongs to the
+//! one that started last; the other one is told so when it next publishes its watermark.
 //!
-//! Nodes belong to the installation and to no organization, so what they say of themselves leaves
-//! no entry in an activity log.
+//! Nodes belong to the installation and to no organization, so their changes have no entry in an
+//! activity log.
 
 mod starts;
 #[cfg(test)]
@@ -36,10 +37,10 @@ use crate::time::UtcTime;
 use sea_orm::sea_query::{self, Expr, OnConflict};
 use sea_orm::{ActiveValue, ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder};
 
-/// Why a node does not count.
+/// Reason why a node could not be registered.
 #[derive(Debug, thiserror::Error)]
 pub enum RegisterError {
-    /// What the database says.
+    /// Database error.
     #[error("{0}")]
     Catalog(#[from] CatalogError),
     /// Another start has taken the name.
@@ -47,30 +48,32 @@ pub enum RegisterError {
     Taken(Box<nodes::Model>),
 }
 
-/// What came of saying how far a node is.
+/// Outcome of publishing a watermark.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Published {
-    /// The catalog knows.
+    /// The catalog has it.
     Done,
-    /// It knows no such node that counts, as somebody has had it forgotten: it has to be registered again at once.
+    /// The catalog has no such node that counts, as it was deregistered: it has to register again
+    /// at once.
     Unknown,
-    /// It knows the node, and not that it has started since: it has to be registered again.
+    /// The catalog has the node without its last start: it has to register again.
     Unnoted,
     /// Another start has taken the name.
     Taken(Box<nodes::Model>),
 }
 
 impl Catalog {
-    /// Makes a node count, before it takes its first request. The answer is the time before which
-    /// it must make no row; `None` when there is none, as no node has ever said how far it is.
+    /// Registers a node before it takes its first request, so that it counts. The answer is
+    /// `min_created_at`, before which it must make no row; `None` when no node has ever published a
+    /// watermark.
     ///
-    /// One that counts already, as its process died, goes on counting with the watermark that it
+    /// A node that counts already, as its process died, goes on counting with the watermark that it
     /// had, also if the catalog can only be read at the moment.
     ///
     /// # Errors
     ///
-    /// What the database says, or that another start has taken the name since `starts` were read; then it must
-    /// take no request.
+    /// Any database error, or another start has taken the name since `starts` were read; then the
+    /// node must take no request.
     pub async fn register_ingest_node(
         &self,
         name: &str,
@@ -84,7 +87,7 @@ impl Catalog {
             (Ok(true), _) => {}
             (Ok(false), _) => {
                 let taken = self.ingest_node(name).await?;
-                // Forgotten in between: nobody has the name, so it is tried again.
+                // The row was removed in between: nobody has the name, so the caller tries again.
                 let taken = taken.ok_or(CatalogError::ConditionBroken)?;
                 return Err(RegisterError::Taken(Box::new(taken)));
             }
@@ -100,17 +103,17 @@ impl Catalog {
             .max(lowest_known(&nodes)))
     }
 
-    /// The node of a name.
+    /// Finds the node of a name.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn ingest_node(&self, name: &str) -> Result<Option<nodes::Model>, CatalogError> {
         let found = nodes::Entity::find_by_id(name.to_owned()).one(&self.db);
         found.await.map_err(|error| self.error(&error))
     }
 
-    /// `false` if another start has the name.
+    /// Writes a start of a node; `false` if another start has the name.
     async fn start_ingest_node(
         &self,
         name: &str,
@@ -130,7 +133,8 @@ impl Catalog {
             start_id: ActiveValue::Set(starts.own.id.clone()),
         };
         let mut again = OnConflict::column(nodes::Column::Name);
-        // The watermark of one that had stopped stays: it is part of others' floors.
+        // The watermark of a node that had stopped stays: the `min_created_at` of others is
+        // computed from it.
         again.update_columns([
             nodes::Column::Host,
             nodes::Column::State,
@@ -142,9 +146,9 @@ impl Catalog {
         let start_id = Expr::col((nodes::Entity, nodes::Column::StartId));
         let known = [&*starts.before.id, &*starts.own.id];
         let count = Expr::col((nodes::Entity, nodes::Column::StartCount));
-        let is_put_back = sea_query::ExprTrait::lt(count, starts.before.count);
+        let is_restored = sea_query::ExprTrait::lt(count, starts.before.count);
         let is_known = sea_query::ExprTrait::is_in(start_id, known);
-        again.action_and_where(sea_query::ExprTrait::or(is_known, is_put_back));
+        again.action_and_where(sea_query::ExprTrait::or(is_known, is_restored));
         let inserted = nodes::Entity::insert(row)
             .on_conflict(again)
             .exec_without_returning(&self.writer)
@@ -153,11 +157,11 @@ impl Catalog {
         Ok(written > 0)
     }
 
-    /// Says how far a node is, in one statement; without a watermark only that it lives.
+    /// Publishes a node's watermark, in one statement; without a watermark only that it lives.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn publish_watermark(
         &self,
         name: &str,
@@ -175,7 +179,7 @@ impl Catalog {
         if let Some(watermark) = watermark {
             row.state = ActiveValue::Set(NodeState::Running);
             row.watermark = ActiveValue::Set(Some(watermark));
-            // It never falls.
+            // The watermark never falls.
             let is_no_fall = Condition::any()
                 .add(nodes::Column::Watermark.is_null())
                 .add(nodes::Column::Watermark.lte(watermark));
@@ -187,7 +191,7 @@ impl Catalog {
             return Ok(Published::Done);
         }
         Ok(match self.ingest_node(name).await? {
-            // The catalog was put back to before this start, which has to be noted anew.
+            // The catalog was restored to before this start, which has to be noted anew.
             Some(row) if !starts.knows(&row.start_id) && row.start_count < starts.before.count => {
                 Published::Unnoted
             }
@@ -197,12 +201,12 @@ impl Catalog {
         })
     }
 
-    /// Says that a node ended, takes no request any more, and has nothing left in its log: nobody
-    /// waits for it, unless another start has its name.
+    /// Stops a node that takes no request any more and has nothing left in its log: exports do not
+    /// wait for it, unless another start has its name.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn stop_ingest_node(
         &self,
         name: &str,
@@ -224,12 +228,12 @@ impl Catalog {
         updated.map(drop).map_err(|error| self.error(&error))
     }
 
-    /// Ends a node that may have begun to count by a [`Catalog::register_ingest_node`] whose answer was
-    /// lost, and that took no request. Its log must be empty.
+    /// Stops a node that a [`Catalog::register_ingest_node`] may have registered though its answer
+    /// was lost, and that took no request. Its log must be empty.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn take_back_ingest_node(&self, name: &str) -> Result<(), CatalogError> {
         let row = nodes::ActiveModel {
             state: ActiveValue::Set(NodeState::Stopped),
@@ -244,11 +248,11 @@ impl Catalog {
         updated.map(drop).map_err(|error| self.error(&error))
     }
 
-    /// All nodes there are or were, by name.
+    /// Lists all nodes, running or stopped, by name.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn ingest_nodes(&self) -> Result<Vec<nodes::Model>, CatalogError> {
         let found = nodes::Entity::find()
             .order_by_asc(nodes::Column::Name)
@@ -257,24 +261,24 @@ impl Catalog {
         found.map_err(|error| self.error(&error))
     }
 
-    /// The arrival time before which every row of every node is in ClickHouse: a window may be
-    /// exported if it ends here or before. `None` means that nothing may run: no node has ever
-    /// said how far it is, or one has just begun to count and has not.
+    /// Arrival time before which every row of every node is in ClickHouse: a window may be exported
+    /// if it ends here or before. `None` means that nothing may run: no node has ever published a
+    /// watermark, or one has just begun to count and has not.
     ///
     /// # Errors
     ///
-    /// What the database says; then nothing may run, either.
+    /// Any database error; then nothing may run, either.
     pub async fn exports_watermark(&self) -> Result<Option<UtcTime>, CatalogError> {
         Ok(passed_by_all(&self.ingest_nodes().await?))
     }
 
-    /// Takes a node out for good, whatever its log may still hold: those rows, should they ever
-    /// ship, are in no window any more. One that lives registers again within seconds.
+    /// Deregisters a node for good, whatever its log may still hold: those rows, should they ever
+    /// ship, are in no window any more. A node that lives registers again within seconds.
     ///
     /// # Errors
     ///
     /// There is no such node, or the database failed.
-    pub async fn forget_ingest_node(&self, name: &str) -> Result<(), ChangeError> {
+    pub async fn deregister_ingest_node(&self, name: &str) -> Result<(), ChangeError> {
         let deleted = nodes::Entity::delete_by_id(name.to_owned())
             .exec(&self.writer)
             .await;
@@ -285,14 +289,14 @@ impl Catalog {
         Ok(())
     }
 
-    /// Nobody waits for any node of this catalog any more: it is a copy, and their logs are not
-    /// with it. Their watermarks stay, as exports went up to them; what they held of imports is with
-    /// the projects again.
+    /// Deregisters all nodes of a catalog that is a copy, as their logs are not with it: exports do
+    /// not wait for them. Their watermarks stay, as exports went up to them; import events that
+    /// they held are with the projects again.
     ///
     /// # Errors
     ///
-    /// What the database says.
-    pub async fn retire_ingest_nodes(&self) -> Result<(), CatalogError> {
+    /// Any database error.
+    pub async fn deregister_ingest_nodes(&self) -> Result<(), CatalogError> {
         let row = nodes::ActiveModel {
             state: ActiveValue::Set(NodeState::Stopped),
             ..Default::default()
@@ -310,7 +314,7 @@ impl Catalog {
     }
 }
 
-/// What exports may go up to.
+/// Time up to which exports may go.
 fn passed_by_all(nodes: &[nodes::Model]) -> Option<UtcTime> {
     let is_unknown = |node: &nodes::Model| node.state == NodeState::Starting;
     if nodes.iter().any(is_unknown) {
@@ -319,8 +323,8 @@ fn passed_by_all(nodes: &[nodes::Model]) -> Option<UtcTime> {
     lowest_known(nodes)
 }
 
-/// The lowest watermark of those that count. If none does, all that any of them made is in
-/// ClickHouse, and the highest holds: up to it exports may have gone.
+/// Lowest watermark of the nodes that count. If none counts, all rows of all nodes are in
+/// ClickHouse, and the highest watermark holds: up to it exports may have gone.
 fn lowest_known(nodes: &[nodes::Model]) -> Option<UtcTime> {
     let of = |node: &nodes::Model| node.watermark;
     let running = nodes.iter().filter(|it| it.state == NodeState::Running);

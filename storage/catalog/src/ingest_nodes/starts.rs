@@ -1,51 +1,53 @@
-//! Starts of a node, by which a data folder is told from a copy of it.
+//! Starts of a node, which tell a data folder from a copy of it.
 //!
-//! A start has a number and a random id. The folder knows two: the one that the catalog had when its process
-//! started last, and that process's own, written down before the catalog hears of it; so a crash in
-//! between leaves nothing unknown. If the catalog has neither of them, and a higher number than the
-//! folder has seen, somebody started a copy of the folder since: it was copied, or brought back.
+//! A start has a number and a random id. The folder knows two: the one that the catalog had when
+//! the folder's process started last, and that process's own, written down before the catalog hears
+//! of it; so a crash in between leaves nothing unknown. If the catalog has neither of them, and a
+//! higher number than the folder has seen, somebody started a copy of the folder since: it was
+//! copied, or restored.
 //!
 //! | The catalog's last start | The folder |
 //! |---|---|
-//! | is known to it | is the one that ran last, or a copy made since: whoever starts takes the name over |
+//! | is known to it | ran last, or was copied since: the new process takes the name over |
 //! | is unknown and later | is behind: another copy runs, or ran |
-//! | is unknown and not later | is ahead: the catalog was put back |
+//! | is unknown and not later | is ahead: the catalog was restored |
 
 use crate::entities::ingest_nodes::{Model, NodeState};
 use crate::time::UtcTime;
 
-/// So long after a node was heard of, in microseconds, it counts as running: twice the time between two signs of life.
+/// Time since a node's last sign of life, in microseconds, within which it counts as running: twice
+/// the time between two signs of life.
 const RUNS_MICROS: i64 = 20_000_000;
 
-/// One start of a node. That of nodes whose starts were not counted yet has the number 0 and no id.
+/// One start of a node. Nodes whose starts were not counted yet have the number 0 and no id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeStart {
-    /// Its number.
+    /// Number of the start.
     pub count: i64,
-    /// A random text.
+    /// Random id.
     pub id: String,
 }
 
 /// Starts that a data folder knows of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeStarts {
-    /// What the catalog had when the process started.
+    /// Start that the catalog had when the process started.
     pub before: NodeStart,
-    /// That of the process itself, which the catalog may not have heard of.
+    /// Start of the process itself, which the catalog may not have heard of.
     pub own: NodeStart,
 }
 
-/// A start of a folder that may go on.
+/// Decision that a folder may start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextStart {
     /// Starts that the folder is to know of, with the new one.
     pub starts: NodeStarts,
-    /// Whether another copy of the folder was started since.
+    /// True if another copy of the folder was started since.
     pub is_behind: bool,
 }
 
 impl NodeStarts {
-    /// Whether a start is one of these.
+    /// Returns true if a start is one of these.
     #[must_use]
     pub fn knows(&self, id: &str) -> bool {
         id == self.before.id || id == self.own.id
@@ -127,12 +129,13 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_starts_unless_another_copy_of_it_went_on_and_runs() {
+    fn a_folder_starts_unless_a_newer_copy_of_it_runs() {
         use NodeState::{Running, Starting, Stopped};
         let folder = known(start(5, "e"), start(6, "f"));
         let none = NodeStarts::default();
-        // Its last start in the catalog, with the state, and for how long nothing was heard of it; then whether it
-        // may start, whether it is behind, and as the how manyth.
+        // Last start in the catalog, with the node's state and the time since its last sign of
+        // life; then whether the folder may start, whether it is behind, and the number of its
+        // start.
         #[rustfmt::skip]
         let table = [
             ("after its end", &folder, start(6, "f"), Stopped, 0, Some((false, 7))),
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_the_catalog_does_not_know_is_never_behind() {
+    fn a_node_unknown_to_the_catalog_is_never_behind() {
         for (folder, count) in [
             (NodeStarts::default(), 1),
             (known(start(5, "e"), start(6, "f")), 7),

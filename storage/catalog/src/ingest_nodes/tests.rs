@@ -1,5 +1,5 @@
-//! No export ever passes a row: nodes that start, ship, die, stop and come back in any order, with
-//! clocks that are wrong, beside a scheduler that goes as far as it is let.
+//! Property test: no export ever passes a row. Nodes start, ship, die, stop and come back in any
+//! order, with clocks that are wrong, beside a scheduler that exports as far as it may.
 
 use super::NodeState::{Running, Starting, Stopped};
 use super::{lowest_known, nodes, passed_by_all};
@@ -9,28 +9,28 @@ use proptest::{collection, prop_assert, proptest};
 
 const NODES: usize = 3;
 
-/// What can happen, to a node by its number. Registering is two statements, and anything may
-/// happen between them.
+/// Event of a node, by its number. Registering is two statements, and anything may happen between
+/// them.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// The process starts, or the next statement of its start.
+    /// The process starts, or runs the next statement of its start.
     Start(usize),
     /// It takes a request, by a clock that shows this.
     Take(usize, i64),
-    /// Everything in its log ships, and it says how far it is.
+    /// Everything in its log ships, and it publishes its watermark.
     Publish(usize, i64),
     /// It is killed; its log stays.
     Kill(usize),
-    /// It ends well.
+    /// It shuts down cleanly.
     Stop(usize),
-    /// The scheduler looks.
+    /// The scheduler exports as far as it may.
     Export,
 }
 
 #[derive(Debug, Default)]
 struct Node {
     row: Option<nodes::Model>,
-    /// Its log: arrival times.
+    /// Log: arrival times of rows that are not shipped.
     unshipped: Vec<i64>,
     life: Life,
 }
@@ -39,27 +39,27 @@ struct Node {
 enum Life {
     #[default]
     Dead,
-    /// The catalog has it; it does not know yet what its floor is.
+    /// The catalog has it; it does not know its `min_created_at` yet.
     Registering,
     Lives {
-        floor: i64,
+        min_created_at: i64,
     },
 }
 
-struct World {
+struct Model {
     nodes: Vec<Node>,
-    /// How far exports have gone.
+    /// Time up to which exports have gone.
     exported: i64,
-    /// What shows whether the test can fail.
-    without_floor: bool,
+    /// Ignores `min_created_at`, to show that the test can fail.
+    ignores_min_created_at: bool,
 }
 
-impl World {
-    fn new(without_floor: bool) -> Self {
+impl Model {
+    fn new(ignores_min_created_at: bool) -> Self {
         Self {
             nodes: (0..NODES).map(|_| Node::default()).collect(),
             exported: i64::MIN,
-            without_floor,
+            ignores_min_created_at,
         }
     }
 
@@ -70,7 +70,7 @@ impl World {
             .collect()
     }
 
-    /// An error if an export has passed a row, or a row comes where exports have been.
+    /// Runs a step. An error if an export has passed a row, or a row comes where exports have been.
     fn step(&mut self, step: Step) -> Result<(), String> {
         match step {
             Step::Start(number) => self.start(number),
@@ -105,20 +105,21 @@ impl World {
             }
             Life::Registering => {
                 let own = node.row.as_ref().and_then(|row| row.watermark);
-                let floor = own.max(lowest_known(&self.rows()));
-                let floor = floor.filter(|_| !self.without_floor);
-                let floor = floor.map_or(i64::MIN, |floor| floor.0);
-                self.nodes[number].life = Life::Lives { floor };
+                let min_created_at = own.max(lowest_known(&self.rows()));
+                let min_created_at = min_created_at.filter(|_| !self.ignores_min_created_at);
+                let min_created_at =
+                    min_created_at.map_or(i64::MIN, |min_created_at| min_created_at.0);
+                self.nodes[number].life = Life::Lives { min_created_at };
             }
         }
     }
 
     fn take(&mut self, number: usize, clock: i64) -> Result<(), String> {
         let node = &mut self.nodes[number];
-        let Life::Lives { floor } = node.life else {
+        let Life::Lives { min_created_at } = node.life else {
             return Ok(());
         };
-        let created_at = clock.max(floor);
+        let created_at = clock.max(min_created_at);
         node.unshipped.push(created_at);
         if created_at < self.exported {
             return Err(format!(
@@ -131,13 +132,13 @@ impl World {
 
     fn publish(&mut self, number: usize, clock: i64) {
         let node = &mut self.nodes[number];
-        let (Life::Lives { floor }, Some(row)) = (&mut node.life, &mut node.row) else {
+        let (Life::Lives { min_created_at }, Some(row)) = (&mut node.life, &mut node.row) else {
             return;
         };
-        *floor = clock.max(*floor);
+        *min_created_at = clock.max(*min_created_at);
         node.unshipped.clear();
         row.state = Running;
-        row.watermark = Some(UtcTime(*floor));
+        row.watermark = Some(UtcTime(*min_created_at));
     }
 
     fn stop(&mut self, number: usize) {
@@ -182,18 +183,18 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn no_export_passes_a_row_whatever_nodes_do(steps in steps()) {
-        let mut world = World::new(false);
+    fn no_export_passes_a_row_in_any_sequence_of_steps(steps in steps()) {
+        let mut model = Model::new(false);
         for step in steps {
-            let stepped = world.step(step);
+            let stepped = model.step(step);
             prop_assert!(stepped.is_ok(), "{step:?}: {stepped:?}");
         }
     }
 }
 
 #[test]
-fn without_a_floor_a_clock_that_is_behind_writes_where_exports_have_been() {
-    let mut world = World::new(true);
+fn without_min_created_at_a_slow_clock_writes_into_exported_windows() {
+    let mut model = Model::new(true);
     for step in [
         Step::Start(0),
         Step::Start(0),
@@ -202,13 +203,13 @@ fn without_a_floor_a_clock_that_is_behind_writes_where_exports_have_been() {
         Step::Start(1),
         Step::Start(1),
     ] {
-        world.step(step).unwrap();
+        model.step(step).unwrap();
     }
-    world.step(Step::Take(1, 20)).unwrap_err();
+    model.step(Step::Take(1, 20)).unwrap_err();
 }
 
 #[test]
-fn exports_go_as_far_as_those_that_count() {
+fn exports_run_up_to_the_lowest_watermark_of_the_nodes_that_count() {
     let node = |state, watermark: Option<i64>| nodes::Model {
         name: String::new(),
         host: String::new(),

@@ -1,7 +1,7 @@
-//! Inviting.
+//! Creating invites, and new links for them.
 
-use super::item::{CheckedInvite, find_duplicate, must_be_no_member, must_fit, of_item};
-use super::{Invite, InviteToken, NewInvite, find_invite, invite_deed};
+use super::validation::{CheckedInvite, blame_item, find_duplicate, must_be_no_member, must_fit};
+use super::{Invite, InviteToken, NewInvite, find_invite, invite_audit};
 use crate::activity::Activity;
 use crate::actor::Actor;
 use crate::catalog::Catalog;
@@ -17,29 +17,29 @@ use sea_orm::{
     PaginatorTrait, QueryFilter,
 };
 
-/// How long a token works, in microseconds: three days.
+/// Lifetime of a token, in microseconds: three days.
 const LIFE_MICROS: i64 = 3 * 24 * 3_600_000_000;
-/// The most invites that are made at once.
+/// Most invites of one request.
 const INVITES_MAX: usize = 20;
 
-/// An invite whose link was just made: the only time that its token is known.
+/// Invite with its new token, which is known only now.
 #[derive(Clone, Debug)]
 pub struct SentInvite {
-    /// What is kept.
+    /// Invite as members see it.
     pub invite: Invite,
-    /// The secret of its link.
+    /// Secret of its link.
     pub token: InviteToken,
-    /// Where to, for the mail.
+    /// Organization, for the mail.
     pub organization: organizations::Model,
 }
 
 impl Catalog {
-    /// Invites somebody; any member may. An older invite for the address is replaced.
+    /// Creates an invite, which replaces an older one of the address; any member may.
     ///
     /// # Errors
     ///
-    /// A field is malformed, the level or that of the older invite is above the actor's, the address is a
-    /// member's already, or a project is unknown or its level above the actor's.
+    /// A field is malformed, the level or that of the older invite is above the actor's, the
+    /// address is a member's already, or a project is unknown or its level above the actor's.
     pub async fn create_invite(
         &self,
         actor: &Actor,
@@ -56,12 +56,12 @@ impl Catalog {
         self.finish(transaction, made).await
     }
 
-    /// Invites several people at once: all of them, or none.
+    /// Creates several invites at once: all of them, or none.
     ///
     /// # Errors
     ///
-    /// As [`Catalog::create_invite`], the field prefixed with the index of the item, from 0, as in
-    /// `4__target_email`; an address twice; more than 20.
+    /// Those of [`Catalog::create_invite`], the field prefixed with the index of the item, from 0,
+    /// as in `4__target_email`; an address twice; more than 20.
     pub async fn create_invites(
         &self,
         actor: &Actor,
@@ -74,13 +74,13 @@ impl Catalog {
         }
         let mut items = Vec::with_capacity(new.len());
         for (index, new) in new.into_iter().enumerate() {
-            let item = new.checked().map_err(|error| of_item(index, error))?;
+            let item = new.checked().map_err(|error| blame_item(index, error))?;
             items.push(item);
         }
         if let Some(index) = find_duplicate(&items) {
             let detail = "This address is in the list already.";
             let error = ChangeError::invalid("target_email", "duplicate", detail);
-            return Err(of_item(index, error));
+            return Err(blame_item(index, error));
         }
         let transaction = self.begin().await?;
         let made = self.invite_all(&transaction, actor, organization_id, items);
@@ -100,7 +100,7 @@ impl Catalog {
         for (index, item) in items.into_iter().enumerate() {
             let invited = self.invite(within, actor, &organization, item).await;
             made.push(invited.map_err(|abort| match abort {
-                Abort::Rule(error) => Abort::Rule(of_item(index, error)),
+                Abort::Rule(error) => Abort::Rule(blame_item(index, error)),
                 abort @ Abort::Database(_) => abort,
             })?);
         }
@@ -145,10 +145,10 @@ impl Catalog {
         };
         let inserted = invites::Entity::insert(row);
         let record = inserted.exec_with_returning(within).await?;
-        let deed = invite_deed(Activity::Created, &record)
+        let audit = invite_audit(Activity::Created, &record)
             .field("target_email", (), &record.target_email)
             .field("level", (), record.level.number());
-        self.record(within, actor, deed).await?;
+        self.record(within, actor, audit).await?;
         self.sent(within, record, token, organization.clone()).await
     }
 
@@ -170,9 +170,9 @@ impl Catalog {
         })
     }
 
-    /// Makes a new link for an invite, which works for three days from now; the old one is dead.
-    /// Any member may, up to their own level. With `emailing_attempt_made` nothing but the mail may have
-    /// the token.
+    /// Creates a new link for an invite, which works for three days from now; the old one stops
+    /// working. Any member may, up to their own level. With `emailing_attempt_made`, nothing but
+    /// the mail may contain the token.
     ///
     /// # Errors
     ///
@@ -200,9 +200,9 @@ impl Catalog {
             invite.updated_at = now;
             let row = invite.into_active_model().reset_all();
             let record = invites::Entity::update(row).exec(&transaction).await?;
-            let deed = invite_deed(Activity::Updated, &record);
-            let deed = deed.field("expires_at", before, record.expires_at);
-            self.record(&transaction, actor, deed).await?;
+            let audit = invite_audit(Activity::Updated, &record);
+            let audit = audit.field("expires_at", before, record.expires_at);
+            self.record(&transaction, actor, audit).await?;
             self.sent(&transaction, record, token, organization).await
         };
         let sent = sent.await;

@@ -2,25 +2,25 @@
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `create` | inviting, and sending a new link |
-//! | `item` | what an invite must be like |
-//! | `signup` | accepting |
-//! | `token` | what opens an invite |
+//! | `create` | creating invites, and new links for them |
+//! | `validation` | validation of new invites |
+//! | `signup` | accepting invites |
+//! | `token` | secret in the link of an invite |
 //!
-//! An invite is opened by its token, of which only a hash is kept; its id opens nothing. Expired
+//! An invite is opened by its token, of which only a hash is stored; its id opens nothing. Expired
 //! invites stay listed until they are deleted, sent again or replaced.
 
 mod create;
-mod item;
 mod signup;
 mod token;
+mod validation;
 
 pub use create::SentInvite;
-pub use item::NewInvite;
 pub use signup::{Joined, OpenInvite};
 pub use token::InviteToken;
+pub use validation::NewInvite;
 
-use crate::activity::{Activity, ActivityScope, Deed};
+use crate::activity::{Activity, ActivityScope, AuditChange};
 use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::{
@@ -38,14 +38,14 @@ use sea_orm::{
     QuerySelect,
 };
 
-/// An invite as members see it.
+/// Invite as members see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invite {
-    /// Itself.
+    /// Row of the invite.
     pub record: invites::Model,
-    /// Who invited; `None`: the operator.
+    /// Inviter; `None`: the operator.
     pub created_by: Option<users::Model>,
-    /// Whether its token works no longer.
+    /// True if its token has expired.
     pub is_expired: bool,
 }
 
@@ -60,11 +60,11 @@ impl Invite {
 }
 
 impl Catalog {
-    /// A part of an organization's invites, oldest first.
+    /// Page of an organization's invites, oldest first.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn invites_of(
         &self,
         organization_id: Uuid,
@@ -93,12 +93,12 @@ impl Catalog {
         read.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// Address that an invite is mailed to, as it was given; it never changes. `None`: the organization has no such
+    /// Address that an invite is mailed to; it never changes. `None`: the organization has no such
     /// invite.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn invite_address(
         &self,
         organization_id: Uuid,
@@ -111,7 +111,7 @@ impl Catalog {
         Ok(found.map(|invite| invite.target_email))
     }
 
-    /// Deletes an invite; any member may, up to their own level. Its link stops working.
+    /// Deletes an invite, whose link stops working; any member may, up to their own level.
     ///
     /// # Errors
     ///
@@ -142,12 +142,12 @@ impl Catalog {
         invites::Entity::delete_by_id(invite.id)
             .exec(within)
             .await?;
-        let deed = invite_deed(Activity::Deleted, &invite);
-        self.record(within, actor, deed).await?;
+        let audit = invite_audit(Activity::Deleted, &invite);
+        self.record(within, actor, audit).await?;
         Ok(())
     }
 
-    /// Deletes whatever invites an address has in an organization.
+    /// Deletes all invites of an address to an organization.
     async fn drop_invites_of(
         &self,
         within: &DatabaseTransaction,
@@ -166,8 +166,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Takes back what a member has invited to above the level they have from now on; all of it
-    /// if they have none. Else who lost a level could get it again by an invite of their own.
+    /// Deletes a member's invites to a level above their new one; all of them if they leave.
+    /// Otherwise a demoted member could get the old level back by an invite of their own.
     pub(crate) async fn drop_invites_by(
         &self,
         within: &DatabaseTransaction,
@@ -200,7 +200,7 @@ async fn find_invite(
     found.ok_or_else(|| ChangeError::not_found("invite", &id).into())
 }
 
-fn invite_deed(activity: Activity, invite: &invites::Model) -> Deed {
+fn invite_audit(activity: Activity, invite: &invites::Model) -> AuditChange {
     let (scope, name) = (ActivityScope::Invite, &invite.target_email);
-    Deed::new(activity, scope, invite.organization_id, &invite.id, name)
+    AuditChange::new(activity, scope, invite.organization_id, &invite.id, name)
 }

@@ -1,4 +1,4 @@
-//! Accepting an invite: with a new account, or with the one that the address has.
+//! Accepting an invite, with a new account or with an existing one.
 
 use super::InviteToken;
 use crate::activity::Activity;
@@ -7,10 +7,10 @@ use crate::catalog::Catalog;
 use crate::entities::{organization_invites as invites, organizations, users};
 use crate::error::{CatalogError, ChangeError, is_duplicate};
 use crate::limits::{MEMBERS_MAX, must_have_fewer};
-use crate::members::{Member, joined, member_deed};
+use crate::members::{Member, joined, member_audit};
 use crate::names::checked_text;
 use crate::organizations::insert_membership;
-use crate::personal_keys::{Caller, CreatedPersonalKey, Terms};
+use crate::personal_keys::{Caller, CreatedPersonalKey, KeyConstraints};
 use crate::scopes::Scopes;
 use crate::transaction::{Abort, lock_organization};
 use crate::users::{NewUser, insert_user};
@@ -18,38 +18,38 @@ use sea_orm::{
     ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, QueryFilter,
 };
 
-/// The longest first or last name, in characters.
+/// Longest first or last name, in characters.
 const NAME_CHARS_MAX: usize = 150;
 const KEY_LABEL: &str = "First key";
 
-/// An invite as whoever holds its token sees it.
+/// Invite as the holder of its token sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenInvite {
-    /// Itself.
+    /// Row of the invite.
     pub record: invites::Model,
-    /// What the organization is called.
+    /// Name of the organization.
     pub organization_name: String,
-    /// Whether it is too late.
+    /// True if the invite has expired.
     pub is_expired: bool,
 }
 
-/// What came of accepting.
+/// Membership that an accepted invite created.
 #[derive(Clone, Debug)]
 pub struct Joined {
-    /// Where.
+    /// Organization of the member.
     pub organization: organizations::Model,
-    /// Who, and with which level.
+    /// New member.
     pub member: Member,
-    /// A first key, with scope `*`, for who had no account.
+    /// First key, with scope `*`, of a new account.
     pub key: Option<CreatedPersonalKey>,
 }
 
 impl Catalog {
-    /// The invite that a token opens; `None` if there is none, or it was used.
+    /// Finds the invite of a token; `None` if there is none, or it was used.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn open_invite(&self, token: &str) -> Result<Option<OpenInvite>, CatalogError> {
         let read = async {
             let Some(record) = find_by_token(&self.db, token).await? else {
@@ -66,11 +66,12 @@ impl Catalog {
         read.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// Makes an account for the address of an invite, and makes it a member.
+    /// Accepts an invite with a new account for its address.
     ///
     /// # Errors
     ///
-    /// No such invite; `expired`; `account_exists`: its owner accepts with a key; a name too long.
+    /// No such invite; `expired`; `account_exists`, as its owner must accept with a key; a name is
+    /// too long.
     pub async fn accept_invite_as_new(
         &self,
         token: &str,
@@ -91,14 +92,16 @@ impl Catalog {
             let user = self.add_account(&transaction, new, proved).await?;
             let actor = Actor::user(&user, None);
             let mut joined = self.join(&transaction, &actor, accepting, user).await?;
-            let terms = Terms {
+            let constraints = KeyConstraints {
                 label: KEY_LABEL.to_owned(),
                 scopes: Scopes::all(),
                 expires_at: None,
                 scoped_organizations: None,
             };
             let user_id = joined.member.user.id;
-            let key = self.add_key(&transaction, &actor, user_id, terms).await?;
+            let key = self
+                .add_key(&transaction, &actor, user_id, constraints)
+                .await?;
             joined.key = Some(key);
             Ok(joined)
         };
@@ -106,12 +109,12 @@ impl Catalog {
         self.finish(transaction, joined).await
     }
 
-    /// Makes the caller a member, if the invite is for the caller's address.
+    /// Accepts an invite for the caller's address.
     ///
     /// # Errors
     ///
-    /// The key is limited to other organizations; no such invite; `expired`;
-    /// `invalid_recipient`: it is for another address; `user_already_member`.
+    /// The key is limited to some organizations; no such invite; `expired`; `invalid_recipient`, as
+    /// it is for another address; `user_already_member`.
     pub async fn accept_invite_as(
         &self,
         token: &str,
@@ -140,7 +143,7 @@ impl Catalog {
         self.finish(transaction, joined).await
     }
 
-    /// The invite of a token that still works; its organization is locked.
+    /// Locks the organization of a token's invite, and refuses an expired one.
     async fn accepting(
         &self,
         within: &DatabaseTransaction,
@@ -149,7 +152,7 @@ impl Catalog {
         let missing = || ChangeError::not_found("invite", &"...");
         let seen = find_by_token(within, token).await?.ok_or_else(missing)?;
         let organization = lock_organization(within, seen.organization_id).await?;
-        // Again, as whoever held the lock may have accepted or deleted it.
+        // Read again, as the previous holder of the lock may have accepted or deleted it.
         let invite = find_by_token(within, token).await?.ok_or_else(missing)?;
         if invite.expires_at <= self.now() {
             let detail = "This invite has expired; ask for another one.";
@@ -185,7 +188,7 @@ impl Catalog {
         })
     }
 
-    /// Notes that what was mailed to a user's address reached them.
+    /// Marks a user's address as verified.
     async fn address_proved(
         &self,
         within: &DatabaseTransaction,
@@ -224,9 +227,9 @@ impl Catalog {
         must_have_fewer("An organization", MEMBERS_MAX, "members", count)?;
         let membership = insert_membership(within, id, user.id, invite.level, now).await?;
         let member = Member { membership, user };
-        let deed = member_deed(Activity::Created, &member);
-        let deed = deed.field("level", (), invite.level.number());
-        self.record(within, actor, deed).await?;
+        let audit = member_audit(Activity::Created, &member);
+        let audit = audit.field("level", (), invite.level.number());
+        self.record(within, actor, audit).await?;
         self.drop_invites_of(within, actor, id, &invite.email_key)
             .await?;
         Ok(Joined {
@@ -242,9 +245,9 @@ struct Accepting {
     invite: invites::Model,
 }
 
-/// Whether who holds the token has read what was mailed to the account's address: nothing but that mail
-/// has the token, which is made anew whenever it is sent. The case of letters that are not ASCII is not
-/// taken for nothing.
+/// Returns true if holding the token proves the account's address: nothing but the mail to that
+/// address contains the token, which is generated anew whenever it is sent. Letters outside ASCII
+/// must match in case.
 fn proves_address(invite: &invites::Model) -> bool {
     let is_same = invite.target_email.eq_ignore_ascii_case(&invite.email_key);
     invite.emailing_attempt_made && is_same

@@ -1,10 +1,10 @@
-//! What opens an invite.
+//! Secret in the link of an invite.
 
 use crate::key::{is_hash_of, sha256_hex};
 use crate::random::{is_random_text, random_text};
 use std::fmt;
 
-/// The secret in the link of an invite: 256 random bits. `Debug` hides it.
+/// Secret in the link of an invite: 256 random bits. `Debug` hides it.
 #[derive(Clone)]
 pub struct InviteToken(String);
 
@@ -13,19 +13,19 @@ impl InviteToken {
         random_text().map(Self)
     }
 
-    /// A token as somebody presents it; `None` if it cannot be one.
+    /// Parses a presented token; `None` if it cannot be one.
     #[must_use]
     pub fn parse(presented: &str) -> Option<Self> {
         is_random_text(presented).then(|| Self(presented.to_owned()))
     }
 
-    /// The secret itself, safe in a URL.
+    /// Secret in plain text, safe in a URL.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// What the catalog keeps of it.
+    /// Hash of the token, which the catalog stores.
     pub(crate) fn hash(&self) -> String {
         sha256_hex(self.0.as_bytes())
     }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_43_characters_that_a_url_may_hold() {
+    fn tokens_are_43_url_safe_characters() {
         let token = InviteToken::generate().unwrap();
         let again = InviteToken::parse(token.expose()).unwrap();
         assert_eq!(token.expose().len(), 43);

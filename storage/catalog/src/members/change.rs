@@ -1,10 +1,10 @@
-//! Levels and departures.
+//! Changing members' levels, and removing members.
 //!
-//! Everything is decided behind a lock of the organization, so that two owners cannot demote or
+//! Changes are decided behind a lock of the organization, so that two owners cannot demote or
 //! remove each other at the same time: an organization that has an owner keeps one.
 
 use super::{Member, find_member};
-use crate::activity::{Activity, ActivityScope, Deed};
+use crate::activity::{Activity, ActivityScope, AuditChange};
 use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::organization_memberships as memberships;
@@ -18,13 +18,13 @@ use sea_orm::{
 };
 
 impl Catalog {
-    /// Gives a member another level. An owner may make others owners; all of them stay owners.
-    /// Invites of the member to a level above the new one are taken back.
+    /// Changes a member's level. An owner may promote others to owner, and stays one. Invites of
+    /// the member to a level above the new one are deleted.
     ///
     /// # Errors
     ///
-    /// No such member; the actor is below administrator, the member or the new level above the
-    /// actor; it is the actor's own; or the organization would be left without an owner.
+    /// No such member; the actor is below administrator, the member or the new level is above the
+    /// actor; it is the actor's own membership; or the organization would be left without an owner.
     pub async fn set_member_level(
         &self,
         actor: &Actor,
@@ -72,21 +72,21 @@ impl Catalog {
         };
         let before = member.membership.level;
         member.membership = memberships::Entity::update(change).exec(within).await?;
-        let deed = member_deed(Activity::Updated, &member);
-        let deed = deed.field("level", before.number(), level.number());
-        self.record(within, actor, deed).await?;
+        let audit = member_audit(Activity::Updated, &member);
+        let audit = audit.field("level", before.number(), level.number());
+        self.record(within, actor, audit).await?;
         self.drop_invites_by(within, actor, &member.membership, Some(level))
             .await?;
         Ok(member)
     }
 
-    /// Takes a member out of an organization, with their roles there and the invites that they
+    /// Removes a member from an organization, with their roles there and the invites that they
     /// sent. Their keys stay, and lose access. Everybody may leave.
     ///
     /// # Errors
     ///
-    /// No such member; another's membership, and the actor is below administrator or below them;
-    /// or the organization would be left without an owner.
+    /// No such member; it is another's membership, and the actor is below administrator or below
+    /// them; or the organization would be left without an owner.
     pub async fn remove_member(
         &self,
         actor: &Actor,
@@ -114,19 +114,19 @@ impl Catalog {
         }
         must_not_be_last_owner(within, &member).await?;
         delete_membership(within, &member.membership).await?;
-        let deed = member_deed(Activity::Deleted, &member);
-        let deed = deed.field("level", member.membership.level.number(), ());
-        self.record(within, actor, deed).await?;
+        let audit = member_audit(Activity::Deleted, &member);
+        let audit = audit.field("level", member.membership.level.number(), ());
+        self.record(within, actor, audit).await?;
         self.drop_invites_by(within, actor, &member.membership, None)
             .await
     }
 }
 
-pub(crate) fn member_deed(activity: Activity, member: &Member) -> Deed {
+pub(crate) fn member_audit(activity: Activity, member: &Member) -> AuditChange {
     let scope = ActivityScope::Membership;
     let organization_id = member.membership.organization_id;
     let user = &member.user;
-    Deed::new(activity, scope, organization_id, &user.uuid, &user.email)
+    AuditChange::new(activity, scope, organization_id, &user.uuid, &user.email)
 }
 
 fn forbidden(detail: &'static str) -> Abort {
@@ -142,7 +142,8 @@ async fn member_to_change(
     found.ok_or_else(|| ChangeError::not_found("member", &user_uuid).into())
 }
 
-/// Administrators change members and one another; only owners change owners.
+/// Refuses an actor who may not change the member: administrators change members and one another;
+/// only owners change owners.
 fn must_stand_above(acting: Level, member: &Member) -> Result<(), Abort> {
     if acting < Level::Administrator {
         return Err(forbidden("Only administrators change other members."));

@@ -1,10 +1,10 @@
-//! Members: who belongs to an organization.
+//! Members of organizations: lists and addresses.
 //!
-//! `change` holds what may be done to them.
+//! `change` holds changes of levels, and removal.
 
 mod change;
 
-pub(crate) use change::member_deed;
+pub(crate) use change::member_audit;
 
 use crate::catalog::Catalog;
 use crate::email::Email;
@@ -19,25 +19,25 @@ use sea_orm::{
 };
 use std::collections::HashMap;
 
-/// Addresses that are read at a time.
+/// Addresses of a page.
 const ADDRESSES_PAGE_LEN: u64 = 500;
 
-/// A person's place in an organization, and the person.
+/// Membership with its user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The level, and since when.
+    /// Level, and time of joining.
     pub membership: memberships::Model,
-    /// Who.
+    /// User of the membership.
     pub user: users::Model,
 }
 
 impl Catalog {
-    /// A part of an organization's members, who came first first; only the one with this address,
-    /// in any case, if it is given.
+    /// Page of an organization's members, earliest first; with `email`, only the one with this
+    /// address.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn members_of(
         &self,
         organization_id: Uuid,
@@ -59,18 +59,18 @@ impl Catalog {
             let part = part(in_order, memberships::Column::Id, page);
             let mut part = part.all(&self.db).await?;
             part.sort_by_key(|membership| (membership.joined_at, membership.id));
-            // Not a join: that would look up the users of all rows that the offset skips.
+            // No join: that would look up the users of all rows that the offset skips.
             let rows = with_users(&self.db, part).await?;
             Ok(Page { count, rows })
         };
         read.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// One member, by the UUID of the person; `None` if there is none here.
+    /// Reads a member by the user's UUID; `None` if the organization has no such member.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn member(
         &self,
         organization_id: Uuid,
@@ -80,11 +80,12 @@ impl Catalog {
         found.map_err(|error| self.error(&error))
     }
 
-    /// A page of the addresses of an organization's administrators and owners, likewise.
+    /// Page of the addresses of an organization's administrators and owners, with their users'
+    /// numbers and in that order: those that follow a number.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn administrator_addresses(
         &self,
         organization_id: Uuid,
@@ -97,12 +98,12 @@ impl Catalog {
         page.await.map_err(|error| self.error(&error))
     }
 
-    /// A page of the addresses of an organization's members but for one, in the order of their
-    /// users' numbers and with them: those that follow a number.
+    /// Page of the addresses of all members of an organization but one, with their users' numbers
+    /// and in that order: those that follow a number.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn addresses_beside(
         &self,
         organization_id: Uuid,
@@ -117,7 +118,7 @@ impl Catalog {
     }
 }
 
-/// A page of users' numbers and addresses.
+/// Query for a page of users' numbers and addresses.
 fn addresses(organization_id: Uuid, after: i64) -> Select<memberships::Entity> {
     memberships::Entity::find()
         .select_only()
@@ -149,7 +150,7 @@ pub(crate) async fn find_member<C: ConnectionTrait>(
     Ok(both(query.all(db).await?).pop())
 }
 
-/// Memberships of an organization with their users.
+/// Query for the memberships of an organization, with their users.
 pub(crate) fn joined(
     organization_id: Uuid,
 ) -> sea_orm::SelectTwo<memberships::Entity, users::Entity> {
@@ -186,7 +187,7 @@ async fn with_users<C: ConnectionTrait>(
     Ok(members.collect())
 }
 
-/// The users of some numbers, in one query.
+/// Reads users by their numbers, in one query.
 pub(crate) async fn users_by_id<C: ConnectionTrait>(
     db: &C,
     ids: impl IntoIterator<Item = i64>,

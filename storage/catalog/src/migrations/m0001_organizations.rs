@@ -1,4 +1,4 @@
-//! Organizations, their projects and their people.
+//! Organizations, their projects and their users.
 
 use sea_orm_migration::schema::{
     big_integer, big_pk_auto, boolean, boolean_null, json_binary, pk_uuid, small_integer, text,

@@ -18,7 +18,7 @@ impl MigrationName for Migration {
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         let mut table = Table::create();
-        // No foreign keys: entries outlive what they speak of.
+        // No foreign keys: entries outlive the objects that they are about.
         table
             .table("activity_log")
             .col(pk_uuid("id"))

@@ -41,7 +41,7 @@ impl MigrationTrait for Migration {
                     .on_delete(ForeignKeyAction::Cascade),
             );
         manager.create_table(table).await?;
-        // Whoever proves a domain first has it; claims are everybody's.
+        // A claim excludes nobody; the first proof does.
         let mut verified_once = Index::create();
         verified_once
             .name("organization_domains_verified_once")

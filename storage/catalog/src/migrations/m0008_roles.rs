@@ -1,4 +1,4 @@
-//! Roles and who has them.
+//! Roles and their members.
 
 use sea_orm_migration::schema::{
     big_integer, big_integer_null, pk_uuid, small_integer, text, uuid,
@@ -91,7 +91,7 @@ async fn create_memberships(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
                 .on_delete(ForeignKeyAction::Cascade),
         );
     manager.create_table(table).await?;
-    // Its first column is what a member's removal looks for.
+    // The removal of a member searches by the first column.
     let mut once = Index::create();
     once.name("role_memberships_once")
         .table("role_memberships")

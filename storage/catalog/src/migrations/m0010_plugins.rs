@@ -1,4 +1,4 @@
-//! Plugins, their files, and how projects use them.
+//! Plugins, their files, and their configurations in projects.
 
 use sea_orm_migration::schema::{
     big_integer, big_pk_auto, boolean, integer, json_binary, json_binary_null, text, text_null,

@@ -1,4 +1,4 @@
-//! Batch exports, their runs, their backfills and what they have to say.
+//! Batch exports, their runs, their backfills and their log lines.
 
 use sea_orm_migration::schema::{
     big_integer, big_integer_null, big_pk_auto, boolean, json_binary, json_binary_null, pk_uuid,
@@ -196,7 +196,7 @@ async fn logs(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     Ok(())
 }
 
-/// Rows go with what they belong to.
+/// Foreign key that deletes rows with their parent.
 fn below(
     table: &'static str,
     column: &'static str,

@@ -1,4 +1,4 @@
-//! How many members an organization has. Counting a hundred thousand takes longer than a read may.
+//! Number of members of an organization. Counting a hundred thousand takes longer than a read may.
 
 use sea_orm::ConnectionTrait;
 use sea_orm_migration::schema::big_integer;

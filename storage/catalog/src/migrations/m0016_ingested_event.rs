@@ -1,4 +1,4 @@
-//! Whether a project ever got an event. Those from before find out with their next one.
+//! Flag of projects that ever got an event. Existing projects get it with their next event.
 
 use sea_orm_migration::schema::boolean;
 use sea_orm_migration::sea_query::Table;

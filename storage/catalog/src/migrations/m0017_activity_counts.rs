@@ -1,5 +1,5 @@
-//! How many entries the log of activity has per organization and scope, and indexes that answer
-//! every filter of it.
+//! Number of entries of the activity log per organization and scope, and indexes that answer every
+//! filter of the log.
 //!
 //! A trigger counts: entries are written by every kind of change, and two of those may run at the
 //! same time in PostgreSQL. There the trigger is deferred to the end of the transaction, when it
@@ -61,11 +61,11 @@ async fn counts(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     connection.execute_unprepared(trigger).await.map(drop)
 }
 
-/// The order of lists.
+/// Order of lists.
 const NEWEST: [&str; 2] = ["created_at", "id"];
 
-/// One for each filter. With several scopes at once it is the first, which ends with the scope, so
-/// that entries of others are passed over without reading them.
+/// Index of each filter. With several scopes at once the first is used, which ends with the scope,
+/// so that entries of others are passed over without reading them.
 const INDEXES: [(&str, &[&str], &[&str]); 3] = [
     ("activity_log_newest", &[], &["scope"]),
     ("activity_log_of_scope", &["scope"], &[]),

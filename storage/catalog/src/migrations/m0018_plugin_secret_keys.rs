@@ -1,5 +1,5 @@
-//! Which values of a plugin's configuration were secrets when they were set. Nobody knows of those
-//! from before: all of them may be.
+//! Keys of values in a plugin's configuration that were secrets when they were set. They were not
+//! recorded before: all older values may be secrets.
 
 use sea_orm_migration::schema::json_binary_null;
 use sea_orm_migration::sea_query::Table;

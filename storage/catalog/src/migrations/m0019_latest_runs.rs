@@ -1,4 +1,4 @@
-//! The newest runs of each export in a row of their own. Nothing is to be filled: nothing made runs
+//! Newest runs of each export in a row of their own. There is nothing to copy: no runs were made
 //! before.
 
 use sea_orm_migration::schema::{json, pk_uuid};

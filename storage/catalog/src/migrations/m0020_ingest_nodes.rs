@@ -1,4 +1,4 @@
-//! How far each node that takes events is.
+//! Nodes that take events, and their watermarks.
 
 use sea_orm_migration::schema::{big_integer, big_integer_null, text};
 use sea_orm_migration::sea_query::{ColumnDef, Table};

@@ -1,4 +1,4 @@
-//! What running batch exports needs: who runs them, which windows come next, and whose a run is.
+//! State for running batch exports: leases, next windows, and claims of runs.
 
 use sea_orm::ConnectionTrait;
 use sea_orm::prelude::Uuid;
@@ -6,7 +6,7 @@ use sea_orm_migration::schema::{big_integer, big_integer_null, integer, text, uu
 use sea_orm_migration::sea_query::{Index, Query, Table};
 use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
 
-/// The builder has no conditions for indexes.
+/// Index that the builder cannot express, as it has no conditions.
 const ONCE: &str = "CREATE UNIQUE INDEX batch_export_runs_once \
     ON batch_export_runs (batch_export_id, data_interval_end) WHERE backfill_id IS NULL";
 
@@ -68,7 +68,7 @@ async fn indexes(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
         .col("paused")
         .col("next_window_end");
     manager.create_index(due).await?;
-    // A window is one run by the clock, and one of each backfill, whoever makes it.
+    // A window is one run by the clock, and one of each backfill, in whatever process.
     let mut once = Index::create();
     once.name("batch_export_runs_once_a_backfill")
         .table("batch_export_runs")

@@ -1,7 +1,7 @@
-//! Persons, their distinct ids, groups, and how far what events say of them has been applied.
+//! Persons, their distinct ids, groups, and the progress of applying updates to them.
 //!
-//! `version` is the number of the step that changed a row last: what has a higher one than was
-//! copied to ClickHouse is still to be copied.
+//! `version` is the number of the step that changed a row last: rows with a higher one than was
+//! copied to ClickHouse are still to be copied.
 
 use sea_orm::prelude::Uuid;
 use sea_orm_migration::schema::{
@@ -112,7 +112,7 @@ async fn groups(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     manager.create_table(groups).await
 }
 
-/// What belongs to a project goes with it.
+/// Foreign key to the project, which deletes its rows with it.
 fn below_project(table: &'static str) -> ForeignKeyCreateStatement {
     ForeignKey::create()
         .name(format!("fk_{table}_team_id"))
@@ -122,7 +122,7 @@ fn below_project(table: &'static str) -> ForeignKeyCreateStatement {
         .take()
 }
 
-/// One row.
+/// Creates the only row of progress.
 async fn progress(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     let mut table = Table::create();
     table

@@ -1,4 +1,4 @@
-//! What projects may import, and what of it each node has for itself.
+//! Import quotas of projects, and the leases of each node.
 
 use sea_orm_migration::schema::{big_integer, text, text_null, uuid};
 use sea_orm_migration::sea_query::{
@@ -70,7 +70,7 @@ async fn slices(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     manager.create_index(of_team).await
 }
 
-/// Goes with its project.
+/// Foreign key to the project, which deletes the row with it.
 fn of_project(table: &'static str) -> ForeignKeyCreateStatement {
     let mut key = ForeignKey::create();
     key.from(table, "team_id")

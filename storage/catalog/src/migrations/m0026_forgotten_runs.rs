@@ -1,5 +1,5 @@
-//! Runs in the order in which they ended, and lines in the order in which they were said, of all
-//! exports: by these the old ones are found that are forgotten.
+//! Indexes for retention: runs in the order in which they ended, and log lines in the order of
+//! writing, of all exports, so that the old ones are found.
 
 use sea_orm_migration::sea_query::Index;
 use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};

@@ -1,4 +1,4 @@
-//! Why a backfill has no runs, or was given up.
+//! Reasons why backfills have no runs, or were given up.
 
 use sea_orm_migration::schema::text_null;
 use sea_orm_migration::sea_query::Table;

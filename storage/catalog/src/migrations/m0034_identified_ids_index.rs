@@ -1,8 +1,8 @@
-//! The ids of a person in the order in which it identified them: of a person with a million of them,
-//! the first ones are read without the others. It does what the index without that order did.
+//! Index of a person's ids in the order in which it identified them: of a person with a million
+//! ids, the first ones are read without the others. It replaces the index without that order.
 //!
-//! All migrations are one transaction, so the index cannot be made `CONCURRENTLY` here. Whoever has very
-//! many ids makes it before the upgrade, while the old version works: then it is there.
+//! All migrations are one transaction, so the index cannot be made `CONCURRENTLY` here. An operator
+//! with very many ids creates it before the upgrade, while the old version works.
 
 use sea_orm_migration::sea_query::Index;
 use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};

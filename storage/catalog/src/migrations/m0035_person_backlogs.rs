@@ -1,4 +1,4 @@
-//! Places of their own for projects with much to apply, and counts of their new distinct ids.
+//! Positions of projects with a backlog, and counts of their new distinct ids.
 
 use sea_orm_migration::schema::{big_integer, big_integer_null, uuid};
 use sea_orm_migration::sea_query::{
@@ -40,7 +40,7 @@ impl MigrationTrait for Migration {
     }
 }
 
-/// What belongs to a project goes with it.
+/// Foreign key to the project, which deletes its rows with it.
 fn below_project(table: &'static str) -> ForeignKeyCreateStatement {
     ForeignKey::create()
         .name(format!("fk_{table}_team_id"))

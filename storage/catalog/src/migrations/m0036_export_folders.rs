@@ -1,8 +1,9 @@
-//! A folder for each organization below that of exports to files. Exports that are there keep their
+//! Folder for each organization below the folder of exports to files. Existing exports keep their
 //! paths, unless another organization has files there, too.
 //!
-//! Those that do are paused, all of them: nobody can tell here who was first, or meant it. When they
-//! go on they do so below their organization's folder; the log of each says so.
+//! Exports that share a path are paused, all of them: this migration cannot tell which organization
+//! was first, or meant it. When they are resumed they write below their organization's folder; the
+//! log of each says so.
 
 use sea_orm::prelude::{Json, Uuid};
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
@@ -11,7 +12,7 @@ use sea_orm_migration::schema::boolean;
 use sea_orm_migration::sea_query::Table;
 use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
 
-/// Written for whoever has the export: it names nobody else's path.
+/// Message for people who own the export: it names no path of another organization.
 const MESSAGE: &str = "The export was paused by an upgrade of the server, as its folder was not its \
      organization's alone. Unpause it to go on in the same folder below the organization's own; the \
      server's operator has the files of before.";
@@ -47,11 +48,11 @@ impl MigrationTrait for Migration {
     }
 }
 
-/// The folder of one export's files.
+/// Folder of one export's files.
 struct ExportFolder {
     export_id: Uuid,
     organization_id: Uuid,
-    /// When the export last changed: what is known of the time without a clock.
+    /// Time of the export's last change: the best known time, without a clock.
     changed_at: i64,
     is_absolute: bool,
     parts: Vec<String>,
@@ -72,8 +73,8 @@ impl ExportFolder {
         })
     }
 
-    /// Tells whether files of both may be in one folder, or those of one below those of the other, which
-    /// is as bad for whoever reads all that is there.
+    /// Returns true if files of both may be in one folder, or those of one below those of the
+    /// other, which is as bad for whoever reads all files there.
     fn meets(&self, other: &Self) -> bool {
         if self.organization_id == other.organization_id {
             return false;
@@ -85,14 +86,15 @@ impl ExportFolder {
         }
     }
 
-    /// The same where it is not known how much of our path is the folder of exports itself.
+    /// Returns true likewise where it is not known how much of our path is the folder of exports
+    /// itself.
     fn meets_below(&self, other: &Self) -> bool {
         let ends = (0..=self.parts.len()).filter_map(|start| self.parts.get(start..));
         let mut ends = ends.filter(|end| !end.is_empty());
         ends.any(|end| are_one(end, &other.parts))
     }
 
-    /// Tells whether it is in what is another organization's own folder from now on.
+    /// Returns true if the folder is in another organization's own folder from now on.
     fn is_in_another(&self) -> bool {
         let ids = self
             .parts
@@ -102,7 +104,8 @@ impl ExportFolder {
     }
 }
 
-/// Tells whether two folders may be the same, or one in the other; what is in braces stands for anything.
+/// Returns true if two folders may be the same, or one in the other; a placeholder in braces stands
+/// for any text.
 fn are_one(one: &[String], other: &[String]) -> bool {
     let mut pairs = one.iter().zip(other);
     pairs.all(|(one, other)| one == other || one.contains('{') || other.contains('{'))
@@ -171,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_of_two_organizations_meet_where_one_may_hold_the_other() {
+    fn folders_of_two_organizations_meet_where_one_may_contain_the_other() {
         let table = [
             ("lake", "lake", true),
             ("lake", "./lake/", true),

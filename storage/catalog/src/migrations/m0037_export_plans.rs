@@ -1,5 +1,5 @@
-//! Times of pauses that are the planner's own, as `last_paused_at` is the customer's to write; and what
-//! a backfill exports, whatever its export is told later.
+//! Times of pauses for the planner alone, as `last_paused_at` is the customer's to write; and
+//! snapshots of exports in their backfills, which later changes of the export do not reach.
 
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm_migration::schema::{big_integer_null, json_null};
@@ -32,7 +32,7 @@ impl MigrationTrait for Migration {
             .table("batch_export_backfills")
             .add_column(json_null("asked_for"));
         manager.alter_table(backfills).await?;
-        // Whoever wrote a time after the last change made it up.
+        // A time after the last change was made up by a client.
         let paused_at = Expr::col("last_paused_at");
         let changed_at = Expr::col("last_updated_at");
         let mut pauses = Query::update();
@@ -45,7 +45,7 @@ impl MigrationTrait for Migration {
             )
             .and_where(Expr::col("paused").eq(true));
         manager.execute(pauses).await?;
-        // Of which no window was planned, as they begin later: the planner looks anew.
+        // No window of these was planned, as they begin later: the planner computes it anew.
         let mut begins = Query::update();
         begins
             .table("batch_exports")

@@ -1,7 +1,7 @@
-//! Persons, distinct ids and groups outlive their project for a while, and entries of the activity log
-//! their organization: a million of them, deleted together with it, would keep all other writers
-//! waiting. What was deleted is noted by triggers, so that no way to delete it, of an older version
-//! that runs still or of a cascade, leaves rows that nobody knows of.
+//! Delayed deletion of persons, distinct ids and groups after their project, and of entries of the
+//! activity log after their organization. A million of them, deleted in one cascade, would keep all
+//! other writers waiting. Triggers record the deletions, so that a deletion by an older version
+//! that still runs, or by a cascade, leaves no rows that cleanup does not know of.
 //!
 //! SQLite cannot take a foreign key away, so the three tables are copied there.
 
@@ -80,7 +80,7 @@ async fn release_in_postgres(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     Ok(())
 }
 
-/// Indexes of the tables, which go with the copied ones.
+/// Indexes of the tables, which are dropped with the copied ones.
 const INDEXES: [(&str, &str, &[&str]); 4] = [
     ("persons_changed", "persons", &["version", "team_id", "id"]),
     (

@@ -1,8 +1,9 @@
-//! Proxy records are claims, as domains are: every organization may have one for a domain, and it is
-//! unique only among those whose checks prove it. A claim that nothing proves blocks nobody else.
+//! Proxy records as claims, like domains: every organization may have one for a domain, and a
+//! domain is unique only among records whose checks prove it. A claim without proof blocks nobody
+//! else.
 //!
-//! Until now the column was unique, so what is there keeps both rules. SQLite cannot drop that from a
-//! column: there the table is made anew.
+//! Until now the column was unique, so existing rows keep both rules. SQLite cannot drop that from
+//! a column: there the table is made anew.
 
 use sea_orm::{ConnectionTrait, DbBackend};
 use sea_orm_migration::schema::{big_integer, big_integer_null, pk_uuid, text, text_null, uuid};
@@ -33,7 +34,7 @@ impl MigrationTrait for Migration {
         } else {
             remake(manager).await?;
         }
-        // As in their table: whose check is right first has the domain while it stays so.
+        // The first record whose check succeeds has the domain while it stays so.
         let mut proven_once = Index::create();
         proven_once
             .name("proxy_records_proven_once")
@@ -61,7 +62,7 @@ async fn remake(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     let copy =
         format!("INSERT INTO proxy_records ({COLUMNS}) SELECT {COLUMNS} FROM proxy_records_before");
     db.execute_unprepared(&copy).await?;
-    // Its indexes go with it, so that those of the new one can have their names.
+    // Its indexes are dropped with it, so that those of the new one can have their names.
     db.execute_unprepared("DROP TABLE proxy_records_before")
         .await?;
     let mut of_organization = Index::create();

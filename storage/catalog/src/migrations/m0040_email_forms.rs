@@ -1,8 +1,8 @@
-//! Addresses of e-mail in their one form: those of before, where they are not in it.
+//! Normal form of existing e-mail addresses.
 //!
-//! Only addresses with letters outside ASCII can be written in several ways. Where two users, or two
-//! invites of an organization, have one mailbox in two forms, the one that is in the right form stays
-//! in it, or else the older one gets it; the other one keeps what it has.
+//! Only addresses with letters outside ASCII can be written in several forms. Where two users, or
+//! two invites of an organization, have one mailbox in two forms, the one that is in normal form
+//! stays in it, or else the older one gets it; the other one stays as it is.
 
 use crate::email::Email;
 use sea_orm::prelude::Uuid;
@@ -71,7 +71,7 @@ async fn invites(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     let mut taken: HashSet<(Uuid, String)> = HashSet::new();
     taken.extend(invites.iter().map(|(_, of, _, key)| (*of, key.clone())));
     for (id, organization_id, target, before) in invites {
-        // An ASCII key of another address was mailed to that one: it proves nothing, and stays.
+        // The mail went to the other address with this ASCII key: it proves nothing, and stays.
         let Some(email) = Email::parse(&target) else {
             continue;
         };
@@ -81,7 +81,7 @@ async fn invites(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
         if !taken.insert((organization_id, email.key.clone())) {
             continue;
         }
-        // What was mailed to another form before the `@` proves nothing of this one.
+        // A mail to another form before the `@` proves nothing of this one.
         let local = |text: &str| text.rsplit_once('@').map(|(local, _)| local.to_owned());
         let is_same = local(&target) == local(&email.mailbox);
         let target = if is_same { email.mailbox } else { target };

@@ -1,5 +1,5 @@
-//! Starts of nodes: how many there were, and which was the last. A data folder that knows another last one is a
-//! copy, or was brought back.
+//! Starts of nodes: their number, and the last one. A data folder that knows another last start is
+//! a copy, or was restored.
 
 use sea_orm_migration::schema::{big_integer, text};
 use sea_orm_migration::sea_query::Table;
@@ -16,8 +16,8 @@ impl MigrationName for Migration {
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        // One at a time: SQLite adds one column with a statement. Starts of before, and of processes of older
-        // versions that run meanwhile, were not counted.
+        // One at a time: SQLite adds one column with a statement. Starts of before, and of
+        // processes of older versions that run meanwhile, were not counted.
         for column in [
             big_integer("start_count").default(0).take(),
             text("start_id").default("").take(),

@@ -1,11 +1,12 @@
-//! Runs, backfills and lines outlive their batch export for a while, as persons do their project: an export every
-//! five minutes has a hundred thousand runs a year. A trigger notes what was deleted, by whom and by what
-//! cascade ever, and `cleanup` deletes its rows piece by piece.
+//! Delayed deletion of a batch export's runs, backfills and lines, as of persons after their
+//! project: an export every five minutes has a hundred thousand runs a year. A trigger records each
+//! deletion of an export, also by a cascade, and `cleanup` deletes the rows piece by piece.
 //!
-//! SQLite cannot take a foreign key away, so the three tables are copied there. The keys between them stay: a line
-//! is of a run that is there, and a run of a backfill that is.
+//! SQLite cannot take a foreign key away, so the three tables are copied there. The keys between
+//! them stay: a line belongs to an existing run, and a run to an existing backfill.
 //!
-//! Beside that: an index of backfills that have not ended, and since when an export waits for its operator.
+//! Also an index of backfills that have not ended, and the time since which an export waits for its
+//! operator.
 
 use sea_orm::{ConnectionTrait, DbBackend};
 use sea_orm_migration::schema::{
@@ -72,14 +73,14 @@ const RELEASE_IN_POSTGRES: &str = "ALTER TABLE batch_export_runs \
      ALTER TABLE batch_export_backfills DROP CONSTRAINT batch_export_backfills_batch_export_id_fkey; \
      ALTER TABLE batch_export_logs DROP CONSTRAINT batch_export_logs_batch_export_id_fkey";
 
-/// The builder has no conditions for indexes.
+/// Index that the builder cannot express, as it has no conditions.
 const ONCE: &str = "CREATE UNIQUE INDEX batch_export_runs_once \
      ON batch_export_runs (batch_export_id, data_interval_end) WHERE backfill_id IS NULL";
 
 const OPEN_BACKFILLS: &str = "CREATE INDEX batch_export_backfills_open \
      ON batch_export_backfills (batch_export_id, created_at, id) WHERE finished_at IS NULL";
 
-/// Other indexes of the copied tables; of the first two a key is there once.
+/// Other indexes of the copied tables; the first two are unique.
 const INDEXES: [(&str, &str, &[&str]); 10] = [
     (
         "batch_export_runs_in_order",
@@ -143,7 +144,7 @@ const LOG_COLUMNS: &str = "id, batch_export_id, run_id, logged_at, level, messag
 
 async fn copy_in_sqlite(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     let connection = manager.get_connection();
-    // Owners before what is theirs, as the keys between them hold meanwhile.
+    // Parents before their children, as the keys between them hold meanwhile.
     let copies = [
         ("batch_export_backfills", BACKFILL_COLUMNS, backfills()),
         ("batch_export_runs", RUN_COLUMNS, runs()),
@@ -154,12 +155,12 @@ async fn copy_in_sqlite(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
         let copy = format!("INSERT INTO {table}_copied ({columns}) SELECT {columns} FROM {table}");
         connection.execute_unprepared(&copy).await?;
     }
-    // And the reverse, as rows go with what they belong to, also when a table is dropped.
+    // Children before their parents, as a dropped table deletes the rows that belong to its own.
     for (table, _, _) in copies.iter().rev() {
         let drop = format!("DROP TABLE {table}");
         connection.execute_unprepared(&drop).await?;
     }
-    // Keys follow the names of what they lead to.
+    // Foreign keys follow the new names of the tables.
     for (table, _, _) in &copies {
         let rename = format!("ALTER TABLE {table}_copied RENAME TO {table}");
         connection.execute_unprepared(&rename).await?;

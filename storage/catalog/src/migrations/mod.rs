@@ -1,4 +1,4 @@
-//! The schema's history. A migration that was released is never edited; the next one follows it.
+//! History of the schema. A migration that was released is never edited; the next one follows it.
 //!
 //! All pending migrations run in one transaction, in SQLite and PostgreSQL alike, while every
 //! other process that starts waits; so a catalog is of the old version or of the new one, never
@@ -38,14 +38,15 @@ mod m0039_proxy_claims;
 mod m0040_email_forms;
 mod m0041_node_starts;
 mod m0042_deleted_exports;
+mod m0043_person_bytes;
 
 use crate::connect::begin_write;
 use crate::error::CatalogError;
-use crate::place::Place;
+use crate::location::CatalogLocation;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, DbErr};
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 
-/// The number under which our processes exclude one another in PostgreSQL.
+/// Number under which our processes exclude one another in PostgreSQL.
 const MIGRATION_LOCK: i64 = i64::from_be_bytes(*b"millrace");
 
 struct Migrator;
@@ -87,42 +88,48 @@ impl MigratorTrait for Migrator {
             Box::new(m0040_email_forms::Migration),
             Box::new(m0041_node_starts::Migration),
             Box::new(m0042_deleted_exports::Migration),
+            Box::new(m0043_person_bytes::Migration),
         ]
     }
 }
 
-/// Whether any migration of ours was applied: in a database of somebody else's none was.
+/// Returns true if any migration of ours was applied: in a foreign database none was.
 ///
 /// # Errors
 ///
-/// What the database says; [`CatalogError::NewerSchema`] as [`migrate`].
-pub(crate) async fn is_made(db: &DatabaseConnection, place: &Place) -> Result<bool, CatalogError> {
+/// Any database error, or [`CatalogError::NewerSchema`] as in [`migrate`].
+pub(crate) async fn is_made(
+    db: &DatabaseConnection,
+    location: &CatalogLocation,
+) -> Result<bool, CatalogError> {
     let pending = Migrator::get_pending_migrations_read_only(db).await;
-    let pending = pending.map_err(|error| place.error(&error))?;
+    let pending = pending.map_err(|error| location.error(&error))?;
     Ok(pending.len() < Migrator::migrations().len())
 }
 
-/// How many there are, for tests of upgrades.
+/// Number of migrations, for tests of upgrades.
 #[cfg(feature = "testing")]
 pub(crate) fn migrations_count() -> u32 {
     u32::try_from(Migrator::migrations().len()).unwrap_or(u32::MAX)
 }
 
-/// Applies what is pending; `steps` stops early, for tests of upgrades.
+/// Applies pending migrations; `steps` stops early, for tests of upgrades.
 ///
 /// # Errors
 ///
 /// [`CatalogError::NewerSchema`] if the catalog was written by a newer version.
 pub(crate) async fn migrate(
     db: &DatabaseConnection,
-    place: &Place,
+    location: &CatalogLocation,
     steps: Option<u32>,
 ) -> Result<(), CatalogError> {
-    apply(db, steps).await.map_err(|error| place.error(&error))
+    apply(db, steps)
+        .await
+        .map_err(|error| location.error(&error))
 }
 
 async fn apply(db: &DatabaseConnection, steps: Option<u32>) -> Result<(), DbErr> {
-    // Looked at before locking: an ordinary start writes nothing and waits for nobody.
+    // Checked before locking: an ordinary start writes nothing and waits for nobody.
     if Migrator::get_pending_migrations_read_only(db)
         .await?
         .is_empty()

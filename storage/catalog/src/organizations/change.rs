@@ -1,6 +1,6 @@
 //! Changing organizations and deleting them.
 
-use super::{checked_organization_name, organization_deed};
+use super::{checked_organization_name, organization_audit};
 use crate::activity::Activity;
 use crate::actor::Actor;
 use crate::catalog::Catalog;
@@ -18,21 +18,21 @@ use sea_orm::{
     ActiveModelTrait, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, QueryFilter,
 };
 
-/// What is to be changed; `None` leaves a field as it is.
+/// Change of an organization; `None` leaves a field as it is.
 #[derive(Clone, Debug, Default)]
 pub struct OrganizationChange {
-    /// 1 to 64 characters. The slug stays.
+    /// New name; 1 to 64 characters. The slug stays.
     pub name: Option<String>,
-    /// Whether members are told by mail of those who join.
+    /// True if members are notified by mail of those who join.
     pub is_member_join_email_enabled: Option<bool>,
-    /// Whether front ends must ask for a second factor; `Some(None)`: undecided again.
+    /// True if front ends must ask for a second factor; `Some(None)`: undecided again.
     pub enforce_2fa: Option<Option<bool>>,
-    /// Whether members below administrator may change pipelines.
+    /// True if members below administrator may change pipelines.
     pub members_can_write_pipelines: Option<bool>,
 }
 
 impl Catalog {
-    /// Changes an organization's settings; from administrator.
+    /// Changes an organization's settings; requires administrator.
     ///
     /// # Errors
     ///
@@ -101,8 +101,8 @@ impl Catalog {
         self.finish(transaction, changed).await
     }
 
-    /// Says what an organization may do with plugins: 0 nothing, 3 configure, 6 install, 9 share
-    /// them. For the operator.
+    /// Sets an organization's level of access to plugins: 0 nothing, 3 configure, 6 install, 9
+    /// share them. For the operator.
     ///
     /// # Errors
     ///
@@ -160,7 +160,7 @@ impl Catalog {
         Ok(saved)
     }
 
-    /// Writes what differs, and the entry about it; nothing if nothing differs.
+    /// Writes a changed organization and its audit entry; nothing if no field differs.
     async fn save_organization(
         &self,
         within: &DatabaseTransaction,
@@ -168,7 +168,7 @@ impl Catalog {
         before: organizations::Model,
         mut after: organizations::Model,
     ) -> Result<organizations::Model, Abort> {
-        let deed = organization_deed(Activity::Updated, &after)
+        let audit = organization_audit(Activity::Updated, &after)
             .field("name", &before.name, &after.name)
             .field(
                 "is_member_join_email_enabled",
@@ -191,18 +191,19 @@ impl Catalog {
                 &before.disabled_features,
                 &after.disabled_features,
             );
-        if deed.changes_nothing() {
+        if audit.changes_nothing() {
             return Ok(before);
         }
         after.updated_at = self.now();
         let row = after.into_active_model().reset_all();
         let saved = organizations::Entity::update(row).exec(within).await?;
-        self.record(within, actor, deed).await?;
+        self.record(within, actor, audit).await?;
         Ok(saved)
     }
 
-    /// Deletes an organization and everything below it; from owner. Its events stay in ClickHouse
-    /// until they are purged. Ingestion refuses its project keys within 2 seconds everywhere.
+    /// Deletes an organization and everything below it; requires owner. Its events stay in
+    /// ClickHouse until they are purged. Ingestion refuses its project keys within 2 seconds
+    /// everywhere.
     ///
     /// # Errors
     ///
@@ -222,22 +223,22 @@ impl Catalog {
         let before = lock_organization(within, id).await?;
         must_act_as(within, actor, id, Level::Owner).await?;
         must_share_no_plugins(within, id).await?;
-        // Everything below goes with it: the tables refer to it with ON DELETE CASCADE. Persons,
-        // runs of exports, and the log, of which the last entry must stay for the operator, may be many:
-        // triggers mark what is gone, and they follow piece by piece (`cleanup`).
+        // Everything below is deleted with it, by ON DELETE CASCADE. Persons, runs of exports and
+        // the log may be many: triggers mark the organization, and `cleanup` deletes those rows
+        // piece by piece. The log's last entry stays for the operator.
         organizations::Entity::delete_by_id(id).exec(within).await?;
         activity_counts::Entity::delete_many()
             .filter(activity_counts::Column::OrganizationId.eq(id))
             .exec(within)
             .await?;
-        let deed = organization_deed(Activity::Deleted, &before);
-        self.record(within, actor, deed.seen_by(None)).await?;
+        let audit = organization_audit(Activity::Deleted, &before);
+        self.record(within, actor, audit.narrowed_to(None)).await?;
         self.keys_changed(within).await?;
         Ok(())
     }
 }
 
-/// What is sent again as it is, is no change, and takes no feature.
+/// Checks the features of changed settings; sending a value again needs none.
 fn must_have_features(
     before: &organizations::Model,
     after: &organizations::Model,

@@ -1,19 +1,19 @@
-//! Organizations: making them, and reading all of them.
+//! Organizations: creating and listing them.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `seen` | organizations as their members see them |
+//! | `view` | organizations as their members see them |
 //! | `change` | settings, features, deletion |
-//! | `slug` | their short names |
+//! | `slug` | short names for URLs |
 
 mod change;
-mod seen;
 mod slug;
+mod view;
 
 pub use change::OrganizationChange;
-pub use seen::{Access, MemberOrganization};
+pub use view::{Access, MemberOrganization};
 
-use crate::activity::{Activity, ActivityScope, Deed};
+use crate::activity::{Activity, ActivityScope, AuditChange};
 use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::{organization_memberships as memberships, organizations, projects};
@@ -32,11 +32,12 @@ use sea_orm::{
 };
 use slug::free_slug;
 
-/// The longest name of an organization, in characters.
+/// Longest name of an organization, in characters.
 const NAME_CHARS_MAX: usize = 64;
 const PROJECT_NAME: &str = "Default project";
 
-/// Whether a user may own one more organization. Those who make organizations queue up.
+/// Refuses a user who owns the most organizations. Creators of organizations queue up, so the count
+/// holds.
 async fn must_own_fewer(within: &DatabaseTransaction, user_id: i64) -> Result<(), Abort> {
     let own = memberships::Column::UserId
         .eq(user_id)
@@ -53,19 +54,19 @@ async fn must_own_fewer(within: &DatabaseTransaction, user_id: i64) -> Result<()
     )?)
 }
 
-/// What a new organization needs.
+/// Input for a new organization.
 #[derive(Clone, Debug)]
 pub struct NewOrganization {
-    /// What people call it; 1 to 64 characters.
+    /// Name; 1 to 64 characters.
     pub name: String,
-    /// Whether members are told by mail of those who join.
+    /// True if members are notified by mail of those who join.
     pub is_member_join_email_enabled: bool,
-    /// Whether front ends must ask for a second factor; `None`: not decided.
+    /// True if front ends must ask for a second factor; `None`: not decided.
     pub enforce_2fa: Option<bool>,
 }
 
 impl From<&str> for NewOrganization {
-    /// An organization with the defaults.
+    /// Organization with the defaults.
     fn from(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -87,7 +88,7 @@ fn checked_organization_name(name: &str) -> Result<String, ChangeError> {
 }
 
 impl Catalog {
-    /// Makes an organization with a project "Default project". Whoever is named becomes its owner.
+    /// Creates an organization with a project "Default project", owned by `owner_user_id` if given.
     ///
     /// # Errors
     ///
@@ -115,8 +116,8 @@ impl Catalog {
         project: CheckedProject,
         owner_user_id: Option<i64>,
     ) -> Result<organizations::Model, Abort> {
-        // First, because it makes the makers of organizations queue up: the slug that is free
-        // when it is looked for stays free.
+        // First, because it makes creators of organizations queue up: a slug that is free when it
+        // is looked up stays free.
         self.keys_changed(within).await?;
         let now = self.now();
         let organization = insert_organization(within, new, now).await?;
@@ -130,11 +131,11 @@ impl Catalog {
         Ok(organization)
     }
 
-    /// One organization.
+    /// Reads an organization.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn organization(
         &self,
         id: Uuid,
@@ -143,11 +144,11 @@ impl Catalog {
         found.map_err(|error| self.error(&error))
     }
 
-    /// All organizations, oldest first; for the operator.
+    /// Lists all organizations, oldest first; for the operator.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn list_organizations(&self) -> Result<Vec<organizations::Model>, CatalogError> {
         organizations::Entity::find()
             .order_by_asc(organizations::Column::CreatedAt)
@@ -157,7 +158,7 @@ impl Catalog {
             .map_err(|error| self.error(&error))
     }
 
-    /// Writes down that an organization was made, and its first project.
+    /// Writes the audit entries of a new organization and its first project.
     pub(crate) async fn organization_made(
         &self,
         within: &DatabaseTransaction,
@@ -165,16 +166,16 @@ impl Catalog {
         organization: &organizations::Model,
         project: &projects::Model,
     ) -> Result<(), DbErr> {
-        let made = organization_deed(Activity::Created, organization);
+        let made = organization_audit(Activity::Created, organization);
         let made = made.field("name", (), &organization.name);
         self.record(within, actor, made).await?;
         self.record(within, actor, project_made(project)).await
     }
 }
 
-fn organization_deed(activity: Activity, organization: &organizations::Model) -> Deed {
+fn organization_audit(activity: Activity, organization: &organizations::Model) -> AuditChange {
     let (id, name) = (organization.id, organization.name.as_str());
-    Deed::new(activity, ActivityScope::Organization, id, &id, name)
+    AuditChange::new(activity, ActivityScope::Organization, id, &id, name)
 }
 
 pub(crate) async fn insert_organization<C: ConnectionTrait>(
@@ -202,7 +203,7 @@ pub(crate) async fn insert_organization<C: ConnectionTrait>(
         .await
 }
 
-/// Makes a user a member, and counts them.
+/// Adds a member, and increments the count.
 pub(crate) async fn insert_membership<C: ConnectionTrait>(
     db: &C,
     organization_id: Uuid,
@@ -224,12 +225,12 @@ pub(crate) async fn insert_membership<C: ConnectionTrait>(
     Ok(membership)
 }
 
-/// Takes a member out, and out of the count.
+/// Deletes a membership, and decrements the count.
 pub(crate) async fn delete_membership<C: ConnectionTrait>(
     db: &C,
     membership: &memberships::Model,
 ) -> Result<(), DbErr> {
-    // Roles go with it: their table refers to this one with ON DELETE CASCADE.
+    // Role memberships are deleted with it, by ON DELETE CASCADE.
     let deleted = memberships::Entity::delete_by_id(membership.id);
     deleted.exec(db).await?;
     count_member(db, membership.organization_id, -1).await

@@ -1,18 +1,18 @@
-//! Short names for addresses, made of names.
+//! Slugs: short names of organizations for URLs.
 
 use crate::entities::organizations;
 use sea_orm::prelude::Uuid;
 use sea_orm::{ColumnTrait, ConnectionTrait, DbErr, EntityTrait, PaginatorTrait, QueryFilter};
 
-/// The longest slug before a suffix, in characters.
+/// Longest slug before a suffix, in characters.
 const SLUG_CHARS_MAX: usize = 48;
 
-/// How many letters a suffix has, and how many suffixes are tried.
+/// Letters of a suffix, and most suffixes that are tried.
 const SUFFIX_LETTERS: usize = 4;
 const SUFFIXES_MAX: usize = 16;
 
-/// The slug of a name, or that with a suffix if another organization has it. Whoever asks keeps
-/// others from taking it meanwhile.
+/// Finds a free slug for a name, with a suffix if another organization has the plain one. The
+/// caller keeps others from taking it meanwhile.
 pub(super) async fn free_slug<C: ConnectionTrait>(db: &C, name: &str) -> Result<String, DbErr> {
     let plain = slugify(name);
     let mut slug = plain.clone();
@@ -26,7 +26,7 @@ pub(super) async fn free_slug<C: ConnectionTrait>(db: &C, name: &str) -> Result<
         }
         slug = format!("{plain}-{}", random_letters());
     }
-    // One that is taken after all is refused by the index.
+    // The unique index refuses a slug that is taken after all.
     Ok(slug)
 }
 
@@ -37,7 +37,7 @@ fn random_letters() -> String {
     letters.take(SUFFIX_LETTERS).collect()
 }
 
-/// Letters and digits in lower case, everything else one hyphen.
+/// Slug of a name: letters and digits in lower case, everything else one hyphen.
 fn slugify(name: &str) -> String {
     let mut slug = String::new();
     for c in name.chars().flat_map(char::to_lowercase) {

@@ -1,4 +1,4 @@
-//! Who presents a key.
+//! Authentication of callers by personal keys.
 
 use super::in_force;
 use crate::actor::Actor;
@@ -12,24 +12,24 @@ use crate::time::UtcTime;
 use sea_orm::prelude::Uuid;
 use sea_orm::{ActiveValue, ColumnTrait, EntityTrait, JoinType, QueryFilter, QuerySelect};
 
-/// How old the time of last use may grow before it is written again, in microseconds.
+/// Age at which the time of last use is written again, in microseconds.
 const LAST_USED_STEP_MICROS: i64 = 3_600_000_000;
 
-/// Who makes a request of the admin API, and what their key allows.
+/// Authenticated caller of the admin API, with the permissions of the key.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// The key's owner.
+    /// Owner of the key.
     pub user: users::Model,
-    /// Which key.
+    /// Id of the key.
     pub key_id: Uuid,
-    /// What it may do; never more than its owner may now.
+    /// Scopes of the key; they never exceed the present permissions of its owner.
     pub scopes: Scopes,
-    /// The only organizations it sees.
+    /// Only organizations that the key can access; `None`: all of its owner's.
     pub scoped_organizations: Option<OrganizationIds>,
 }
 
 impl Caller {
-    /// Who will have made the changes of this request.
+    /// Actor of this request's changes.
     #[must_use]
     pub fn actor(&self) -> Actor {
         Actor::user(&self.user, Some(self.key_id))
@@ -37,12 +37,12 @@ impl Caller {
 }
 
 impl Catalog {
-    /// Who presents a key. `None` if it is malformed, unknown, revoked or expired, or its owner
-    /// inactive.
+    /// Authenticates the caller of a presented key. `None` if the key is malformed, unknown,
+    /// revoked or expired, or its owner inactive.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn authenticate(&self, presented: &str) -> Result<Option<Caller>, CatalogError> {
         let Ok(key) = PersonalKey::parse(presented) else {
             return Ok(None);
@@ -78,8 +78,8 @@ impl Catalog {
         }))
     }
 
-    /// Writes the time of last use, at most hourly. It is no change that anybody made, so it
-    /// leaves no entry in the activity log.
+    /// Writes the time of last use, at most hourly. No user made that change, so it leaves no entry
+    /// in the activity log.
     async fn touch(&self, record: &keys::Model, now: UtcTime) -> Result<(), CatalogError> {
         let due = UtcTime(now.0.saturating_sub(LAST_USED_STEP_MICROS));
         if record.last_used_at.is_some_and(|at| at > due) {

@@ -1,27 +1,28 @@
-//! Personal keys: what opens the organization API.
+//! Personal keys, the credentials of the organization API.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `authenticate` | who presents a key |
-//! | `operator` | keys as the operator makes, lists and revokes them |
-//! | `fit` | whether a key fits within another |
-//! | `owned` | keys as another key of the same owner manages them |
-//! | `told` | which organizations' logs tell of a key, and locks of owners |
+//! | `authenticate` | caller of a presented key |
+//! | `operator` | keys that the operator creates, lists and revokes |
+//! | `key_policy` | rule that a key creates and changes only keys within its own constraints |
+//! | `owned` | keys that another key of the same owner manages |
+//! | `audit` | entries about a key in the logs of its organizations, and locks of owners |
 //!
-//! A key's power is its scopes and organizations, and what its owner may do at that moment.
+//! A key's permissions are its scopes and organizations, within the present permissions of its
+//! owner.
 
+mod audit;
 mod authenticate;
-mod fit;
+mod key_policy;
 mod operator;
 mod owned;
-mod told;
 
+use audit::lock_user;
 pub use authenticate::Caller;
 pub use operator::NewPersonalKey;
 pub use owned::{NewOwnKey, OwnKeyChange};
-use told::lock_user;
 
-use crate::activity::{Activity, ActivityScope, Deed};
+use crate::activity::{Activity, ActivityScope, AuditChange};
 use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::personal_api_keys::{self as keys, OrganizationIds};
@@ -39,28 +40,28 @@ use sea_orm::{
     PaginatorTrait, QueryFilter,
 };
 
-/// The longest label, in characters.
+/// Longest label, in characters.
 const LABEL_CHARS_MAX: usize = 40;
 
-/// A key whose value was just made: the only time that it is known.
+/// Key with its new value, which is known only now.
 #[derive(Clone, Debug)]
 pub struct CreatedPersonalKey {
-    /// The secret; show it once.
+    /// Secret; show it once.
     pub value: PersonalKey,
-    /// What is kept.
+    /// Row of the key.
     pub record: keys::Model,
 }
 
-/// What a key may do and for how long.
+/// Label and constraints of a key: scopes, organizations and expiry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Terms {
+pub(crate) struct KeyConstraints {
     pub(crate) label: String,
     pub(crate) scopes: Scopes,
     pub(crate) expires_at: Option<UtcTime>,
     pub(crate) scoped_organizations: Option<OrganizationIds>,
 }
 
-impl Terms {
+impl KeyConstraints {
     fn of(key: &keys::Model) -> Self {
         Self {
             label: key.label.clone(),
@@ -72,33 +73,33 @@ impl Terms {
 }
 
 impl Catalog {
-    /// Makes a key for a user who is locked, if there is room for one more.
+    /// Creates a key for a user who is locked, unless the user has the most keys.
     pub(crate) async fn add_key(
         &self,
         within: &DatabaseTransaction,
         actor: &Actor,
         user_id: i64,
-        terms: Terms,
+        constraints: KeyConstraints,
     ) -> Result<CreatedPersonalKey, Abort> {
         let now = self.now();
-        if terms.expires_at.is_some_and(|at| at <= now) {
+        if constraints.expires_at.is_some_and(|at| at <= now) {
             return Err(ChangeError::Expired.into());
         }
-        self.must_have_room_for_a_key(within, user_id).await?;
+        self.must_have_fewer_keys(within, user_id).await?;
         let value = PersonalKey::generate()?;
-        let record = insert_personal_key(within, user_id, &value, terms, now).await?;
-        let deed = key_deed(Activity::Created, &record)
+        let record = insert_personal_key(within, user_id, &value, constraints, now).await?;
+        let audit = key_audit(Activity::Created, &record)
             .field("label", (), &record.label)
             .field("scopes", (), &record.scopes)
             .field("expires_at", (), record.expires_at)
             .field("scoped_organizations", (), &record.scoped_organizations);
-        self.record_of_key(within, actor, deed, &record, None)
+        self.record_key_change(within, actor, audit, &record, None)
             .await?;
         Ok(CreatedPersonalKey { value, record })
     }
 
-    /// Whether a user who is locked may have one more key in force.
-    async fn must_have_room_for_a_key(
+    /// Refuses one more key in force for a user, who is locked, with the most keys.
+    async fn must_have_fewer_keys(
         &self,
         within: &DatabaseTransaction,
         user_id: i64,
@@ -111,7 +112,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Revokes a key; the row stays, so that one can still tell whose it was.
+    /// Revokes a key; the row stays, so that its owner can still be told.
     async fn end_key(
         &self,
         within: &DatabaseTransaction,
@@ -124,23 +125,23 @@ impl Catalog {
             ..Default::default()
         };
         let revoked = keys::Entity::update(change).exec(within).await?;
-        let deed = key_deed(Activity::Deleted, &revoked);
-        self.record_of_key(within, actor, deed, &revoked, None)
+        let audit = key_audit(Activity::Deleted, &revoked);
+        self.record_key_change(within, actor, audit, &revoked, None)
             .await?;
         Ok(revoked)
     }
 }
 
-pub(crate) fn key_deed(activity: Activity, key: &keys::Model) -> Deed {
+pub(crate) fn key_audit(activity: Activity, key: &keys::Model) -> AuditChange {
     let scope = ActivityScope::PersonalKey;
-    Deed::new(activity, scope, None, &key.id, &key.label)
+    AuditChange::new(activity, scope, None, &key.id, &key.label)
 }
 
 fn checked_label(label: &str) -> Result<String, ChangeError> {
     checked_name("the label of a key", "label", label, LABEL_CHARS_MAX)
 }
 
-/// Keys that work at `now`.
+/// Condition for the keys that are in force at `now`.
 fn in_force(now: UtcTime) -> Condition {
     Condition::all().add(keys::Column::RevokedAt.is_null()).add(
         Condition::any()
@@ -153,18 +154,18 @@ pub(crate) async fn insert_personal_key<C: ConnectionTrait>(
     db: &C,
     user_id: i64,
     value: &PersonalKey,
-    terms: Terms,
+    constraints: KeyConstraints,
     now: UtcTime,
 ) -> Result<keys::Model, DbErr> {
     let row = keys::ActiveModel {
         id: ActiveValue::Set(Uuid::now_v7()),
         user_id: ActiveValue::Set(user_id),
-        label: ActiveValue::Set(terms.label),
+        label: ActiveValue::Set(constraints.label),
         key_hash: ActiveValue::Set(value.hash()),
         mask_value: ActiveValue::Set(value.mask()),
-        scopes: ActiveValue::Set(terms.scopes),
-        scoped_organizations: ActiveValue::Set(terms.scoped_organizations),
-        expires_at: ActiveValue::Set(terms.expires_at),
+        scopes: ActiveValue::Set(constraints.scopes),
+        scoped_organizations: ActiveValue::Set(constraints.scoped_organizations),
+        expires_at: ActiveValue::Set(constraints.expires_at),
         last_used_at: ActiveValue::Set(None),
         last_rolled_at: ActiveValue::Set(None),
         revoked_at: ActiveValue::Set(None),

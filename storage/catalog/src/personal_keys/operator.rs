@@ -1,6 +1,6 @@
-//! Keys as the operator makes, lists and revokes them: for anybody, with any scope.
+//! Keys that the operator creates, lists and revokes: for any user, with any scope.
 
-use super::{CreatedPersonalKey, Terms, checked_label, lock_user};
+use super::{CreatedPersonalKey, KeyConstraints, checked_label, lock_user};
 use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::personal_api_keys::{self as keys, OrganizationIds};
@@ -11,23 +11,23 @@ use crate::time::UtcTime;
 use sea_orm::prelude::Uuid;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
 
-/// What a new personal key needs.
+/// Input for a new personal key.
 #[derive(Clone, Debug)]
 pub struct NewPersonalKey {
-    /// The address of whose key it will be.
+    /// Address of the owner.
     pub email: String,
-    /// What its owner calls it; 1 to 40 characters.
+    /// Label; 1 to 40 characters.
     pub label: String,
-    /// What it may do.
+    /// Scopes of the key.
     pub scopes: Scopes,
-    /// When it stops working; `None`: never.
+    /// Time of expiry; `None`: never.
     pub expires_at: Option<UtcTime>,
-    /// The only organizations it sees; `None`: all of its owner's.
+    /// Only organizations that the key can access; `None`: all of its owner's.
     pub scoped_organizations: Option<Vec<Uuid>>,
 }
 
 impl Catalog {
-    /// Makes a personal key for anybody.
+    /// Creates a personal key for any user.
     ///
     /// # Errors
     ///
@@ -37,7 +37,7 @@ impl Catalog {
         actor: &Actor,
         new: NewPersonalKey,
     ) -> Result<CreatedPersonalKey, ChangeError> {
-        let terms = Terms {
+        let constraints = KeyConstraints {
             label: checked_label(&new.label)?,
             scopes: new.scopes,
             expires_at: new.expires_at,
@@ -48,17 +48,18 @@ impl Catalog {
         let transaction = self.begin().await?;
         let made = async {
             lock_user(&transaction, user.id).await?;
-            self.add_key(&transaction, actor, user.id, terms).await
+            self.add_key(&transaction, actor, user.id, constraints)
+                .await
         };
         let made = made.await;
         self.finish(transaction, made).await
     }
 
-    /// The keys that were not revoked, of one user or all; oldest first.
+    /// Lists the keys of one user or all that are not revoked, oldest first.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn list_personal_keys(
         &self,
         user_id: Option<i64>,
@@ -75,7 +76,7 @@ impl Catalog {
             .map_err(|error| self.error(&error))
     }
 
-    /// Revokes a personal key, by its id or by itself. It is refused from the next request on.
+    /// Revokes a personal key, by its id or value. It is refused from the next request on.
     ///
     /// # Errors
     ///
@@ -98,7 +99,7 @@ impl Catalog {
         let revoked = async {
             let seen = query.clone().one(&transaction).await?.ok_or_else(missing)?;
             lock_user(&transaction, seen.user_id).await?;
-            // Again, as whoever held the lock may have revoked or rolled it.
+            // Read again, as the previous holder of the lock may have revoked or rolled it.
             let found = query.one(&transaction).await?.ok_or_else(missing)?;
             self.end_key(&transaction, actor, &found).await
         };

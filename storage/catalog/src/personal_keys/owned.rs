@@ -1,11 +1,11 @@
-//! Keys as another key of the same owner manages them.
+//! Keys that another key of the same owner manages.
 //!
-//! Any key may list its owner's keys. It makes and touches only keys that fit within itself: in
-//! scopes, in organizations and in time; so no key can be turned into a stronger one. What it is
-//! itself is read again in the transaction of the change.
+//! Any key may list its owner's keys. It creates and changes only keys that fit within its own
+//! scopes, organizations and expiry, so no key can be turned into a stronger one. The caller's key
+//! is read again in the transaction of the change.
 
-use super::fit::{must_be_organizations_of, must_fit, must_not_operate, some_organizations};
-use super::{CreatedPersonalKey, Terms, checked_label, in_force, key_deed, lock_user};
+use super::key_policy::{must_be_organizations_of, must_fit, must_not_operate, some_organizations};
+use super::{CreatedPersonalKey, KeyConstraints, checked_label, in_force, key_audit, lock_user};
 use crate::activity::Activity;
 use crate::catalog::Catalog;
 use crate::entities::personal_api_keys as keys;
@@ -22,38 +22,38 @@ use sea_orm::{
     QueryOrder, QuerySelect, Select,
 };
 
-/// What a new key of one's own needs.
+/// Input for a new key of the caller.
 #[derive(Clone, Debug)]
 pub struct NewOwnKey {
-    /// What its owner calls it; 1 to 40 characters.
+    /// Label; 1 to 40 characters.
     pub label: String,
-    /// What it may do.
+    /// Scopes of the key.
     pub scopes: Scopes,
-    /// When it stops working; `None`: never.
+    /// Time of expiry; `None`: never.
     pub expires_at: Option<UtcTime>,
-    /// The only organizations it sees; `None` or empty: all of its owner's.
+    /// Only organizations that the key can access; `None` or empty: all of its owner's.
     pub scoped_organizations: Option<Vec<Uuid>>,
 }
 
-/// What is to be changed; `None` leaves a field as it is.
+/// Change of a key; `None` leaves a field as it is.
 #[derive(Clone, Debug, Default)]
 pub struct OwnKeyChange {
-    /// 1 to 40 characters.
+    /// New label; 1 to 40 characters.
     pub label: Option<String>,
-    /// What it may do.
+    /// New scopes.
     pub scopes: Option<Scopes>,
-    /// `Some(None)`: it works for ever.
+    /// New time of expiry; `Some(None)`: never.
     pub expires_at: Option<Option<UtcTime>>,
-    /// `Some(None)` or empty: all of its owner's.
+    /// New list of organizations; `Some(None)` or empty: all of its owner's.
     pub scoped_organizations: Option<Option<Vec<Uuid>>>,
 }
 
 impl Catalog {
-    /// The caller's keys that were not revoked, oldest first.
+    /// Page of the caller's keys that are not revoked, oldest first.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn own_keys(
         &self,
         caller: &Caller,
@@ -71,11 +71,11 @@ impl Catalog {
         read.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// One of the caller's keys; `None` if there is none, or it is another's.
+    /// Reads one of the caller's keys; `None` if there is none, or it is another's.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn own_key(
         &self,
         caller: &Caller,
@@ -86,7 +86,7 @@ impl Catalog {
         found.map_err(|error| self.error(&error))
     }
 
-    /// Makes another key for the caller.
+    /// Creates another key for the caller.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl Catalog {
         caller: &Caller,
         new: NewOwnKey,
     ) -> Result<CreatedPersonalKey, ChangeError> {
-        let terms = Terms {
+        let constraints = KeyConstraints {
             label: checked_label(&new.label)?,
             scopes: new.scopes,
             expires_at: new.expires_at,
@@ -105,11 +105,11 @@ impl Catalog {
         };
         let transaction = self.begin().await?;
         let made = async {
-            let own = self.own_terms(&transaction, caller).await?;
-            must_be_organizations_of(&transaction, caller, &terms).await?;
-            must_not_operate(&terms.scopes)?;
-            must_fit(&own, &terms)?;
-            self.add_key(&transaction, &caller.actor(), caller.user.id, terms)
+            let own = self.own_constraints(&transaction, caller).await?;
+            must_be_organizations_of(&transaction, caller, &constraints).await?;
+            must_not_operate(&constraints.scopes)?;
+            must_fit(&own, &constraints)?;
+            self.add_key(&transaction, &caller.actor(), caller.user.id, constraints)
                 .await
         };
         let made = made.await;
@@ -142,51 +142,50 @@ impl Catalog {
         id: Uuid,
         change: OwnKeyChange,
     ) -> Result<keys::Model, Abort> {
-        let own = self.own_terms(within, caller).await?;
+        let own = self.own_constraints(within, caller).await?;
         let before = fitting_key(within, caller, &own, id).await?;
-        let mut terms = Terms::of(&before);
+        let mut constraints = KeyConstraints::of(&before);
         if let Some(label) = change.label {
-            terms.label = label;
+            constraints.label = label;
         }
         if let Some(scopes) = change.scopes {
             if !before.scopes.operate() {
                 must_not_operate(&scopes)?;
             }
-            terms.scopes = scopes;
+            constraints.scopes = scopes;
         }
         if let Some(expires_at) = change.expires_at {
             if expires_at.is_some_and(|at| at <= self.now()) {
                 return Err(ChangeError::Expired.into());
             }
             if before.expires_at.is_some_and(|at| at <= self.now()) {
-                // It comes back to those that count.
-                self.must_have_room_for_a_key(within, caller.user.id)
-                    .await?;
+                // It counts as a key in force again.
+                self.must_have_fewer_keys(within, caller.user.id).await?;
             }
-            terms.expires_at = expires_at;
+            constraints.expires_at = expires_at;
         }
         if let Some(only) = change.scoped_organizations {
-            terms.scoped_organizations = some_organizations(only);
-            must_be_organizations_of(within, caller, &terms).await?;
+            constraints.scoped_organizations = some_organizations(only);
+            must_be_organizations_of(within, caller, &constraints).await?;
         }
-        must_fit(&own, &terms)?;
-        self.save_key(within, caller, &before, terms).await
+        must_fit(&own, &constraints)?;
+        self.save_key(within, caller, &before, constraints).await
     }
 
-    /// Writes what differs, and the entry about it; nothing if nothing differs.
+    /// Writes a changed key and its audit entries; nothing if no field differs.
     async fn save_key(
         &self,
         within: &DatabaseTransaction,
         caller: &Caller,
         before: &keys::Model,
-        terms: Terms,
+        constraints: KeyConstraints,
     ) -> Result<keys::Model, Abort> {
         let mut after = before.clone();
-        after.label = terms.label;
-        after.scopes = terms.scopes;
-        after.expires_at = terms.expires_at;
-        after.scoped_organizations = terms.scoped_organizations;
-        let deed = key_deed(Activity::Updated, &after)
+        after.label = constraints.label;
+        after.scopes = constraints.scopes;
+        after.expires_at = constraints.expires_at;
+        after.scoped_organizations = constraints.scoped_organizations;
+        let audit = key_audit(Activity::Updated, &after)
             .field("label", &before.label, &after.label)
             .field("scopes", &before.scopes, &after.scopes)
             .field("expires_at", before.expires_at, after.expires_at)
@@ -195,7 +194,7 @@ impl Catalog {
                 &before.scoped_organizations,
                 &after.scoped_organizations,
             );
-        if deed.changes_nothing() {
+        if audit.changes_nothing() {
             return Ok(after);
         }
         let row = keys::ActiveModel {
@@ -207,7 +206,7 @@ impl Catalog {
             ..Default::default()
         };
         let saved = keys::Entity::update(row).exec(within).await?;
-        self.record_of_key(within, &caller.actor(), deed, &saved, Some(before))
+        self.record_key_change(within, &caller.actor(), audit, &saved, Some(before))
             .await?;
         Ok(saved)
     }
@@ -226,7 +225,7 @@ impl Catalog {
         let value = PersonalKey::generate()?;
         let transaction = self.begin().await?;
         let rolled = async {
-            let own = self.own_terms(&transaction, caller).await?;
+            let own = self.own_constraints(&transaction, caller).await?;
             let before = fitting_key(&transaction, caller, &own, id).await?;
             let row = keys::ActiveModel {
                 id: ActiveValue::Unchanged(before.id),
@@ -236,14 +235,14 @@ impl Catalog {
                 ..Default::default()
             };
             let record = keys::Entity::update(row).exec(&transaction).await?;
-            let deed = key_deed(Activity::Updated, &record)
+            let audit = key_audit(Activity::Updated, &record)
                 .field("mask_value", before.mask_value, &record.mask_value)
                 .field(
                     "last_rolled_at",
                     before.last_rolled_at,
                     record.last_rolled_at,
                 );
-            self.record_of_key(&transaction, &caller.actor(), deed, &record, None)
+            self.record_key_change(&transaction, &caller.actor(), audit, &record, None)
                 .await?;
             Ok(CreatedPersonalKey { value, record })
         };
@@ -259,7 +258,7 @@ impl Catalog {
     pub async fn delete_own_key(&self, caller: &Caller, id: Uuid) -> Result<(), ChangeError> {
         let transaction = self.begin().await?;
         let deleted = async {
-            let own = self.own_terms(&transaction, caller).await?;
+            let own = self.own_constraints(&transaction, caller).await?;
             let key = fitting_key(&transaction, caller, &own, id).await?;
             self.end_key(&transaction, &caller.actor(), &key).await?;
             Ok(())
@@ -268,39 +267,39 @@ impl Catalog {
         self.finish(transaction, deleted).await
     }
 
-    /// What the caller's key is at this moment. Locks its owner.
-    async fn own_terms(
+    /// Locks the caller's user, and reads the present constraints of the caller's key.
+    async fn own_constraints(
         &self,
         within: &DatabaseTransaction,
         caller: &Caller,
-    ) -> Result<Terms, Abort> {
+    ) -> Result<KeyConstraints, Abort> {
         lock_user(within, caller.user.id).await?;
         let own = keys::Entity::find_by_id(caller.key_id)
             .filter(in_force(self.now()))
             .one(within)
             .await?;
         let own = own.ok_or_else(|| ChangeError::forbidden("This key was revoked just now."))?;
-        Ok(Terms::of(&own))
+        Ok(KeyConstraints::of(&own))
     }
 }
 
-/// The caller's keys that were not revoked.
+/// Query for the caller's keys that are not revoked.
 fn kept_by(caller: &Caller) -> Select<keys::Entity> {
     keys::Entity::find()
         .filter(keys::Column::UserId.eq(caller.user.id))
         .filter(keys::Column::RevokedAt.is_null())
 }
 
-/// One of the caller's keys, if it fits within the caller's own.
+/// Reads one of the caller's keys; refuses one that does not fit within the presented key.
 async fn fitting_key(
     within: &DatabaseTransaction,
     caller: &Caller,
-    own: &Terms,
+    own: &KeyConstraints,
     id: Uuid,
 ) -> Result<keys::Model, Abort> {
     let query = kept_by(caller).filter(keys::Column::Id.eq(id));
     let found = query.one(within).await?;
     let key = found.ok_or_else(|| ChangeError::not_found("personal key", &id))?;
-    must_fit(own, &Terms::of(&key))?;
+    must_fit(own, &KeyConstraints::of(&key))?;
     Ok(key)
 }

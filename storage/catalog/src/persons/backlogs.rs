@@ -1,11 +1,11 @@
-//! Projects that have so much to apply that others must not wait for them.
+//! Backlogs: projects with so many updates to apply that others must not wait for them.
 //!
-//! Such a project gets a place of its own ([`Catalog::defer_persons`]). From then on the common place
-//! passes its updates over, and its own says what is left of them. When it has come as far as all the
-//! others, it joins them again ([`Catalog::rejoin_persons`]).
+//! Such a project gets a position of its own ([`Catalog::defer_persons`]). From then on the common
+//! position passes over its updates, and its own position tells which are left. When the project
+//! has caught up with all the others, it joins them again ([`Catalog::rejoin_persons`]).
 
 use super::progress::{self, PersonProgress, locked_progress};
-use super::update::UpdatePlace;
+use super::update::UpdatePosition;
 use crate::catalog::Catalog;
 use crate::entities::{person_backlogs as backlogs, projects};
 use crate::error::CatalogError;
@@ -18,12 +18,12 @@ use sea_orm::{
 };
 
 impl Catalog {
-    /// Gives projects a place of their own, where the common one is. Answers how many got one: none if
-    /// updates were applied since `from`, or if there are no such projects any more.
+    /// Gives projects a position of their own, equal to the common one. Answers how many got one:
+    /// none if updates were applied since `from`, or if there are no such projects any more.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn defer_persons(
         &self,
         from: &PersonProgress,
@@ -32,7 +32,7 @@ impl Catalog {
         let transaction = self.begin().await?;
         let deferred = async {
             let progress = locked_progress(&transaction).await?;
-            if !progress.is_where(from) {
+            if !progress.is_same_step(from) {
                 return Ok(0);
             }
             let mut existing = projects::Entity::find()
@@ -47,9 +47,9 @@ impl Catalog {
             for team in &existing {
                 let row = backlogs::Model {
                     team_id: *team,
-                    created_at: progress.place.created_at.into(),
-                    request_id: progress.place.request_id,
-                    position: progress.place.index,
+                    created_at: progress.position.created_at.into(),
+                    request_id: progress.position.request_id,
+                    position: progress.position.index,
                     version: 0,
                     passed: progress.passed,
                 };
@@ -65,13 +65,13 @@ impl Catalog {
         Ok(count)
     }
 
-    /// Notes that projects with a backlog are as far as this arrival time, applied and in ClickHouse. If
-    /// all others are, too (`rejoin`), they have no place of their own any more. Those that are further
-    /// stay so, apart. Nothing happens if updates were applied since `from`.
+    /// Records that projects with a backlog are applied and in ClickHouse up to this arrival time.
+    /// With `rejoin`, as all others are there, too, they lose their own position. Projects that are
+    /// further keep theirs. Nothing happens if updates were applied since `from`.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn rejoin_persons(
         &self,
         from: &PersonProgress,
@@ -97,7 +97,7 @@ async fn note_caught_up(
     rejoin: bool,
 ) -> Result<(), DbErr> {
     let mut progress = locked_progress(within).await?;
-    if !progress.is_where(from) {
+    if !progress.is_same_step(from) {
         return Ok(());
     }
     if !rejoin {
@@ -111,18 +111,18 @@ async fn note_caught_up(
             .filter(is_later);
         return later.exec(within).await.map(drop);
     }
-    // Where a node was forgotten, what all have passed may be earlier than it was: whoever is further
-    // would take the common place over updates of others.
+    // After a node was deregistered, the common watermark may be earlier than it was: a project
+    // that is further would move the common position beyond updates of others.
     let joining = progress
         .backlogs
         .iter()
         .filter(|backlog| teams.contains(&backlog.team_id) && backlog.passed <= Some(passed));
-    let joining: Vec<(i64, UpdatePlace)> = joining
-        .map(|backlog| (backlog.team_id.0, backlog.place))
+    let joining: Vec<(i64, UpdatePosition)> = joining
+        .map(|backlog| (backlog.team_id.0, backlog.position))
         .collect();
-    // The common place is behind theirs now, so that none of their updates is read twice.
+    // The common position is behind theirs now, so that none of their updates is read twice.
     let last = joining.iter().map(|(_, place)| *place).max();
-    progress.place = progress.place.max(last.unwrap_or(progress.place));
+    progress.position = progress.position.max(last.unwrap_or(progress.position));
     progress.backlogs.clear();
     progress::save(within, &progress).await?;
     let joined = joining.into_iter().map(|(team, _)| team);

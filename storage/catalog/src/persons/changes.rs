@@ -1,9 +1,9 @@
-//! What has changed since it was last copied to ClickHouse, page by page.
+//! Changes since the last copy to ClickHouse, page by page.
 //!
-//! A row has the number of the step that changed it last. Nothing but the deletion of a project
-//! takes rows away meanwhile, and pages begin behind the last row, so none is missed.
+//! A row has the number of the step that changed it last. Only the deletion of a project removes
+//! rows meanwhile, and pages begin behind the last row, so none is missed.
 
-use super::parts::with_parts;
+use super::device_properties::with_device_properties;
 use super::registers::Registers;
 use crate::catalog::Catalog;
 use crate::entities::{deleted_projects, groups, person_distinct_ids as ids, persons};
@@ -16,21 +16,21 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-/// A person as ClickHouse has it.
+/// Person as ClickHouse stores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named after their columns")]
 pub struct ChangedPerson {
     pub team_id: i64,
     pub id: Uuid,
     pub created_at: UtcTime,
-    /// A JSON object.
+    /// JSON object.
     pub properties: String,
     pub is_identified: bool,
     pub is_deleted: bool,
     pub version: i64,
 }
 
-/// A distinct id as ClickHouse has it.
+/// Distinct id as ClickHouse stores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named after their columns")]
 pub struct ChangedId {
@@ -40,7 +40,7 @@ pub struct ChangedId {
     pub version: i64,
 }
 
-/// A group as ClickHouse has it.
+/// Group as ClickHouse stores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named after their columns")]
 pub struct ChangedGroup {
@@ -48,17 +48,18 @@ pub struct ChangedGroup {
     pub group_type: String,
     pub group_key: String,
     pub created_at: UtcTime,
-    /// A JSON object.
+    /// JSON object.
     pub properties: String,
     pub version: i64,
 }
 
 impl Catalog {
-    /// Persons that a later step than this one changed, those behind `after` in the order of steps.
+    /// Lists persons that a later step than this one changed, those behind `after` in the order of
+    /// steps.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn changed_persons(
         &self,
         copied: i64,
@@ -81,7 +82,7 @@ impl Catalog {
         }
         let rows = query.limit(count_max).all(&self.db).await;
         let rows = rows.map_err(|error| self.error(&error))?;
-        let shown = with_parts(&self.db, rows).await;
+        let shown = with_device_properties(&self.db, rows).await;
         let shown = shown.map_err(|error| self.error(&error))?;
         let changed = shown.into_iter().map(|(row, properties)| ChangedPerson {
             team_id: row.team_id,
@@ -95,11 +96,11 @@ impl Catalog {
         Ok(changed.collect())
     }
 
-    /// Likewise distinct ids.
+    /// Lists distinct ids that a later step than this one changed, those behind `after`.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn changed_person_ids(
         &self,
         copied: i64,
@@ -131,11 +132,11 @@ impl Catalog {
         Ok(changed.collect())
     }
 
-    /// Likewise groups.
+    /// Lists groups that a later step than this one changed, those behind `after`.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn changed_groups(
         &self,
         copied: i64,
@@ -179,7 +180,7 @@ impl Catalog {
     }
 }
 
-/// Projects that are gone: their rows wait to be deleted, and ClickHouse's may be purged already.
+/// Projects that are gone: their rows wait for cleanup, and ClickHouse's may be purged already.
 fn deleted() -> SelectStatement {
     deleted_projects::Entity::find()
         .select_only()
@@ -187,7 +188,7 @@ fn deleted() -> SelectStatement {
         .into_query()
 }
 
-/// Whatever comes behind a row in the order of these columns, which an index has.
+/// Condition of rows behind a row in the order of these columns, which an index has.
 fn behind<C: ColumnTrait>(last: Vec<(C, Value)>) -> SimpleExpr {
     let (columns, values): (Vec<C>, Vec<Value>) = last.into_iter().unzip();
     let columns = columns.into_iter().map(|column| column.into_simple_expr());

@@ -1,28 +1,29 @@
-//! Which distinct ids are one person.
+//! Identity resolution: which distinct ids belong to one person.
 //!
-//! `$identify` gives an anonymous id to a user: it is that user's who identified it first, by the
-//! time of the events, in whatever order they arrive. So the id only goes over, with the event that
-//! took it, and may go over once more when an earlier one arrives; what the id has of its own stays
-//! in a record of its own ([`World::record_of`]), which is shown as part of whoever has the id. A
-//! user, that is a person that was ever named, becomes nobody's part that way. An `$identify` without
-//! an anonymous id, or with its own in its place, names its user and gives nothing away.
+//! `$identify` gives an anonymous id to a user: it belongs to the user who identified it first, by
+//! the time of the events, in whatever order they arrive. So the id only moves, with the event that
+//! took it, and may move once more when an earlier one arrives; its own properties stay in a record
+//! of its own ([`PersonState::record_of`]), which is shown as part of the person that has the id. A
+//! user, that is a person that was ever named, is never given to another one that way. An
+//! `$identify` without an anonymous id, or with its own in its place, names its user and gives
+//! nothing away.
 //!
-//! `$create_alias` and `$merge_dangerously` join persons for good, in the order of their arrival. What
-//! they name goes over to nobody any more, also where the person has the id already.
+//! `$create_alias` and `$merge_dangerously` join persons for good, in the order of their arrival.
+//! The ids that they name never move again, also where the person has the id already.
 
+use super::person_state::{Person, PersonKey, PersonState, Properties, stamp};
 use super::registers::Stamp;
 use super::update::PersonUpdate;
-use super::world::{Person, PersonKey, Properties, World, stamp};
 use crate::entities::person_distinct_ids;
 use millrace_rows::{TeamId, UpdateKind, person_id};
 use uuid::Uuid;
 
-/// A distinct id that is known.
+/// Distinct id that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KnownId {
-    /// Its person.
+    /// Person of the id.
     pub person: Uuid,
-    /// The earliest `$identify` of it; none if the id is its person's own, or was merged for good.
+    /// Earliest `$identify` of the id; none if the id is its person's own, or was merged for good.
     pub identified: Option<Stamp>,
 }
 
@@ -36,8 +37,8 @@ impl From<&person_distinct_ids::Model> for KnownId {
     }
 }
 
-impl World {
-    /// Makes the anonymous id of an `$identify` the user's, if it has one.
+impl PersonState {
+    /// Gives the anonymous id of an `$identify`, if it has one, to the user.
     pub fn identify(&mut self, update: &PersonUpdate) {
         let team = update.team_id.0;
         let user = self.user_of(update);
@@ -59,12 +60,13 @@ impl World {
             self.attach(team, &update.other_id, given);
             self.changed_persons.extend([(team, holder), (team, user)]);
         } else if holder != user {
-            self.tally.refused += 1;
+            self.stats.refused += 1;
         }
     }
 
-    /// The person of the id that an `$identify` names as a user's. If it was given to somebody as a device's, it is a
-    /// person of its own from now on, with all that it has of its own: so it would be had it been named before.
+    /// Person of the id that an `$identify` names as a user's. If the id was given to somebody as a
+    /// device's, it becomes a person of its own, with all of its own properties, as if it had been
+    /// named before.
     fn user_of(&mut self, update: &PersonUpdate) -> Uuid {
         let (team, id) = (update.team_id.0, update.distinct_id.as_str());
         let Some(known) = self.known(team, id) else {
@@ -84,11 +86,11 @@ impl World {
         self.attach(team, id, alone);
         self.changed_persons
             .extend([(team, known.person), (team, own)]);
-        self.tally.refused += 1;
+        self.stats.refused += 1;
         own
     }
 
-    /// Gives an anonymous person to a user, unless it is one itself.
+    /// Gives an anonymous person to a user, unless it is a user itself.
     fn give_person(&mut self, update: &PersonUpdate, given: KnownId, holder: Uuid) {
         let team = update.team_id.0;
         if holder == given.person {
@@ -97,22 +99,22 @@ impl World {
         match self.persons.get_mut(&(team, holder)) {
             Some(person) if !person.is_identified => person.is_deleted = true,
             _ => {
-                self.tally.refused += 1;
+                self.stats.refused += 1;
                 return;
             }
         }
-        self.tally.merged += 1;
+        self.stats.merged += 1;
         self.attach(team, &update.other_id, given);
         self.changed_persons
             .extend([(team, holder), (team, given.person)]);
     }
 
-    /// Makes two ids one person's for good, if that may be.
+    /// Joins two ids in one person for good, if that is allowed.
     pub fn merge(&mut self, update: &PersonUpdate) {
         let team = update.team_id.0;
         if update.other_id.is_empty() {
-            // It may not become known.
-            self.keep(team, &update.distinct_id);
+            // The other id may not become known.
+            self.keep_for_good(team, &update.distinct_id);
             return;
         }
         let own = self.person_of(team, &update.distinct_id);
@@ -135,25 +137,25 @@ impl World {
             }
         }
         for id in [&update.distinct_id, &update.other_id] {
-            self.keep(team, id);
+            self.keep_for_good(team, id);
         }
     }
 
-    /// The person that an update would make part of another one.
-    pub fn part_by(&self, update: &PersonUpdate) -> Option<PersonKey> {
+    /// Person that an update would merge into another one.
+    pub fn merge_source(&self, update: &PersonUpdate) -> Option<PersonKey> {
         let team = update.team_id.0;
         if !matches!(update.kind, UpdateKind::Alias | UpdateKind::Merge) {
             return None;
         }
         let own = self.person_of(team, &update.distinct_id)?;
         let other = self.person_of(team, &update.other_id)?;
-        let part = self.persons.get(&(team, other))?;
-        let may_join = !part.is_identified || update.kind == UpdateKind::Merge;
+        let source = self.persons.get(&(team, other))?;
+        let may_join = !source.is_identified || update.kind == UpdateKind::Merge;
         (own != other && may_join).then_some((team, other))
     }
 
-    /// Leaves an id to its person for good, with what it has of its own.
-    fn keep(&mut self, team: i64, id: &str) {
+    /// Makes an id its person's for good, with its own properties.
+    fn keep_for_good(&mut self, team: i64, id: &str) {
         let Some(KnownId { person, identified }) = self.known(team, id) else {
             return;
         };
@@ -171,45 +173,46 @@ impl World {
         }
     }
 
-    /// Makes one person part of another, if it was never named or the event insists; answers whether.
+    /// Merges one person into another, if it was never named or the event insists; answers whether
+    /// it did.
     fn join(&mut self, team: i64, target: Uuid, source: Uuid, kind: UpdateKind) -> bool {
-        let Some(part) = self.persons.get(&(team, source)) else {
+        let Some(person) = self.persons.get(&(team, source)) else {
             return false;
         };
-        if part.is_identified && kind != UpdateKind::Merge {
-            self.tally.refused += 1;
+        if person.is_identified && kind != UpdateKind::Merge {
+            self.stats.refused += 1;
             return false;
         }
-        if !self.sizes.join((team, source), (team, target)) {
-            self.tally.too_many_ids += 1;
+        if !self.id_counts.join((team, source), (team, target)) {
+            self.stats.too_many_ids += 1;
             return false;
         }
         self.fold(team, source, target);
-        self.tally.merged += 1;
+        self.stats.merged += 1;
         self.moved.insert((team, source), target);
         true
     }
 
-    /// Gives all that is known of one person, or of an id, to a person.
+    /// Moves all properties of one person, or of an id, to a person.
     fn fold(&mut self, team: i64, source: Uuid, target: Uuid) {
-        let Some(part) = self.persons.get_mut(&(team, source)) else {
+        let Some(merged) = self.persons.get_mut(&(team, source)) else {
             return;
         };
-        let was = part.clone();
-        part.is_deleted = true;
-        part.properties = Properties::default();
-        if let Some(whole) = self.persons.get_mut(&(team, target)) {
-            whole.created_at = whole.created_at.min(was.created_at);
-            whole.is_identified |= was.is_identified;
-            if !whole.properties.merge(was.properties) {
-                self.tally.too_large += 1;
+        let was = merged.clone();
+        merged.is_deleted = true;
+        merged.properties = Properties::default();
+        if let Some(person) = self.persons.get_mut(&(team, target)) {
+            person.created_at = person.created_at.min(was.created_at);
+            person.is_identified |= was.is_identified;
+            if !person.properties.merge(was.properties) {
+                self.stats.too_large += 1;
             }
         }
         self.changed_persons
             .extend([(team, source), (team, target)]);
     }
 
-    /// Makes the person of an update's own id.
+    /// Creates the person of an update's own id.
     pub fn make_person(&mut self, update: &PersonUpdate) -> Uuid {
         let team = update.team_id.0;
         let id = person_id(update.team_id, &update.distinct_id);
@@ -226,29 +229,29 @@ impl World {
 
     fn attach(&mut self, team: i64, distinct_id: &str, known: KnownId) {
         let before = self.person_of(team, distinct_id);
-        self.sizes.attach(team, before, known.person);
+        self.id_counts.attach(team, before, known.person);
         let key = (team, distinct_id.to_owned());
         self.ids.insert(key.clone(), Some(known));
         self.changed_ids.insert(key);
     }
 
-    /// What is known of an id at this moment.
+    /// Present person of an id, and how it has the id.
     pub fn known(&self, team: i64, distinct_id: &str) -> Option<KnownId> {
         let key = (team, distinct_id.to_owned());
         let known = self.ids.get(&key).copied().flatten()?;
         Some(KnownId {
-            person: self.part_of(team, known.person),
+            person: self.merged_into(team, known.person),
             ..known
         })
     }
 
-    /// The person that an id is of at this moment.
+    /// Present person of an id.
     pub fn person_of(&self, team: i64, distinct_id: &str) -> Option<Uuid> {
         Some(self.known(team, distinct_id)?.person)
     }
 
-    /// Where that is kept which events of an id say of its person: with the person, or by itself if
-    /// the id may go over to another one.
+    /// Key of the record that takes an id's properties: its person's, or the id's own if the id may
+    /// still move to another person.
     pub fn record_of(&self, team: i64, distinct_id: &str) -> Option<Uuid> {
         let known = self.known(team, distinct_id)?;
         Some(match known.identified {
@@ -257,8 +260,8 @@ impl World {
         })
     }
 
-    /// What a person has become part of; itself, if of nobody.
-    pub fn part_of(&self, team: i64, person: Uuid) -> Uuid {
+    /// Person that a person was merged into; itself, if into none.
+    pub fn merged_into(&self, team: i64, person: Uuid) -> Uuid {
         let mut person = person;
         while let Some(next) = self.moved.get(&(team, person)) {
             person = *next;

@@ -1,9 +1,9 @@
-//! What updates need of the tables.
+//! Loads the rows that updates need.
 
 use super::identities::KnownId;
+use super::person_state::{Group, Person, PersonState, Properties};
 use super::registers::Registers;
 use super::update::PersonUpdate;
-use super::world::{Group, Person, Properties, World};
 use crate::entities::{group_types, groups, person_distinct_ids as ids, persons};
 use millrace_rows::UpdateKind;
 use sea_orm::sea_query::{Expr, Query};
@@ -18,20 +18,20 @@ use uuid::Uuid;
 /// Rows that are asked for, or written, in one statement.
 pub(super) const SLICE: usize = 500;
 
-/// Loads what is not there yet; answers how many bytes of properties came.
+/// Loads the rows that are not loaded yet; answers the bytes of properties.
 pub(super) async fn load(
     within: &DatabaseTransaction,
-    world: &mut World,
+    state: &mut PersonState,
     updates: &[&PersonUpdate],
 ) -> Result<usize, DbErr> {
-    world.new_ids.load(within, updates).await?;
-    load_ids(within, world, updates).await?;
-    let bytes = load_persons(within, world, updates).await?;
-    load_types(within, world, updates).await?;
-    Ok(bytes + load_groups(within, world, updates).await?)
+    state.new_ids.load(within, updates).await?;
+    load_ids(within, state, updates).await?;
+    let bytes = load_persons(within, state, updates).await?;
+    load_types(within, state, updates).await?;
+    Ok(bytes + load_groups(within, state, updates).await?)
 }
 
-/// The ids that an update names, as keys.
+/// Keys of the ids that an update names.
 pub(super) fn ids_of(update: &PersonUpdate) -> impl Iterator<Item = (i64, String)> {
     let own = Some(&update.distinct_id).filter(|id| !id.is_empty());
     let merges = update.kind != UpdateKind::Properties && own.is_some() && update.has_other_id();
@@ -42,21 +42,21 @@ pub(super) fn ids_of(update: &PersonUpdate) -> impl Iterator<Item = (i64, String
 
 async fn load_ids(
     within: &DatabaseTransaction,
-    world: &mut World,
+    state: &mut PersonState,
     updates: &[&PersonUpdate],
 ) -> Result<(), DbErr> {
     let named = updates.iter().flat_map(|update| ids_of(update));
-    let wanted = distinct(named.filter(|key| !world.ids.contains_key(key)));
+    let wanted = distinct(named.filter(|key| !state.ids.contains_key(key)));
     for slice in wanted.chunks(SLICE) {
         let condition = any_of(ids::Column::TeamId, ids::Column::DistinctId, slice);
         let found = ids::Entity::find().filter(condition).all(within).await?;
         for key in slice {
-            world.ids.insert(key.clone(), None);
+            state.ids.insert(key.clone(), None);
         }
         for row in found {
             let known = KnownId::from(&row);
             let key = (row.team_id, row.distinct_id);
-            world.ids.insert(key, Some(known));
+            state.ids.insert(key, Some(known));
         }
     }
     Ok(())
@@ -64,16 +64,16 @@ async fn load_ids(
 
 async fn load_persons(
     within: &DatabaseTransaction,
-    world: &mut World,
+    state: &mut PersonState,
     updates: &[&PersonUpdate],
 ) -> Result<usize, DbErr> {
     let named = updates.iter().flat_map(|update| ids_of(update));
-    // Also what an identified id has of its own.
+    // Also the own records of identified ids.
     let named = named.flat_map(|(team, id)| {
-        let both = [world.person_of(team, &id), world.record_of(team, &id)];
+        let both = [state.person_of(team, &id), state.record_of(team, &id)];
         both.into_iter().flatten().map(move |id| (team, id))
     });
-    let wanted = distinct(named.filter(|key| !world.persons.contains_key(key)));
+    let wanted = distinct(named.filter(|key| !state.persons.contains_key(key)));
     let mut bytes = 0;
     for slice in wanted.chunks(SLICE) {
         let condition = any_of(persons::Column::TeamId, persons::Column::Id, slice);
@@ -89,7 +89,7 @@ async fn load_persons(
                 is_deleted: row.is_deleted,
                 properties: properties(&row.properties)?,
             };
-            world.persons.insert((row.team_id, row.id), person);
+            state.persons.insert((row.team_id, row.id), person);
         }
     }
     Ok(bytes)
@@ -97,12 +97,12 @@ async fn load_persons(
 
 async fn load_types(
     within: &DatabaseTransaction,
-    world: &mut World,
+    state: &mut PersonState,
     updates: &[&PersonUpdate],
 ) -> Result<(), DbErr> {
     let with_groups = updates.iter().filter(|it| !it.group_type.is_empty());
     let teams = with_groups.map(|update| update.team_id.0);
-    let wanted = distinct(teams.filter(|team| !world.group_types.contains_key(team)));
+    let wanted = distinct(teams.filter(|team| !state.group_types.contains_key(team)));
     for slice in wanted.chunks(SLICE) {
         let found = group_types::Entity::find()
             .filter(group_types::Column::TeamId.is_in(slice.iter().copied()))
@@ -110,7 +110,7 @@ async fn load_types(
             .all(within)
             .await?;
         for row in found {
-            let types = world.group_types.entry(row.team_id).or_default();
+            let types = state.group_types.entry(row.team_id).or_default();
             types.push(row.name);
         }
     }
@@ -119,7 +119,7 @@ async fn load_types(
 
 async fn load_groups(
     within: &DatabaseTransaction,
-    world: &mut World,
+    state: &mut PersonState,
     updates: &[&PersonUpdate],
 ) -> Result<usize, DbErr> {
     let with_groups = updates.iter().filter(|it| !it.group_type.is_empty());
@@ -127,7 +127,7 @@ async fn load_groups(
         let (team, kind) = (update.team_id.0, update.group_type.clone());
         (team, kind, update.group_key.clone())
     });
-    let wanted = distinct(named.filter(|key| !world.groups.contains_key(key)));
+    let wanted = distinct(named.filter(|key| !state.groups.contains_key(key)));
     let mut bytes = 0;
     for slice in wanted.chunks(SLICE) {
         let mut of_type: BTreeMap<(i64, &str), Vec<&str>> = BTreeMap::new();
@@ -144,7 +144,7 @@ async fn load_groups(
             );
         }
         for key in slice {
-            world.groups.insert(key.clone(), None);
+            state.groups.insert(key.clone(), None);
         }
         for row in groups::Entity::find().filter(condition).all(within).await? {
             bytes += row.properties.len();
@@ -153,20 +153,21 @@ async fn load_groups(
                 properties: properties(&row.properties)?,
             };
             let key = (row.team_id, row.group_type, row.group_key);
-            world.groups.insert(key, Some(group));
+            state.groups.insert(key, Some(group));
         }
     }
     Ok(bytes)
 }
 
-/// Properties as they are kept.
+/// Parses stored properties.
 pub(super) fn properties(text: &str) -> Result<Properties, DbErr> {
     let registers = Registers::parse(text);
     let registers = registers.map_err(|error| DbErr::Type(error.to_string()))?;
     Ok(Properties::new(registers))
 }
 
-/// The rows of these keys: those of a project at a time, so that both databases use the index.
+/// Condition of rows with these keys: one project's at a time, so that both databases use the
+/// index.
 pub(super) fn any_of<C: ColumnTrait, K: Clone + Into<Value>>(
     team: C,
     column: C,
@@ -189,7 +190,7 @@ fn distinct<K: Eq + Hash>(keys: impl Iterator<Item = K>) -> Vec<K> {
     keys.into_iter().collect()
 }
 
-/// How many ids a person has in the tables, of which no more than these are looked at.
+/// Counts a person's ids in the tables, up to a limit.
 pub(super) async fn some_ids_of_person(
     within: &DatabaseTransaction,
     (team, person): (i64, Uuid),
@@ -211,7 +212,7 @@ pub(super) async fn some_ids_of_person(
     Ok(count.unsigned_abs())
 }
 
-/// The ids of persons, as they are kept.
+/// Reads the ids of persons.
 pub(super) async fn ids_of_persons(
     within: &DatabaseTransaction,
     persons: &[(i64, Uuid)],

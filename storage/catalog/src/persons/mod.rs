@@ -1,104 +1,104 @@
-//! Persons, their distinct ids, and groups: what has become of what events say of them.
+//! Persons, their distinct ids, and groups: the state that events' updates lead to.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `update` | [`PersonUpdate`]: what one event says |
+//! | `update` | [`PersonUpdate`]: the change that one event makes |
 //! | `registers` | properties that remember when they were written |
-//! | `world` | persons and groups in memory, and what an update makes of them; no I/O |
-//! | `identities` | which distinct ids are one person; no I/O either |
-//! | `sizes` | how many distinct ids a merge may move |
-//! | `new_ids` | how many distinct ids and groups may become known |
-//! | `progress`, `backlogs` | how far updates are applied, and projects that others do not wait for |
+//! | `person_state` | persons and groups in memory, to which updates are applied; no I/O |
+//! | `identities` | identity resolution: distinct ids of one person; no I/O |
+//! | `id_counts` | limit on the distinct ids that a merge moves |
+//! | `new_ids` | limit on the distinct ids and groups that become known |
+//! | `progress`, `backlogs` | positions up to which updates are applied |
 //! | `load`, `save` | from the tables and back |
-//! | `parts` | properties that a person has by its ids |
-//! | `changes` | what has to be copied to ClickHouse |
+//! | `device_properties` | properties that a person shows from its devices |
+//! | `changes` | rows to copy to ClickHouse |
 //!
-//! Updates of a project are applied in the order of their arrival, many in one transaction, in which the
-//! place of the last one is noted, too: none is applied twice, whoever dies at which moment. Whoever
-//! applies says from where; if the catalog is elsewhere by now, somebody else was at it, and
-//! nothing happens. All projects have one place, but for those with a backlog, which have their own.
+//! Updates of a project are applied in the order of their arrival, many in one transaction, which
+//! also records the position of the last one: none is applied twice, even after a crash. A caller
+//! says from which position it applies; if the catalog is at another one, another process has
+//! applied updates, and nothing happens. All projects share one position, but for those with a
+//! backlog, which have their own.
 //!
-//! A person is known from the first event that says anything of it. Its id is
-//! [`millrace_rows::person_id`] of the distinct id which that event had. It loses the id only by
-//! becoming part of another person.
+//! A person is known from the first event about it. Its id is [`millrace_rows::person_id`] of the
+//! distinct id which that event had. It loses the id only when it is merged into another person.
 
 mod backlogs;
 mod changes;
+mod device_properties;
+mod id_counts;
 mod identities;
 mod load;
 mod new_ids;
-mod parts;
+mod person_state;
 mod progress;
 mod registers;
 mod save;
-mod sizes;
 #[cfg(test)]
 mod tests;
 mod update;
-mod world;
 
 pub use changes::{ChangedGroup, ChangedId, ChangedPerson};
-pub use new_ids::LimitedProject;
+pub use new_ids::{Growth, GrowthLimits, LimitedProject};
+pub use person_state::UpdateStats;
 pub use progress::{PersonBacklog, PersonProgress};
-pub use update::{PersonUpdate, UpdatePlace};
-pub use world::Tally;
+pub use update::{PersonUpdate, UpdatePosition};
 
 use crate::catalog::Catalog;
 use crate::entities::projects;
 use crate::error::CatalogError;
 use crate::time::UtcTime;
+use id_counts::IdCounts;
 use new_ids::NewIds;
+use person_state::PersonState;
 use sea_orm::sea_query::LockType;
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, EntityTrait, QueryFilter,
     QueryOrder, QuerySelect,
 };
-use sizes::Sizes;
 use std::collections::HashSet;
-use world::World;
 
 /// Updates whose persons are loaded at once.
 const CHUNK_UPDATES: usize = 500;
-/// Rows that are looked up or made before a transaction is ended early. In SQLite all other writers wait
-/// for it: those who extend a lease, nodes that say how far they are, requests of the API.
+/// Rows that are looked up or made before a transaction is ended early. In SQLite all other writers
+/// wait for it: lease renewals, nodes that publish their watermark, requests of the API.
 const ROWS_MAX: usize = 4_000;
-/// Bytes of properties, loaded or of updates, before it is ended likewise.
+/// Bytes of properties, loaded or of updates, before a transaction is ended early.
 const BYTES_MAX: usize = 8 << 20;
 
-/// How updates are applied.
+/// Options for applying updates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ApplyOptions {
-    /// The time before which all of them arrived, as all that was published says. Where updates of a
-    /// backlog are among them, the step has no lower number: they arrived long ago.
+    /// Time before which all of the updates arrived, as the nodes have published. With updates of a
+    /// backlog among them, the step has no lower number: they arrived long ago.
     pub before: Option<UtcTime>,
-    /// Distinct ids and groups of a project that may become known by what arrives within an hour.
-    pub new_ids_per_hour_max: Option<u64>,
-    /// Distinct ids that a person may have to become part of another one; all of them go over in one
+    /// Limits on what a project may add by updates that arrive within an hour.
+    pub growth: GrowthLimits,
+    /// Distinct ids that a person may have to be merged into another one; all of them move in one
     /// transaction.
     pub merged_ids_max: Option<u64>,
 }
 
-/// What one transaction did.
+/// Result of one transaction of updates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppliedUpdates {
-    /// Where it ended.
+    /// Progress after the transaction.
     pub progress: PersonProgress,
-    /// How many updates it took, from the first on.
+    /// Number of updates that it applied, from the first on.
     pub count: usize,
-    /// What they did.
-    pub tally: Tally,
+    /// Counts of what the updates did.
+    pub stats: UpdateStats,
     /// Projects that reached their limit with this step.
     pub limited: Vec<LimitedProject>,
 }
 
 impl Catalog {
-    /// Applies updates that follow those of `from`, those of each project in their order, but no more than
-    /// keeps other writers waiting for a moment: whoever has more of them calls again. `None`: somebody
-    /// else has applied updates since.
+    /// Applies updates that follow those of `from`, those of each project in their order, but no
+    /// more than keeps other writers waiting for a moment; the caller repeats the call for the
+    /// rest. `None`: another process has applied updates since.
     ///
     /// # Errors
     ///
-    /// What the database says; then nothing was applied.
+    /// Any database error; then nothing was applied.
     pub async fn apply_person_updates(
         &self,
         from: &PersonProgress,
@@ -125,52 +125,52 @@ async fn apply(
     options: ApplyOptions,
 ) -> Result<Option<AppliedUpdates>, DbErr> {
     let mut progress = progress::locked_progress(within).await?;
-    if !progress.is_where(from) {
+    if !progress.is_same_step(from) {
         return Ok(None);
     }
     let teams = existing_teams(within, updates).await?;
-    let mut world = World {
-        new_ids: NewIds::new(options.new_ids_per_hour_max),
-        sizes: Sizes::new(options.merged_ids_max),
-        ..World::default()
+    let mut state = PersonState {
+        new_ids: NewIds::new(options.growth),
+        id_counts: IdCounts::new(options.merged_ids_max),
+        ..PersonState::default()
     };
     let (mut count, mut bytes) = (0, 0);
     for chunk in updates.chunks(CHUNK_UPDATES) {
         let is_known = |update: &&PersonUpdate| teams.contains(&update.team_id.0);
         let known: Vec<&PersonUpdate> = chunk.iter().filter(is_known).collect();
-        bytes += load::load(within, &mut world, &known).await?;
+        bytes += load::load(within, &mut state, &known).await?;
         bytes += known.iter().map(|update| update.bytes()).sum::<usize>();
         for update in chunk {
             count += 1;
             if !is_known(&update) {
-                world.tally.orphaned += 1;
+                state.stats.orphaned += 1;
                 continue;
             }
-            sizes::count_before(within, &mut world, update).await?;
-            world.apply(update);
+            id_counts::count_before(within, &mut state, update).await?;
+            state.apply(update);
             // One update may move many ids: the next one is of another transaction.
-            if world.sizes.rows_counted >= ROWS_MAX {
+            if state.id_counts.rows_counted >= ROWS_MAX {
                 break;
             }
         }
-        if world.rows() >= ROWS_MAX || bytes > BYTES_MAX {
+        if state.rows() >= ROWS_MAX || bytes > BYTES_MAX {
             break;
         }
     }
     progress.advance(updates.get(..count).unwrap_or(updates), options.before);
-    let (tally, limited) = (world.tally, world.new_ids.limited());
-    save::save(within, world, progress.version).await?;
+    let (stats, limited) = (state.stats, state.new_ids.limited());
+    save::save(within, state, progress.version).await?;
     progress::save(within, &progress).await?;
     Ok(Some(AppliedUpdates {
         progress,
         count,
-        tally,
+        stats,
         limited,
     }))
 }
 
-/// Which of the updates' projects there are. They stay until the transaction ends: whoever would
-/// delete one waits before it has locked anything that this one needs.
+/// Finds which projects of the updates exist. They stay until the transaction ends: a deletion
+/// waits before it has locked anything that this transaction needs.
 async fn existing_teams(
     within: &DatabaseTransaction,
     updates: &[PersonUpdate],

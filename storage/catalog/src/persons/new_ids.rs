@@ -1,14 +1,16 @@
-//! How many distinct ids and groups of a project may become known by what arrives within an hour.
+//! Limits on what a project may add to the catalog by updates that arrive within an hour: distinct
+//! ids and groups, and bytes of properties.
 //!
-//! Anybody who knows a project's key can make up ids, and each is kept for good. Beyond the limit an
-//! update that names an unknown id or group is left out; events are stored all the same. One that also
-//! names an id that is known says of that what it would have said, so that whoever makes up ids keeps
-//! no user from being named. Hours are those of the arrival, so that it does not matter when updates are
-//! applied, or whether they are again.
+//! Anybody who knows a project's key can make up ids and properties, and each is kept for good.
+//! Beyond the limit an update that names an unknown id or group, or whose properties take more
+//! bytes, is left out; events are stored all the same. If the update names a known id as well, it
+//! is applied to that id alone, so that made-up ids cannot keep a user from being named. Hours are
+//! those of the arrival, so the result does not depend on when updates are applied, or whether they
+//! are applied again.
 
 use super::load::SLICE;
+use super::person_state::PersonState;
 use super::update::PersonUpdate;
-use super::world::World;
 use crate::entities::person_new_ids as counts;
 use crate::time::UtcTime;
 use millrace_rows::{TeamId, UpdateKind};
@@ -18,74 +20,127 @@ use std::collections::{HashMap, HashSet};
 
 const MICROS_PER_HOUR: i64 = 3_600_000_000;
 
-/// A project that reached its limit.
+/// Limits on what a project may add within an hour; `None` is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GrowthLimits {
+    /// Distinct ids and groups that become known.
+    pub ids_per_hour_max: Option<u64>,
+    /// Bytes that properties of persons and groups grow by.
+    pub bytes_per_hour_max: Option<u64>,
+}
+
+/// Kind of growth that is limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// Distinct ids and groups.
+    Ids,
+    /// Bytes of properties.
+    Bytes,
+}
+
+/// Project that reached a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitedProject {
     /// The project.
     pub team_id: TeamId,
     /// Start of the hour in which the updates arrived that were left out.
     pub hour: UtcTime,
+    /// Limit that it reached.
+    pub growth: Growth,
 }
 
-/// Counts of projects.
+/// Growth of the projects in their hour.
 #[derive(Debug, Default)]
 pub(super) struct NewIds {
-    /// None without a limit; then nothing is counted.
-    per_hour_max: Option<u64>,
+    limits: GrowthLimits,
     counts: HashMap<i64, Count>,
     limited: Vec<LimitedProject>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Count {
     hour: i64,
-    made: u64,
-    left_out: u64,
+    ids: u64,
+    ids_left_out: u64,
+    bytes: u64,
+    bytes_left_out: u64,
     has_changed: bool,
 }
 
 impl NewIds {
-    pub fn new(per_hour_max: Option<u64>) -> Self {
+    pub fn new(limits: GrowthLimits) -> Self {
         Self {
-            per_hour_max,
+            limits,
             ..Self::default()
         }
     }
 
-    /// Whether an update may make so many ids or groups known; they count from now on.
+    /// Returns true if an update may make so many ids or groups known; they count from now on.
     pub fn admit(&mut self, update: &PersonUpdate, made: u64) -> bool {
-        let Some(per_hour_max) = self.per_hour_max.filter(|_| made > 0) else {
+        let Some(per_hour_max) = self.limits.ids_per_hour_max.filter(|_| made > 0) else {
             return true;
         };
-        let at = update.place.created_at.0;
-        let hour = at - at.rem_euclid(MICROS_PER_HOUR);
-        let empty = Count {
-            hour,
-            made: 0,
-            left_out: 0,
-            has_changed: true,
-        };
-        let count = self.counts.entry(update.team_id.0).or_insert(empty);
-        if count.hour < hour {
-            *count = empty;
-        }
-        count.has_changed = true;
-        let is_admitted = count.made + made <= per_hour_max;
+        let count = self.count(update);
+        let is_admitted = count.ids.saturating_add(made) <= per_hour_max;
+        let left_out_before = count.ids_left_out;
         if is_admitted {
-            count.made += made;
+            count.ids += made;
         } else {
-            if count.left_out == 0 {
-                self.limited.push(LimitedProject {
-                    team_id: update.team_id,
-                    hour: UtcTime(hour),
-                });
-            }
-            count.left_out += 1;
+            count.ids_left_out += 1;
+        }
+        if !is_admitted && left_out_before == 0 {
+            self.note_limited(update, Growth::Ids);
         }
         is_admitted
     }
 
-    /// Projects that reached their limit with these updates, once in each hour.
+    /// Returns true if properties may grow by so many bytes with an update; [`Self::grew`] counts
+    /// them.
+    pub fn admit_bytes(&mut self, update: &PersonUpdate, bytes: usize) -> bool {
+        let Some(per_hour_max) = self.limits.bytes_per_hour_max.filter(|_| bytes > 0) else {
+            return true;
+        };
+        let count = self.count(update);
+        if count.bytes.saturating_add(bytes as u64) <= per_hour_max {
+            return true;
+        }
+        count.bytes_left_out += 1;
+        if count.bytes_left_out == 1 {
+            self.note_limited(update, Growth::Bytes);
+        }
+        false
+    }
+
+    /// Counts bytes that properties have grown by.
+    pub fn grew(&mut self, update: &PersonUpdate, bytes: usize) {
+        if self.limits.bytes_per_hour_max.is_some() && bytes > 0 {
+            self.count(update).bytes += bytes as u64;
+        }
+    }
+
+    /// Count of an update's project, for the hour of its arrival or a later one.
+    fn count(&mut self, update: &PersonUpdate) -> &mut Count {
+        let hour = hour_of(update);
+        let count = self.counts.entry(update.team_id.0).or_default();
+        if count.hour < hour {
+            *count = Count {
+                hour,
+                ..Count::default()
+            };
+        }
+        count.has_changed = true;
+        count
+    }
+
+    fn note_limited(&mut self, update: &PersonUpdate, growth: Growth) {
+        self.limited.push(LimitedProject {
+            team_id: update.team_id,
+            hour: UtcTime(hour_of(update)),
+            growth,
+        });
+    }
+
+    /// Projects that reached a limit with these updates, once in each hour.
     pub fn limited(&self) -> Vec<LimitedProject> {
         self.limited.clone()
     }
@@ -96,12 +151,13 @@ impl NewIds {
         within: &DatabaseTransaction,
         updates: &[&PersonUpdate],
     ) -> Result<(), DbErr> {
-        if self.per_hour_max.is_none() {
+        if self.limits == GrowthLimits::default() {
             return Ok(());
         }
         let teams = updates.iter().map(|update| update.team_id.0);
         let teams: HashSet<i64> = teams.filter(|it| !self.counts.contains_key(it)).collect();
         let teams: Vec<i64> = teams.into_iter().collect();
+        let unsigned = |count: i64| u64::try_from(count).unwrap_or(0);
         for slice in teams.chunks(SLICE) {
             let found = counts::Entity::find()
                 .filter(counts::Column::TeamId.is_in(slice.iter().copied()))
@@ -110,8 +166,10 @@ impl NewIds {
             for row in found {
                 let count = Count {
                     hour: row.hour.0,
-                    made: u64::try_from(row.made).unwrap_or(0),
-                    left_out: u64::try_from(row.left_out).unwrap_or(0),
+                    ids: unsigned(row.made),
+                    ids_left_out: unsigned(row.left_out),
+                    bytes: unsigned(row.bytes),
+                    bytes_left_out: unsigned(row.bytes_left_out),
                     has_changed: false,
                 };
                 self.counts.insert(row.team_id, count);
@@ -130,14 +188,19 @@ impl NewIds {
             counts::Column::Hour,
             counts::Column::Made,
             counts::Column::LeftOut,
+            counts::Column::Bytes,
+            counts::Column::BytesLeftOut,
         ]);
+        let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         for slice in changed.chunks(SLICE) {
             let rows = slice.iter().map(|(team, count)| {
                 let row = counts::Model {
                     team_id: **team,
                     hour: UtcTime(count.hour),
-                    made: i64::try_from(count.made).unwrap_or(i64::MAX),
-                    left_out: i64::try_from(count.left_out).unwrap_or(i64::MAX),
+                    made: signed(count.ids),
+                    left_out: signed(count.ids_left_out),
+                    bytes: signed(count.bytes),
+                    bytes_left_out: signed(count.bytes_left_out),
                 };
                 row.into_active_model()
             });
@@ -150,20 +213,26 @@ impl NewIds {
     }
 }
 
-impl World {
-    /// Whether so many ids or groups may become known by an update.
+/// Start of the hour in which an update arrived.
+fn hour_of(update: &PersonUpdate) -> i64 {
+    let at = update.position.created_at.0;
+    at - at.rem_euclid(MICROS_PER_HOUR)
+}
+
+impl PersonState {
+    /// Returns true if so many ids or groups may become known by an update.
     pub fn admits(&mut self, update: &PersonUpdate, made: u64) -> bool {
         let is_admitted = self.new_ids.admit(update, made);
         if is_admitted {
-            self.tally.new_ids += made;
+            self.stats.new_ids += made;
         } else {
-            self.tally.over_limit += 1;
+            self.stats.over_limit += 1;
         }
         is_admitted
     }
 
-    /// Takes an id that may not become known out of an update. None if nothing is left: what an
-    /// `$identify` of an unknown user says is not the device's.
+    /// Removes an id that may not become known from an update. `None` if nothing is left: an
+    /// `$identify` of an unknown user says nothing of the device.
     pub fn without_unknown(&self, update: &PersonUpdate) -> Option<PersonUpdate> {
         let is_merge = matches!(update.kind, UpdateKind::Alias | UpdateKind::Merge);
         let other = is_merge.then_some(&update.other_id);

@@ -1,8 +1,8 @@
-//! How far updates have been applied: one place for all projects, but for those with a backlog.
+//! Progress of applying updates: one position for all projects, but for those with a backlog.
 //!
-//! How projects get a place of their own, and lose it, is in `backlogs`.
+//! `backlogs` gives projects a position of their own, and takes it back.
 
-use super::update::{PersonUpdate, UpdatePlace};
+use super::update::{PersonUpdate, UpdatePosition};
 use crate::catalog::Catalog;
 use crate::entities::{person_backlogs as backlogs, person_progress};
 use crate::error::CatalogError;
@@ -16,80 +16,83 @@ use sea_orm::{
 };
 use std::collections::HashSet;
 
-/// The one row of progress.
+/// Id of the only row of progress.
 const ROW: i32 = 1;
 
-/// How far updates have been applied.
+/// Progress of applying updates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PersonProgress {
-    /// The last one that was applied, of projects without a backlog.
-    pub place: UpdatePlace,
-    /// The last step: what a transaction changes has its number.
+    /// Position of the last update that was applied, of projects without a backlog.
+    pub position: UpdatePosition,
+    /// Number of the last step: rows that a transaction changes have its number.
     pub version: i64,
-    /// The last step of which everything is in ClickHouse.
+    /// Last step whose changes are all in ClickHouse.
     pub copied: i64,
-    /// Every update that arrived before is applied, and what it changed is in ClickHouse, but for
+    /// Arrival time before which every update is applied, with its changes in ClickHouse, but for
     /// projects with a backlog. No later step gets a lower number than this.
     pub passed: Option<UtcTime>,
-    /// Projects with a place of their own, by their numbers.
+    /// Projects with a position of their own, by project.
     pub backlogs: Vec<PersonBacklog>,
 }
 
-/// How far the updates of one project have been applied.
+/// Progress of one project with a backlog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PersonBacklog {
     /// The project.
     pub team_id: TeamId,
-    /// The last one that was applied.
-    pub place: UpdatePlace,
-    /// The step that did it; 0 before the first.
+    /// Position of the last update that was applied.
+    pub position: UpdatePosition,
+    /// Step that applied it; 0 before the first.
     pub version: i64,
-    /// Every update of the project that arrived before is applied, and what it changed is in ClickHouse.
+    /// Arrival time before which every update of the project is applied, with its changes in
+    /// ClickHouse.
     pub passed: Option<UtcTime>,
 }
 
 impl Catalog {
-    /// How far updates have been applied.
+    /// Reads the progress of applying updates.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn person_progress(&self) -> Result<PersonProgress, CatalogError> {
         let found = read(&self.writer).await;
         found.map_err(|error| self.error(&error))
     }
 
-    /// The arrival time before which everything that events of all projects say of persons and groups
-    /// is applied and in ClickHouse; `None` until that is known.
+    /// Arrival time before which all updates of persons and groups, of all projects, are applied
+    /// and in ClickHouse; `None` until that is known.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn persons_watermark(&self) -> Result<Option<UtcTime>, CatalogError> {
         Ok(self.person_progress().await?.watermark())
     }
 
-    /// Likewise of one project, which others hold up for some rounds at the most.
+    /// Arrival time before which all updates of one project are applied and in ClickHouse; other
+    /// projects hold it up for some rounds at most.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn persons_watermark_of(
         &self,
         team_id: TeamId,
     ) -> Result<Option<UtcTime>, CatalogError> {
-        // The common one is read first: a project that gets a backlog after that has passed it.
+        // The common progress is read first: a project that gets a backlog after that has passed
+        // it.
         let progress = self.person_progress().await?;
         let mut backlogs = progress.backlogs.iter();
         let own = backlogs.find(|backlog| backlog.team_id == team_id);
         Ok(own.map_or(progress.passed, |backlog| backlog.passed))
     }
 
-    /// Notes that everything up to a step is in ClickHouse.
+    /// Records that everything up to a step is in ClickHouse.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn note_persons_copied(&self, version: i64) -> Result<(), CatalogError> {
         let transaction = self.begin().await?;
         let noted = async {
@@ -114,12 +117,13 @@ impl Catalog {
         self.commit(transaction).await
     }
 
-    /// Notes the arrival time before which everything is applied and in ClickHouse, but for projects
-    /// with a backlog. Nothing happens if updates were applied since `from`: it may be of others by now.
+    /// Records the arrival time before which everything is applied and in ClickHouse, but for
+    /// projects with a backlog. Nothing happens if updates were applied since `from`, as the time
+    /// may not hold for those.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn note_persons_passed(
         &self,
         from: &PersonProgress,
@@ -127,7 +131,7 @@ impl Catalog {
     ) -> Result<(), CatalogError> {
         let transaction = self.begin().await?;
         let noted = async {
-            if !locked_progress(&transaction).await?.is_where(from) {
+            if !locked_progress(&transaction).await?.is_same_step(from) {
                 return Ok(());
             }
             let column = person_progress::Column::Passed;
@@ -146,12 +150,12 @@ impl Catalog {
         self.commit(transaction).await
     }
 
-    /// Has persons and groups copied to ClickHouse as a whole, as that is of another time than this
-    /// catalog: what was copied between the two would never come.
+    /// Has all persons and groups copied to ClickHouse again, as ClickHouse is from another time
+    /// than this catalog: changes between the two would never be copied.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn copy_persons_again(&self) -> Result<(), CatalogError> {
         let again = person_progress::Entity::update_many()
             .col_expr(person_progress::Column::Copied, Expr::value(0_i64))
@@ -160,7 +164,7 @@ impl Catalog {
     }
 }
 
-/// How far updates have been applied, which stays so until the transaction ends.
+/// Reads the progress and locks it until the transaction ends.
 pub(super) async fn locked_progress(within: &DatabaseTransaction) -> Result<PersonProgress, DbErr> {
     let row = locked(within, person_progress::Entity::find_by_id(ROW));
     row.one(within).await?;
@@ -176,7 +180,7 @@ async fn read<C: ConnectionTrait>(db: &C) -> Result<PersonProgress, DbErr> {
         .await?;
     let own = own.into_iter().map(|row| PersonBacklog {
         team_id: TeamId(row.team_id),
-        place: UpdatePlace {
+        position: UpdatePosition {
             created_at: Micros(row.created_at.0),
             request_id: row.request_id,
             index: row.position,
@@ -185,7 +189,7 @@ async fn read<C: ConnectionTrait>(db: &C) -> Result<PersonProgress, DbErr> {
         passed: row.passed,
     });
     Ok(PersonProgress {
-        place: UpdatePlace {
+        position: UpdatePosition {
             created_at: Micros(row.created_at.0),
             request_id: row.request_id,
             index: row.position,
@@ -197,16 +201,16 @@ async fn read<C: ConnectionTrait>(db: &C) -> Result<PersonProgress, DbErr> {
     })
 }
 
-/// Writes the places that the last step has changed.
+/// Writes the positions that the last step has changed.
 pub(super) async fn save(
     within: &DatabaseTransaction,
     progress: &PersonProgress,
 ) -> Result<(), DbErr> {
     let row = person_progress::ActiveModel {
         id: ActiveValue::Unchanged(ROW),
-        created_at: ActiveValue::Set(progress.place.created_at.into()),
-        request_id: ActiveValue::Set(progress.place.request_id),
-        position: ActiveValue::Set(progress.place.index),
+        created_at: ActiveValue::Set(progress.position.created_at.into()),
+        request_id: ActiveValue::Set(progress.position.request_id),
+        position: ActiveValue::Set(progress.position.index),
         version: ActiveValue::Set(progress.version),
         ..Default::default()
     };
@@ -215,9 +219,9 @@ pub(super) async fn save(
     for backlog in own.filter(|backlog| backlog.version == progress.version) {
         let row = backlogs::ActiveModel {
             team_id: ActiveValue::Unchanged(backlog.team_id.0),
-            created_at: ActiveValue::Set(backlog.place.created_at.into()),
-            request_id: ActiveValue::Set(backlog.place.request_id),
-            position: ActiveValue::Set(backlog.place.index),
+            created_at: ActiveValue::Set(backlog.position.created_at.into()),
+            request_id: ActiveValue::Set(backlog.position.request_id),
+            position: ActiveValue::Set(backlog.position.index),
             version: ActiveValue::Set(backlog.version),
             ..Default::default()
         };
@@ -227,18 +231,18 @@ pub(super) async fn save(
 }
 
 impl PersonProgress {
-    /// The arrival time before which everything of all projects is applied and in ClickHouse.
+    /// Arrival time before which everything of all projects is applied and in ClickHouse.
     #[must_use]
     pub fn watermark(&self) -> Option<UtcTime> {
         let own = self.backlogs.iter().map(|backlog| backlog.passed);
         own.fold(self.passed, Ord::min)
     }
 
-    /// Whether both are the same step, with the same places.
-    pub(super) fn is_where(&self, other: &Self) -> bool {
+    /// Returns true if both are the same step, with the same positions.
+    pub(super) fn is_same_step(&self, other: &Self) -> bool {
         let own = self.backlogs.iter().map(PersonBacklog::at);
         let others = other.backlogs.iter().map(PersonBacklog::at);
-        (self.place, self.version) == (other.place, other.version) && own.eq(others)
+        (self.position, self.version) == (other.position, other.version) && own.eq(others)
     }
 
     pub(super) fn backlog(&self, team: i64) -> Option<&PersonBacklog> {
@@ -252,14 +256,14 @@ impl PersonProgress {
         let mut touched = HashSet::new();
         let mut version = self.version + 1;
         for update in updates {
-            version = Ord::max(version, update.place.created_at.0);
+            version = Ord::max(version, update.position.created_at.0);
             let mut own = self.backlogs.iter_mut();
             match own.find(|backlog| backlog.team_id == update.team_id) {
                 Some(backlog) => {
-                    backlog.place = update.place;
+                    backlog.position = update.position;
                     touched.insert(backlog.team_id);
                 }
-                None => self.place = update.place,
+                None => self.position = update.position,
             }
         }
         if let Some(before) = before.filter(|_| !touched.is_empty()) {
@@ -274,7 +278,7 @@ impl PersonProgress {
 }
 
 impl PersonBacklog {
-    const fn at(&self) -> (TeamId, UpdatePlace, i64) {
-        (self.team_id, self.place, self.version)
+    const fn at(&self) -> (TeamId, UpdatePosition, i64) {
+        (self.team_id, self.position, self.version)
     }
 }

@@ -1,8 +1,8 @@
-//! What updates have changed, back into the tables.
+//! Writes the changes of updates into the tables.
 
 use super::identities::KnownId;
 use super::load::{SLICE, ids_of_persons};
-use super::world::World;
+use super::person_state::PersonState;
 use crate::entities::{group_types, groups, person_distinct_ids as ids, persons};
 use crate::time::UtcTime;
 use sea_orm::sea_query::OnConflict;
@@ -10,29 +10,29 @@ use sea_orm::{DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel};
 use std::collections::HashSet;
 use std::hash::Hash;
 
-/// Writes all that has changed, as this step.
+/// Writes all changes, with the number of this step.
 pub(super) async fn save(
     within: &DatabaseTransaction,
-    mut world: World,
+    mut state: PersonState,
     version: i64,
 ) -> Result<(), DbErr> {
-    world.new_ids.save(within).await?;
-    move_ids(within, &mut world).await?;
-    save_persons(within, &world, version).await?;
-    save_ids(within, &world, version).await?;
-    save_types(within, &world).await?;
-    save_groups(within, &world, version).await
+    state.new_ids.save(within).await?;
+    move_ids(within, &mut state).await?;
+    save_persons(within, &state, version).await?;
+    save_ids(within, &state, version).await?;
+    save_types(within, &state).await?;
+    save_groups(within, &state, version).await
 }
 
-/// Takes along the ids of persons that became part of others, also those that no update named.
-async fn move_ids(within: &DatabaseTransaction, world: &mut World) -> Result<(), DbErr> {
-    let sources = sorted(world.moved.keys().copied().collect());
+/// Moves the ids of merged persons, also those that no update named.
+async fn move_ids(within: &DatabaseTransaction, state: &mut PersonState) -> Result<(), DbErr> {
+    let sources = sorted(state.moved.keys().copied().collect());
     for slice in sources.chunks(SLICE) {
         for row in ids_of_persons(within, slice).await? {
             let known = KnownId::from(&row);
             let key = (row.team_id, row.distinct_id);
-            world.ids.entry(key.clone()).or_insert(Some(known));
-            world.changed_ids.insert(key);
+            state.ids.entry(key.clone()).or_insert(Some(known));
+            state.changed_ids.insert(key);
         }
     }
     Ok(())
@@ -40,10 +40,10 @@ async fn move_ids(within: &DatabaseTransaction, world: &mut World) -> Result<(),
 
 async fn save_persons(
     within: &DatabaseTransaction,
-    world: &World,
+    state: &PersonState,
     version: i64,
 ) -> Result<(), DbErr> {
-    let keys = sorted(world.changed_persons.clone());
+    let keys = sorted(state.changed_persons.clone());
     let mut again = OnConflict::columns([persons::Column::TeamId, persons::Column::Id]);
     again.update_columns([
         persons::Column::CreatedAt,
@@ -54,7 +54,7 @@ async fn save_persons(
     ]);
     for slice in keys.chunks(SLICE) {
         let rows = slice.iter().filter_map(|key| {
-            let person = world.persons.get(key)?;
+            let person = state.persons.get(key)?;
             let row = persons::Model {
                 team_id: key.0,
                 id: key.1,
@@ -74,8 +74,12 @@ async fn save_persons(
     Ok(())
 }
 
-async fn save_ids(within: &DatabaseTransaction, world: &World, version: i64) -> Result<(), DbErr> {
-    let keys = sorted(world.changed_ids.clone());
+async fn save_ids(
+    within: &DatabaseTransaction,
+    state: &PersonState,
+    version: i64,
+) -> Result<(), DbErr> {
+    let keys = sorted(state.changed_ids.clone());
     let mut again = OnConflict::columns([ids::Column::TeamId, ids::Column::DistinctId]);
     again.update_columns([
         ids::Column::PersonId,
@@ -85,7 +89,7 @@ async fn save_ids(within: &DatabaseTransaction, world: &World, version: i64) -> 
     ]);
     for slice in keys.chunks(SLICE) {
         let rows = slice.iter().filter_map(|(team, distinct_id)| {
-            let known = world.known(*team, distinct_id)?;
+            let known = state.known(*team, distinct_id)?;
             let row = ids::Model {
                 team_id: *team,
                 distinct_id: distinct_id.clone(),
@@ -104,9 +108,9 @@ async fn save_ids(within: &DatabaseTransaction, world: &World, version: i64) -> 
     Ok(())
 }
 
-async fn save_types(within: &DatabaseTransaction, world: &World) -> Result<(), DbErr> {
-    for (team, name) in sorted(world.changed_types.clone()) {
-        let types = world.group_types.get(&team).into_iter().flatten();
+async fn save_types(within: &DatabaseTransaction, state: &PersonState) -> Result<(), DbErr> {
+    for (team, name) in sorted(state.changed_types.clone()) {
+        let types = state.group_types.get(&team).into_iter().flatten();
         let Some((_, position)) = types.zip(0_i16..).find(|(known, _)| **known == name) else {
             continue;
         };
@@ -124,10 +128,10 @@ async fn save_types(within: &DatabaseTransaction, world: &World) -> Result<(), D
 
 async fn save_groups(
     within: &DatabaseTransaction,
-    world: &World,
+    state: &PersonState,
     version: i64,
 ) -> Result<(), DbErr> {
-    let keys = sorted(world.changed_groups.clone());
+    let keys = sorted(state.changed_groups.clone());
     let mut again = OnConflict::columns([
         groups::Column::TeamId,
         groups::Column::GroupType,
@@ -140,7 +144,7 @@ async fn save_groups(
     ]);
     for slice in keys.chunks(SLICE) {
         let rows = slice.iter().filter_map(|key| {
-            let group = world.groups.get(key)?.as_ref()?;
+            let group = state.groups.get(key)?.as_ref()?;
             let (team_id, group_type, group_key) = key.clone();
             let row = groups::Model {
                 team_id,
@@ -160,7 +164,7 @@ async fn save_groups(
     Ok(())
 }
 
-/// In the order of the index, where neighbours are written together.
+/// Sorts keys in the order of the index, where neighbours are written together.
 fn sorted<K: Ord + Hash>(keys: HashSet<K>) -> Vec<K> {
     let mut keys: Vec<K> = keys.into_iter().collect();
     keys.sort_unstable();

@@ -1,4 +1,4 @@
-//! What one event says of a person or a group, and where it stands among all.
+//! Updates of persons and groups, each from one event, and their order.
 
 use millrace_rows::{Micros, TeamId, UpdateKind};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
@@ -8,22 +8,23 @@ use std::collections::BTreeMap;
 use std::fmt;
 use uuid::Uuid;
 
-/// A row of `person_updates`.
+/// Row of `person_updates`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PersonUpdate {
-    /// Whose it is.
+    /// Project of the event.
     pub team_id: TeamId,
-    /// Its place among all.
-    pub place: UpdatePlace,
-    /// The event's.
+    /// Position among all updates.
+    pub position: UpdatePosition,
+    /// Uuid of the event.
     pub uuid: Uuid,
-    /// When the event happened.
+    /// Time of the event.
     pub timestamp: Micros,
-    /// What is to be done beside writing properties.
+    /// Operation beside writing properties.
     pub kind: UpdateKind,
-    /// Who the event is of; empty if it says nothing of a person.
+    /// Distinct id of the event; empty if it says nothing of a person.
     pub distinct_id: String,
-    /// The other id of a merge; empty, or its own, where an `$identify` only names its user.
+    /// Other id of a merge; empty, or equal to `distinct_id`, where an `$identify` only names its
+    /// user.
     pub other_id: String,
     /// `$set`: a JSON object, or empty.
     pub person_set: String,
@@ -31,27 +32,27 @@ pub struct PersonUpdate {
     pub person_set_once: String,
     /// `$unset`: a JSON array of strings, a JSON object whose keys count, or empty.
     pub person_unset: String,
-    /// The type of the group that is described; empty if none is.
+    /// Type of the group that is described; empty if none is.
     pub group_type: String,
-    /// Its key.
+    /// Key of that group.
     pub group_key: String,
     /// `$group_set`: a JSON object, or empty.
     pub group_set: String,
 }
 
-/// The order in which updates are applied: that of their arrival.
+/// Position of an update in the order of application, which is that of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UpdatePlace {
-    /// When it arrived.
+pub struct UpdatePosition {
+    /// Time of arrival.
     pub created_at: Micros,
-    /// In which request.
+    /// Request that brought the event.
     pub request_id: Uuid,
-    /// At which place of it; -1 is before the first.
+    /// Index of the event in its request; -1 is before the first.
     pub index: i64,
 }
 
 impl PersonUpdate {
-    /// Bytes of all that it says.
+    /// Bytes of the update's texts.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.distinct_id.len()
@@ -64,12 +65,12 @@ impl PersonUpdate {
             + self.group_set.len()
     }
 
-    /// Whether it names another id beside its own.
+    /// Returns true if the update names another id beside its own.
     pub(super) fn has_other_id(&self) -> bool {
         !self.other_id.is_empty() && self.other_id != self.distinct_id
     }
 
-    /// What it writes to its person.
+    /// Writes to the person's properties.
     pub(super) fn person_writes(&self) -> Writes {
         Writes {
             set: Members::of(&self.person_set),
@@ -78,7 +79,7 @@ impl PersonUpdate {
         }
     }
 
-    /// What it writes to its group.
+    /// Writes to the group's properties.
     pub(super) fn group_writes(&self) -> Writes {
         Writes {
             set: Members::of(&self.group_set),
@@ -87,7 +88,7 @@ impl PersonUpdate {
     }
 }
 
-/// Properties that an event writes, each key once in each.
+/// Property writes of an event, each key once in each operation.
 #[derive(Debug, Default)]
 pub(super) struct Writes {
     pub set: Members,
@@ -95,7 +96,7 @@ pub(super) struct Writes {
     pub unset: Vec<String>,
 }
 
-/// The members of an object; of several with one name the last one.
+/// Members of an object; of several with one name the last one.
 #[derive(Debug, Default)]
 pub(super) struct Members(pub BTreeMap<String, Box<RawValue>>);
 
@@ -104,7 +105,7 @@ impl Members {
         if text.is_empty() {
             return Self::default();
         }
-        // What the parser let through is an object.
+        // Texts that passed the parser are objects.
         serde_json::from_str(text).unwrap_or_default()
     }
 }
@@ -140,7 +141,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
     }
 }
 
-/// A name, unless half of a surrogate pair is in it: nothing can be called so.
+/// Name of a property; none for a text with half of a surrogate pair, which cannot be a name.
 struct Key(Option<String>);
 
 impl<'de> Deserialize<'de> for Key {
@@ -163,7 +164,7 @@ impl Visitor<'_> for KeyVisitor {
     }
 }
 
-/// The keys of an array of strings or of an object.
+/// Parses the keys of an array of strings or of an object.
 fn keys(text: &str) -> Vec<String> {
     if text.starts_with('[') {
         let names: Vec<Key> = serde_json::from_str(text).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Who may change which plugin.
+//! Permissions to change plugins.
 
-use super::family::Family;
-use super::{SeenPlugin, one};
+use super::family::PluginFamily;
+use super::{PluginView, one};
 use crate::actor::Actor;
 use crate::entities::{organizations, plugins};
 use crate::error::ChangeError;
@@ -10,31 +10,31 @@ use crate::transaction::{Abort, admit_to_pipelines, locked};
 use sea_orm::prelude::Uuid;
 use sea_orm::{DatabaseTransaction, EntityTrait};
 
-/// Who changes plugins, where, and with what power.
+/// Author of changes of plugins, with permissions.
 #[derive(Clone, Copy, Debug)]
 pub struct PluginWriter<'a> {
-    /// Who.
+    /// Actor of the change.
     pub actor: &'a Actor,
-    /// Whose plugins.
+    /// Organization in which the actor works.
     pub organization_id: Uuid,
-    /// In which view.
-    pub family: Family,
-    /// Whether they may touch what every organization sees.
+    /// Family of the plugin.
+    pub family: PluginFamily,
+    /// True if the writer may change global plugins.
     pub is_operator: bool,
 }
 
 impl PluginWriter<'_> {
-    /// The same writer, past the view: what a plugin is given may put it out of the view that it
-    /// was made or changed in, and is answered all the same.
+    /// Writer for all families: a change may take a plugin out of the family in which it was
+    /// changed, and the plugin is returned all the same.
     pub(super) fn anywhere(self) -> Self {
         Self {
-            family: Family::Plugins,
+            family: PluginFamily::Plugins,
             ..self
         }
     }
 }
 
-/// Lets a writer pass who may delete at this moment: that takes no feature.
+/// Refuses a writer who may not delete at this moment; needs no feature.
 pub(super) async fn admit_to_delete(
     within: &DatabaseTransaction,
     writer: PluginWriter<'_>,
@@ -43,42 +43,42 @@ pub(super) async fn admit_to_delete(
     Ok(())
 }
 
-/// Lets a writer pass who may write at this moment, in an organization that may use the family at this moment.
+/// Refuses a writer who may not write at this moment, or whose organization may not use the family.
 pub(super) async fn admit(
     within: &DatabaseTransaction,
     writer: PluginWriter<'_>,
 ) -> Result<(), Abort> {
     let organization = admit_to_pipelines(within, writer.actor, writer.organization_id).await?;
     match writer.family {
-        Family::Destinations | Family::Transformations => {
+        PluginFamily::Destinations | PluginFamily::Transformations => {
             Ok(organization.must_have(DATA_PIPELINES)?)
         }
-        Family::Plugins | Family::FrontendApps | Family::ImportApps => Ok(()),
+        PluginFamily::Plugins | PluginFamily::FrontendApps | PluginFamily::ImportApps => Ok(()),
     }
 }
 
-/// A plugin that the writer sees.
+/// Reads a plugin that the writer sees.
 pub(super) async fn found(
     within: &DatabaseTransaction,
     writer: PluginWriter<'_>,
     id: i64,
-) -> Result<SeenPlugin, Abort> {
-    let seen = one(within, writer.organization_id, writer.family, id).await?;
-    Ok(seen.ok_or_else(|| ChangeError::not_found("plugin", &id))?)
+) -> Result<PluginView, Abort> {
+    let view = one(within, writer.organization_id, writer.family, id).await?;
+    Ok(view.ok_or_else(|| ChangeError::not_found("plugin", &id))?)
 }
 
-/// The same, for as long as the transaction lasts.
+/// Reads a plugin that the writer sees, and locks it until the transaction ends.
 pub(super) async fn found_for_change(
     within: &DatabaseTransaction,
     writer: PluginWriter<'_>,
     id: i64,
-) -> Result<SeenPlugin, Abort> {
+) -> Result<PluginView, Abort> {
     let row = plugins::Entity::find_by_id(id);
     locked(within, row).one(within).await?;
     found(within, writer, id).await
 }
 
-/// A plugin that the writer may change at this moment.
+/// Reads and locks a plugin that the writer may change at this moment.
 pub(super) async fn changeable(
     within: &DatabaseTransaction,
     writer: PluginWriter<'_>,
@@ -88,7 +88,7 @@ pub(super) async fn changeable(
     own_plugin(within, writer, id).await
 }
 
-/// A plugin that a writer who was admitted may change or delete.
+/// Reads and locks a plugin that an admitted writer may change or delete.
 pub(super) async fn own_plugin(
     within: &DatabaseTransaction,
     writer: PluginWriter<'_>,
@@ -99,8 +99,8 @@ pub(super) async fn own_plugin(
     Ok(plugin)
 }
 
-/// Refuses what would be a destination or a transformation to an organization without the feature of
-/// those, whichever view it is made or changed in. The organization is locked.
+/// Refuses a destination or transformation of an organization without their feature, whichever
+/// family it is changed in. The organization is locked.
 pub(super) async fn must_have_feature_of(
     within: &DatabaseTransaction,
     plugin: &plugins::Model,
@@ -114,7 +114,8 @@ pub(super) async fn must_have_feature_of(
     Ok(owner.ok_or_else(missing)?.must_have(DATA_PIPELINES)?)
 }
 
-/// Whose plugin it is decides.
+/// Refuses a writer who may not change the plugin: another organization's, or a global one without
+/// the operator's power.
 pub(super) fn may_change(
     writer: PluginWriter<'_>,
     plugin: &plugins::Model,

@@ -1,4 +1,4 @@
-//! Which file of a source says what a plugin can do, and who reads that file.
+//! Main file of a source, which determines the plugin's capabilities, and its parser.
 
 use async_trait::async_trait;
 use sea_orm::prelude::Uuid;
@@ -6,26 +6,27 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
 
-/// The main file, where `plugin.json` names none.
+/// Names of main files, tried in order if `plugin.json` names none.
 const MAIN_FILES: [&str; 4] = ["index.ts", "index.js", "dist/index.js", "src/index.ts"];
-/// What describes a plugin.
+/// Name of the manifest.
 pub(super) const MANIFEST: &str = "plugin.json";
 
 /// Functions, jobs and tasks that a main file exports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginCapabilities {
-    /// The functions that the platform calls.
+    /// Functions that the platform calls.
     pub methods: Vec<String>,
-    /// Jobs that can be asked for in the background.
+    /// Jobs that run in the background on request.
     pub jobs: Vec<String>,
-    /// Functions that run by the clock.
+    /// Functions that run on a schedule.
     pub scheduled_tasks: Vec<String>,
 }
 
-/// Reads main files, which are customers': whatever they do to a parser, this process must go on.
+/// Parser of main files. They are customers' input: whatever they do to the parser, this process
+/// must go on.
 #[async_trait]
 pub trait SourceParser: fmt::Debug + Send + Sync {
-    /// Reads a main file of an organization, whose sources are read one after the other.
+    /// Parses a main file of an organization, one at a time for each organization.
     ///
     /// # Errors
     ///
@@ -37,28 +38,28 @@ pub trait SourceParser: fmt::Debug + Send + Sync {
     ) -> Result<PluginCapabilities, SourceParseError>;
 }
 
-/// Why a main file was not read.
+/// Reason why a main file was not parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceParseError {
-    /// It takes more time, memory or stack than any source may.
+    /// The file takes more time, memory or stack than any source may.
     #[error("reading it takes more time or memory than a plugin's source may take")]
     TooComplex,
-    /// It is no code.
+    /// The file is no valid code.
     #[error(
         "this is neither JavaScript nor TypeScript from line {line}, column {column} on; mend it there"
     )]
     Mistake {
-        /// The line, counted from 1.
+        /// Line, counted from 1.
         line: usize,
-        /// The character in it, likewise.
+        /// Character in the line, counted from 1.
         column: usize,
     },
-    /// Trouble of ours, or too much to read at this moment.
+    /// The parser fails or is overloaded at this moment.
     #[error("sources of plugins cannot be read now: {0}")]
     Unavailable(String),
 }
 
-/// Name and text of the main file among files, as (name, text).
+/// Finds the main file among files, as (name, text).
 pub(super) fn main_file(files: &[(String, String)]) -> Option<(&str, &str)> {
     let of_name = |name: &str| {
         let file = files.iter().find(|(file, _)| file == name);

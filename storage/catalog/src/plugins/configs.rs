@@ -1,10 +1,10 @@
-//! How projects use plugins.
+//! Configurations of plugins in projects.
 
 use super::access::{PluginWriter, admit, found_for_change};
+use super::config_secrets::{masked, secret_from_now_on};
 use super::fields::fits;
-use super::masks::secret_from_now_on;
-use super::{Family, SeenPlugin, named, used_by, visible};
-use crate::activity::{Activity, ActivityScope, Deed};
+use super::{PluginFamily, PluginView, named, used_by, visible};
+use crate::activity::{Activity, ActivityScope, AuditChange};
 use crate::catalog::Catalog;
 use crate::entities::{plugin_configs as configs, plugins, projects};
 use crate::error::{CatalogError, ChangeError};
@@ -18,37 +18,45 @@ use sea_orm::{
     PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait, Select,
 };
 
-/// A plugin as a project uses it.
+/// Plugin with its configuration in a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginUse {
-    /// With which configuration.
+    /// Row of the configuration.
     pub config: configs::Model,
-    /// Which plugin.
-    pub seen: SeenPlugin,
+    /// Plugin as the organization sees it.
+    pub view: PluginView,
 }
 
-/// How a project uses a plugin.
+impl PluginUse {
+    /// Values by their keys, with secrets masked. Only this form of the values may be shown.
+    #[must_use]
+    pub fn shown_config(&self) -> Json {
+        masked(&self.config, &self.view.plugin.config_schema)
+    }
+}
+
+/// Input for the configuration of a plugin in a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginSetting {
-    /// Whether it runs.
+    /// True if the plugin runs.
     pub enabled: bool,
-    /// Its place among the project's plugins, from 1.
+    /// Position among the project's plugins, from 1.
     pub position: i32,
-    /// Values of what the plugin's schema asks for, an object.
+    /// Values for the plugin's schema, an object.
     pub config: Json,
 }
 
 impl Catalog {
-    /// The plugins that send events somewhere from an organization's projects, oldest use first:
-    /// neither plugins for pages nor global transformations.
+    /// Page of the enabled plugins that send events out of an organization's projects, oldest use
+    /// first: neither frontend apps nor global transformations.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn list_exporting_plugins(
         &self,
         organization_id: Uuid,
-        family: Family,
+        family: PluginFamily,
         page: PageRequest,
     ) -> Result<Page<PluginUse>, CatalogError> {
         let found = self.exporting(organization_id, family, page).await;
@@ -58,7 +66,7 @@ impl Catalog {
     async fn exporting(
         &self,
         organization_id: Uuid,
-        family: Family,
+        family: PluginFamily,
         page: PageRequest,
     ) -> Result<Page<PluginUse>, DbErr> {
         let global_transformation = plugins::Column::IsGlobal
@@ -90,18 +98,18 @@ impl Catalog {
             .into_iter()
             .filter_map(|(config, plugin)| Some((config, plugin?)))
             .unzip();
-        let seen = named(&self.db, used).await?;
+        let view = named(&self.db, used).await?;
         let rows = uses
             .into_iter()
-            .zip(seen)
-            .map(|(config, seen)| PluginUse { config, seen });
+            .zip(view)
+            .map(|(config, view)| PluginUse { config, view });
         Ok(Page {
             count,
             rows: rows.collect(),
         })
     }
 
-    /// Sets how a project of the organization uses a plugin that it sees.
+    /// Sets the configuration of a plugin in a project of the organization.
     ///
     /// # Errors
     ///
@@ -121,10 +129,10 @@ impl Catalog {
         let transaction = self.begin().await?;
         let set = async {
             admit(&transaction, writer).await?;
-            let seen = found_for_change(&transaction, writer, plugin_id).await?;
+            let view = found_for_change(&transaction, writer, plugin_id).await?;
             let project =
                 teams_of(writer.organization_id).filter(projects::Column::Id.eq(team_id.0));
-            // Makes those who set uses in one project queue up.
+            // Makes changes of configurations in one project queue up.
             if locked(&transaction, project)
                 .one(&transaction)
                 .await?
@@ -132,7 +140,7 @@ impl Catalog {
             {
                 return Err(ChangeError::not_found("project", &team_id).into());
             }
-            self.set_use(&transaction, writer, &seen, team_id, setting)
+            self.set_use(&transaction, writer, &view, team_id, setting)
                 .await
         };
         let set = set.await;
@@ -143,17 +151,17 @@ impl Catalog {
         &self,
         within: &DatabaseTransaction,
         writer: PluginWriter<'_>,
-        seen: &SeenPlugin,
+        view: &PluginView,
         team_id: TeamId,
         setting: PluginSetting,
     ) -> Result<configs::Model, Abort> {
         let before = configs::Entity::find()
             .filter(configs::Column::TeamId.eq(team_id.0))
-            .filter(configs::Column::PluginId.eq(seen.plugin.id))
+            .filter(configs::Column::PluginId.eq(view.plugin.id))
             .one(within)
             .await?;
         let now = self.now();
-        let schema = &seen.plugin.config_schema;
+        let schema = &view.plugin.config_schema;
         let secret_keys = secret_from_now_on(schema, &setting.config, before.as_ref());
         let mut row = configs::ActiveModel {
             enabled: ActiveValue::Set(setting.enabled),
@@ -167,7 +175,7 @@ impl Catalog {
             row.id = ActiveValue::Unchanged(before.id);
             row.update(within).await?
         } else {
-            row.plugin_id = ActiveValue::Set(seen.plugin.id);
+            row.plugin_id = ActiveValue::Set(view.plugin.id);
             row.team_id = ActiveValue::Set(team_id.0);
             row.created_at = ActiveValue::Set(now);
             row.insert(within).await?
@@ -177,10 +185,10 @@ impl Catalog {
             _ if after.enabled => Activity::Enabled,
             _ => Activity::Disabled,
         };
-        let name = seen.plugin.name.as_deref().unwrap_or_default();
+        let name = view.plugin.name.as_deref().unwrap_or_default();
         let scope = ActivityScope::PluginConfig;
-        // The values stay out of the log: which of them are secrets is the plugin's to say.
-        let deed = Deed::new(activity, scope, writer.organization_id, &after.id, name)
+        // The values stay out of the log: only the plugin knows which of them are secrets.
+        let audit = AuditChange::new(activity, scope, writer.organization_id, &after.id, name)
             .field(
                 "enabled",
                 before.as_ref().map(|before| before.enabled),
@@ -191,7 +199,7 @@ impl Catalog {
                 before.as_ref().map(|before| before.position),
                 after.position,
             );
-        self.record(within, writer.actor, deed).await?;
+        self.record(within, writer.actor, audit).await?;
         Ok(after)
     }
 }

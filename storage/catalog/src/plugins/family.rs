@@ -1,24 +1,26 @@
-//! The five views of the plugin table.
+//! Families of plugins.
 
+use crate::entities::plugins;
+use sea_orm::prelude::Json;
 use serde_json::{Value, json};
 
-/// A view: the plugins that can do a certain thing.
+/// Family: the plugins with a certain capability. A plugin may be in several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Family {
-    /// All of them.
+pub enum PluginFamily {
+    /// All plugins.
     Plugins,
-    /// They get events that were stored.
+    /// Plugins that get stored events.
     Destinations,
-    /// They bring code to pages.
+    /// Plugins that bring code to pages.
     FrontendApps,
-    /// They bring data in by the clock.
+    /// Plugins that import data on a schedule.
     ImportApps,
-    /// They change events before they are stored.
+    /// Plugins that change events before they are stored.
     Transformations,
 }
 
-impl Family {
-    /// All views.
+impl PluginFamily {
+    /// All families.
     pub const ALL: [Self; 5] = [
         Self::Plugins,
         Self::Destinations,
@@ -27,7 +29,7 @@ impl Family {
         Self::Transformations,
     ];
 
-    /// Its segment in paths.
+    /// Segment in paths of the API.
     #[must_use]
     pub const fn segment(self) -> &'static str {
         match self {
@@ -39,7 +41,8 @@ impl Family {
         }
     }
 
-    /// What a plugin can do until it has a source: enough to be seen where it was made.
+    /// Capabilities of a plugin without a source, which put it into the family in which it was
+    /// created.
     #[must_use]
     pub fn default_capabilities(self) -> Value {
         let with = |methods: &[&str], scheduled_tasks: &[&str]| json!({"methods": methods, "jobs": [], "scheduled_tasks": scheduled_tasks});
@@ -53,18 +56,18 @@ impl Family {
     }
 }
 
-/// Which views show a plugin; kept in columns, so that lists are filtered by the database.
+/// Families of a plugin, stored in columns so that the database filters lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct FamilyFlags {
     pub(super) destination: bool,
     pub(super) frontend_app: bool,
     pub(super) import_app: bool,
     pub(super) transformation: bool,
 }
 
-impl Seen {
-    /// By its capabilities, whatever JSON they are: they may be the caller's.
-    pub(super) fn by(capabilities: &Value) -> Self {
+impl FamilyFlags {
+    /// Derives the families from capabilities, which may be any JSON of the caller.
+    pub(super) fn of(capabilities: &Value) -> Self {
         let texts = |name: &str| -> Vec<&str> {
             let list = capabilities.get(name).and_then(Value::as_array);
             let texts = list.into_iter().flatten().filter_map(Value::as_str);
@@ -84,12 +87,22 @@ impl Seen {
     }
 }
 
+/// Sets the capabilities of a plugin, and with them its families.
+pub(super) fn set_capabilities(plugin: &mut plugins::Model, capabilities: Json) {
+    let flags = FamilyFlags::of(&capabilities);
+    plugin.capabilities = capabilities;
+    plugin.is_destination = flags.destination;
+    plugin.is_frontend_app = flags.frontend_app;
+    plugin.is_import_app = flags.import_app;
+    plugin.is_transformation = flags.transformation;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn capabilities_decide_the_views() {
+    fn capabilities_determine_the_families() {
         let table = [
             (json!({}), "F"),
             (json!(null), "F"),
@@ -107,12 +120,12 @@ mod tests {
             (json!({"methods": ["setupPlugin"]}), "I"),
         ];
         for (capabilities, views) in table {
-            let seen = Seen::by(&capabilities);
+            let flags = FamilyFlags::of(&capabilities);
             let letters = [
-                (seen.destination, "D"),
-                (seen.frontend_app, "F"),
-                (seen.import_app, "I"),
-                (seen.transformation, "T"),
+                (flags.destination, "D"),
+                (flags.frontend_app, "F"),
+                (flags.import_app, "I"),
+                (flags.transformation, "T"),
             ];
             let found: String = letters
                 .iter()
@@ -124,15 +137,15 @@ mod tests {
     }
 
     #[test]
-    fn the_default_is_seen_where_it_was_made() {
-        for family in Family::ALL {
-            let seen = Seen::by(&family.default_capabilities());
+    fn default_capabilities_are_in_their_own_family() {
+        for family in PluginFamily::ALL {
+            let flags = FamilyFlags::of(&family.default_capabilities());
             let here = match family {
-                Family::Plugins => true,
-                Family::Destinations => seen.destination,
-                Family::FrontendApps => seen.frontend_app,
-                Family::ImportApps => seen.import_app,
-                Family::Transformations => seen.transformation,
+                PluginFamily::Plugins => true,
+                PluginFamily::Destinations => flags.destination,
+                PluginFamily::FrontendApps => flags.frontend_app,
+                PluginFamily::ImportApps => flags.import_app,
+                PluginFamily::Transformations => flags.transformation,
             };
             assert!(here, "{family:?}");
         }

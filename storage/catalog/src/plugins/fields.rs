@@ -1,61 +1,62 @@
-//! What may be said of a plugin.
+//! Fields of a plugin, and their validation.
 
-use super::address::URL_CHARS_MAX;
+use super::source_url::URL_CHARS_MAX;
 use crate::entities::plugins::{self, PluginType};
 use crate::error::ChangeError;
 use sea_orm::prelude::Json;
 
-/// The longest name and tag, in characters.
+/// Longest name and tag, in characters.
 const NAME_CHARS_MAX: usize = 200;
-/// The longest description and free-form value, the latter as JSON, in bytes; all of them together
-/// have as much. Lists answer up to 1000 plugins at once.
+/// Most bytes of the description and the free-form values (as JSON), each and all together. A list
+/// returns up to 1000 plugins at once.
 const FIELD_BYTES_MAX: usize = 64 * 1024;
 
-/// The fields of a plugin that clients write; `None`: not given.
+/// Fields of a plugin that clients write; `None`: not given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginFields {
-    /// Where its code comes from.
+    /// Origin of the code.
     pub plugin_type: Option<Option<PluginType>>,
-    /// At most 200 characters.
+    /// Name; at most 200 characters.
     pub name: Option<Option<String>>,
-    /// For people; at most 64 KiB.
+    /// Description; at most 64 KiB.
     pub description: Option<Option<String>>,
-    /// The address of a picture; at most 800 characters.
+    /// Address of a picture; at most 800 characters.
     pub icon: Option<Option<String>>,
-    /// Free-form; at most 64 KiB.
+    /// Schema of the configuration, free-form; at most 64 KiB.
     pub config_schema: Option<Json>,
-    /// At most 200 characters.
+    /// Version; at most 200 characters.
     pub tag: Option<Option<String>>,
-    /// Whether every organization sees it; the operator's to change.
+    /// True if every organization sees the plugin; only the operator changes it.
     pub is_global: Option<bool>,
-    /// Free-form, at most 64 KiB; ignored once there is a source, which knows better.
+    /// Capabilities, free-form; at most 64 KiB. Ignored if there is a source, which determines
+    /// them.
     pub capabilities: Option<Json>,
-    /// Free-form; at most 64 KiB.
+    /// Metrics, free-form; at most 64 KiB.
     pub metrics: Option<Option<Json>>,
-    /// Free-form; at most 64 KiB.
+    /// Public jobs, free-form; at most 64 KiB.
     pub public_jobs: Option<Option<Json>>,
 }
 
-/// What a catalogue offers under one address.
+/// Release of a plugin in a catalogue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginRelease {
-    /// What people call it.
+    /// Name.
     pub name: String,
-    /// For people.
+    /// Description.
     pub description: Option<String>,
-    /// The address of a picture.
+    /// Address of a picture.
     pub icon: Option<String>,
-    /// Its version.
+    /// Version.
     pub tag: String,
-    /// What may be configured.
+    /// Schema of the configuration.
     pub config_schema: Json,
     /// Name and text of each file.
     pub files: Vec<(String, String)>,
 }
 
 impl PluginFields {
-    /// Taking a plugin back from all other organizations, and nothing else: what must be possible before
-    /// it can be deleted.
+    /// Change that only withdraws a global plugin from all other organizations, which must be
+    /// possible before it can be deleted.
     pub(super) fn withdrawn() -> Self {
         Self {
             is_global: Some(false),
@@ -63,7 +64,7 @@ impl PluginFields {
         }
     }
 
-    /// Checks lengths, and that every database can keep it.
+    /// Validates lengths, and that every database can store the values.
     pub(super) fn check(&self) -> Result<(), ChangeError> {
         let texts = [
             ("name", &self.name),
@@ -86,7 +87,7 @@ impl PluginFields {
         Ok(())
     }
 
-    /// Sets what was given, except who sees the plugin and what it can do.
+    /// Sets the given fields of a plugin, except `is_global` and `capabilities`.
     pub(super) fn apply(self, plugin: &mut plugins::Model) {
         set(&mut plugin.plugin_type, self.plugin_type);
         set(&mut plugin.name, self.name);
@@ -105,7 +106,7 @@ fn set<V>(field: &mut V, given: Option<V>) {
     }
 }
 
-/// Checks a text by the name of its field.
+/// Validates the text of a field.
 pub(super) fn check_text(field: &'static str, text: Option<&str>) -> Result<(), ChangeError> {
     let text = text.unwrap_or_default();
     let (length, longest, unit) = match field {
@@ -120,7 +121,7 @@ pub(super) fn check_text(field: &'static str, text: Option<&str>) -> Result<(), 
     no_null(field, !text.contains('\0'))
 }
 
-/// Checks a free-form value.
+/// Validates a free-form value.
 pub(super) fn fits(field: &'static str, value: &Json) -> Result<(), ChangeError> {
     if value.to_string().len() > FIELD_BYTES_MAX {
         let detail = format!("{field} may have at most {FIELD_BYTES_MAX} bytes as JSON");
@@ -129,8 +130,8 @@ pub(super) fn fits(field: &'static str, value: &Json) -> Result<(), ChangeError>
     no_null(field, !holds_null_character(value))
 }
 
-/// Refuses a plugin whose free-form fields are too large together, and larger than before: what is
-/// there from earlier may stay as it is.
+/// Refuses a plugin whose free-form fields are too large together, unless they did not grow: older
+/// values may stay.
 pub(super) fn fit_together(
     before: Option<&plugins::Model>,
     after: &plugins::Model,
@@ -148,7 +149,7 @@ pub(super) fn fit_together(
     Err(ChangeError::invalid(largest, "max_length", detail))
 }
 
-/// Lengths and names of a plugin's free-form fields; what says nothing has none.
+/// Lengths and names of a plugin's free-form fields; empty values count as 0.
 fn free_form(plugin: &plugins::Model) -> [(usize, &'static str); 5] {
     let json_bytes = |value: &Json| Some(value.to_string().len()).filter(|bytes| *bytes > 4);
     let json = |value: Option<&Json>| value.and_then(json_bytes).unwrap_or_default();
@@ -172,7 +173,8 @@ fn no_null(field: &'static str, is_so: bool) -> Result<(), ChangeError> {
     Err(ChangeError::invalid(field, "invalid_input", detail))
 }
 
-/// PostgreSQL keeps none, neither in texts nor in JSON.
+/// Returns true if a value holds a null character, which PostgreSQL cannot store, neither in texts
+/// nor in JSON.
 fn holds_null_character(value: &Json) -> bool {
     match value {
         Json::String(text) => text.contains('\0'),

@@ -1,6 +1,6 @@
-//! The files of a plugin.
+//! Source files of a plugin.
 
-use super::{Family, SeenPlugin};
+use super::{PluginFamily, PluginView};
 use crate::catalog::Catalog;
 use crate::entities::plugin_source_files as files;
 use crate::error::{CatalogError, ChangeError, Violation};
@@ -14,33 +14,33 @@ use sea_orm::{
     PaginatorTrait, QueryFilter, QueryOrder,
 };
 
-/// The most files of a plugin.
+/// Most files of a plugin.
 pub const PLUGIN_FILES_MAX: usize = 200;
-/// The most bytes of all of them, names and texts, as JSON has them: whoever reads or changes the source
-/// is answered all of it, and a control character is six bytes there.
+/// Most bytes of all files of a plugin, names and texts, as JSON: reading or changing the source
+/// returns all of it as JSON, where a control character has six bytes.
 pub const PLUGIN_SOURCE_BYTES_MAX: usize = 5 * 1024 * 1024;
-/// The longest name of a file, in characters.
+/// Longest name of a file, in characters.
 const FILENAME_CHARS_MAX: usize = 200;
 
-/// A plugin with its files, as (name, text), by name.
+/// Plugin with its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginFiles {
-    /// The plugin.
-    pub seen: SeenPlugin,
-    /// Its files.
+    /// Plugin as the organization sees it.
+    pub view: PluginView,
+    /// Files as (name, text), sorted by name.
     pub files: Vec<(String, String)>,
 }
 
-/// What becomes of a file.
+/// Change of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileChange {
-    /// A path such as `src/index.ts`.
+    /// Path such as `src/index.ts`.
     pub name: String,
-    /// Its new text; `None` deletes it.
+    /// New text; `None` deletes the file.
     pub source: Option<String>,
 }
 
-/// A file that was changed, for the log: hashes, as texts may hold secrets.
+/// Changed file in the activity log: hashes, as texts may hold secrets.
 #[derive(Clone, Debug)]
 pub(super) struct ChangedFile {
     pub(super) name: String,
@@ -49,28 +49,28 @@ pub(super) struct ChangedFile {
 }
 
 impl Catalog {
-    /// The files of a plugin.
+    /// Reads a plugin with its files.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn plugin_files(
         &self,
         organization_id: Uuid,
-        family: Family,
+        family: PluginFamily,
         id: i64,
     ) -> Result<Option<PluginFiles>, CatalogError> {
-        let Some(seen) = self.plugin(organization_id, family, id).await? else {
+        let Some(view) = self.plugin(organization_id, family, id).await? else {
             return Ok(None);
         };
         let files = read(&self.db, id)
             .await
             .map_err(|error| self.error(&error))?;
-        Ok(Some(PluginFiles { seen, files }))
+        Ok(Some(PluginFiles { view, files }))
     }
 }
 
-/// Whether a plugin has files.
+/// Returns true if a plugin has files.
 pub(super) async fn any<C: ConnectionTrait>(db: &C, plugin_id: i64) -> Result<bool, DbErr> {
     let files = files::Entity::find().filter(files::Column::PluginId.eq(plugin_id));
     Ok(files.count(db).await? > 0)
@@ -94,7 +94,7 @@ pub(super) async fn read<C: ConnectionTrait>(
     Ok(files)
 }
 
-/// Makes a plugin's files these, where they are touched.
+/// Writes and deletes the touched files of a plugin; `files` is the new source.
 pub(super) async fn write(
     within: &DatabaseTransaction,
     plugin_id: i64,
@@ -129,7 +129,7 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// The files that one of the two lacks or has otherwise.
+/// Files that differ between two sources.
 pub(super) fn differing(old: &[(String, String)], new: &[(String, String)]) -> Vec<ChangedFile> {
     let mut names: Vec<&String> = old.iter().chain(new).map(|(name, _)| name).collect();
     names.sort_unstable();
@@ -151,13 +151,13 @@ fn text_of<'a>(files: &'a [(String, String)], name: &str) -> Option<&'a str> {
     file.map(|(_, text)| text.as_str())
 }
 
-/// Size of files in an answer, in bytes.
+/// Size of files as JSON, in bytes.
 pub(super) fn bytes_of(files: &[(String, String)]) -> usize {
     let texts = files.iter().flat_map(|(name, text)| [name, text]);
     texts.map(|text| source_bytes(text)).sum()
 }
 
-/// Size of a name or text of a plugin's file by which it counts: what JSON makes of it, without quotes.
+/// Size of a file's name or text as JSON without quotes, by which it counts.
 #[must_use]
 pub fn source_bytes(text: &str) -> usize {
     let escaped = |byte: u8| match byte {
@@ -168,7 +168,7 @@ pub fn source_bytes(text: &str) -> usize {
     text.bytes().map(escaped).sum()
 }
 
-/// Whether a file can be kept.
+/// Validates a file.
 pub(super) fn check_file(name: &str, text: &str) -> Result<(), ChangeError> {
     let chars = name.chars().count();
     if !(1..=FILENAME_CHARS_MAX).contains(&chars) {
@@ -185,7 +185,7 @@ pub(super) fn check_file(name: &str, text: &str) -> Result<(), ChangeError> {
     Ok(())
 }
 
-/// A path within the plugin, as it may be written to a folder one day.
+/// Validates a path within the plugin, as it may be written to a folder one day.
 fn check_path(name: &str) -> Result<(), String> {
     let advice = "give a path such as src/index.ts";
     if let Some(found) = name.chars().find(|c| is_control(*c)) {
@@ -218,7 +218,7 @@ fn check_path(name: &str) -> Result<(), String> {
     }
 }
 
-/// Blames a file, or a field of another name than the one that is wrong.
+/// Error that blames a field or a file.
 pub(super) fn blame(field: &str, code: &'static str, detail: String) -> ChangeError {
     ChangeError::Invalid(Box::new(Violation {
         field: Some(field.to_owned()),
@@ -227,7 +227,7 @@ pub(super) fn blame(field: &str, code: &'static str, detail: String) -> ChangeEr
     }))
 }
 
-/// Blames `field` for what is wrong in something that came with it.
+/// Moves the blame of an error to `field`, with `what` in front of its detail.
 pub(super) fn blame_instead(field: &str, what: &str, error: ChangeError) -> ChangeError {
     match error.violation() {
         Some(violation) => {
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_counts_by_what_json_makes_of_it() {
+    fn the_size_of_a_text_is_its_length_as_json() {
         let mut table: Vec<String> = (0..0x100)
             .filter_map(char::from_u32)
             .map(String::from)
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_a_path_within_the_plugin() {
+    fn file_names_must_be_paths_within_the_plugin() {
         let table = [
             ("index.ts", true),
             ("src/index.ts", true),

@@ -1,43 +1,43 @@
 //! Plugins: destinations, frontend apps, import apps, transformations.
 //!
-//! There is one table; a [`Family`] is a view of it that shows the plugins with certain
-//! capabilities. An organization sees its own plugins, the global ones, and those that its
-//! projects use; it changes its own only, and global ones need the operator.
+//! There is one table; a [`PluginFamily`] selects the plugins with certain capabilities from it. An
+//! organization sees its own plugins, the global ones, and those that its projects use; it changes
+//! its own only, and only the operator changes global ones.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `family` | which capabilities are seen where |
-//! | `address` | where plugins come from |
-//! | `fields` | what may be said of a plugin, checked |
-//! | `access` | who may change which |
+//! | `family` | families of plugins, by their capabilities |
+//! | `source_url` | addresses that plugins are installed from |
+//! | `fields` | fields of a plugin, validated |
+//! | `access` | permissions to change plugins |
 //! | `write` | create, update, delete |
-//! | `files` | the files of the source: read, written, compared |
-//! | `source` | a change of the source, and what follows from it |
-//! | `release` | install and upgrade what a catalogue offers |
-//! | `log` | what the activity log says |
-//! | `configs` | how projects use plugins |
-//! | `shared` | global plugins that others use |
-//! | `masks` | which values of that are secrets |
-//! | `capabilities` | which file says what a source can do, and who reads it |
+//! | `files` | files of the source: read, written, compared |
+//! | `source` | changes of the source, and the fields that follow from them |
+//! | `release` | installing and upgrading releases of a catalogue |
+//! | `audit` | entries of the activity log |
+//! | `configs` | configurations of plugins in projects |
+//! | `config_secrets` | secret values of configurations |
+//! | `shared` | global plugins that other organizations use |
+//! | `capabilities` | main file of a source, and its parser |
 
 mod access;
-mod address;
+mod audit;
 mod capabilities;
+mod config_secrets;
 mod configs;
 mod family;
 mod fields;
 mod files;
-mod log;
-mod masks;
 mod release;
 mod shared;
 mod source;
+mod source_url;
 mod write;
 
 pub use access::PluginWriter;
 pub use capabilities::{PluginCapabilities, SourceParseError, SourceParser};
 pub use configs::{PluginSetting, PluginUse};
-pub use family::Family;
+pub use family::PluginFamily;
 pub use fields::{PluginFields, PluginRelease};
 pub use files::{FileChange, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginFiles, source_bytes};
 pub(crate) use shared::must_share_no_plugins;
@@ -54,51 +54,51 @@ use sea_orm::{
     QuerySelect, Select,
 };
 
-/// A plugin as an organization sees it.
+/// Plugin as an organization sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SeenPlugin {
-    /// Itself.
+pub struct PluginView {
+    /// Row of the plugin.
     pub plugin: plugins::Model,
-    /// Who made it.
+    /// Name of the organization that owns it.
     pub organization_name: String,
 }
 
-impl SeenPlugin {
-    /// Where the catalogue has it, without what lets private code be fetched from there: neither
-    /// user and password nor a token. The only form of the address that people may see.
+impl PluginView {
+    /// Address of the plugin in a catalogue, without its secrets: neither user and password nor a
+    /// token. Only this form of the address may be shown.
     #[must_use]
     pub fn shown_url(&self) -> Option<String> {
-        self.plugin.url.as_deref().map(address::without_secrets)
+        self.plugin.url.as_deref().map(source_url::without_secrets)
     }
 }
 
 impl Catalog {
-    /// The plugins that an organization sees in a view, oldest first.
+    /// Page of the plugins of a family that an organization sees, oldest first.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn list_plugins(
         &self,
         organization_id: Uuid,
-        family: Family,
+        family: PluginFamily,
         page: PageRequest,
-    ) -> Result<Page<SeenPlugin>, CatalogError> {
+    ) -> Result<Page<PluginView>, CatalogError> {
         let found = page_of(&self.db, visible(organization_id, family), page).await;
         found.map_err(|error| self.error(&error))
     }
 
-    /// Those of them that no project of the organization uses.
+    /// Page of the plugins of a family that an organization sees and none of its projects uses.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn list_unused_plugins(
         &self,
         organization_id: Uuid,
-        family: Family,
+        family: PluginFamily,
         page: PageRequest,
-    ) -> Result<Page<SeenPlugin>, CatalogError> {
+    ) -> Result<Page<PluginView>, CatalogError> {
         let used = used_by(organization_id, Some(true));
         let unused =
             visible(organization_id, family).filter(plugins::Column::Id.not_in_subquery(used));
@@ -106,29 +106,29 @@ impl Catalog {
         found.map_err(|error| self.error(&error))
     }
 
-    /// One of the plugins that an organization sees in a view.
+    /// Reads a plugin of a family that an organization sees.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn plugin(
         &self,
         organization_id: Uuid,
-        family: Family,
+        family: PluginFamily,
         id: i64,
-    ) -> Result<Option<SeenPlugin>, CatalogError> {
+    ) -> Result<Option<PluginView>, CatalogError> {
         let found = one(&self.db, organization_id, family, id).await;
         found.map_err(|error| self.error(&error))
     }
 }
 
-/// One plugin, as seen; inside and outside of transactions.
+/// Reads a plugin that an organization sees, inside or outside of a transaction.
 async fn one<C: ConnectionTrait>(
     db: &C,
     organization_id: Uuid,
-    family: Family,
+    family: PluginFamily,
     id: i64,
-) -> Result<Option<SeenPlugin>, DbErr> {
+) -> Result<Option<PluginView>, DbErr> {
     let query = visible(organization_id, family).filter(plugins::Column::Id.eq(id));
     let Some(plugin) = query.one(db).await? else {
         return Ok(None);
@@ -136,22 +136,23 @@ async fn one<C: ConnectionTrait>(
     Ok(named(db, vec![plugin]).await?.pop())
 }
 
-fn visible(organization_id: Uuid, family: Family) -> Select<plugins::Entity> {
+fn visible(organization_id: Uuid, family: PluginFamily) -> Select<plugins::Entity> {
     let mine = Condition::any()
         .add(plugins::Column::OrganizationId.eq(organization_id))
         .add(plugins::Column::IsGlobal.eq(true))
         .add(plugins::Column::Id.in_subquery(used_by(organization_id, None)));
     let query = plugins::Entity::find().filter(mine);
     match family {
-        Family::Plugins => query,
-        Family::Destinations => query.filter(plugins::Column::IsDestination.eq(true)),
-        Family::FrontendApps => query.filter(plugins::Column::IsFrontendApp.eq(true)),
-        Family::ImportApps => query.filter(plugins::Column::IsImportApp.eq(true)),
-        Family::Transformations => query.filter(plugins::Column::IsTransformation.eq(true)),
+        PluginFamily::Plugins => query,
+        PluginFamily::Destinations => query.filter(plugins::Column::IsDestination.eq(true)),
+        PluginFamily::FrontendApps => query.filter(plugins::Column::IsFrontendApp.eq(true)),
+        PluginFamily::ImportApps => query.filter(plugins::Column::IsImportApp.eq(true)),
+        PluginFamily::Transformations => query.filter(plugins::Column::IsTransformation.eq(true)),
     }
 }
 
-/// The ids of the plugins that an organization's projects use; `enabled`: only if so.
+/// Query for the ids of the plugins that an organization's projects use; `enabled`: only with uses
+/// in that state.
 fn used_by(organization_id: Uuid, enabled: Option<bool>) -> SelectStatement {
     let teams = Query::select()
         .column(projects::Column::Id)
@@ -172,7 +173,7 @@ async fn page_of<C: ConnectionTrait>(
     db: &C,
     query: Select<plugins::Entity>,
     page: PageRequest,
-) -> Result<Page<SeenPlugin>, DbErr> {
+) -> Result<Page<PluginView>, DbErr> {
     let count = query.clone().count(db).await?;
     let found = query
         .order_by_asc(plugins::Column::Id)
@@ -184,11 +185,11 @@ async fn page_of<C: ConnectionTrait>(
     Ok(Page { count, rows })
 }
 
-/// Adds who made them, in one statement for all.
+/// Adds the names of the owners to plugins, in one statement for all.
 async fn named<C: ConnectionTrait>(
     db: &C,
     found: Vec<plugins::Model>,
-) -> Result<Vec<SeenPlugin>, DbErr> {
+) -> Result<Vec<PluginView>, DbErr> {
     let mut makers: Vec<Uuid> = found.iter().map(|plugin| plugin.organization_id).collect();
     makers.sort_unstable();
     makers.dedup();
@@ -202,7 +203,7 @@ async fn named<C: ConnectionTrait>(
         .await?;
     let with_name = |plugin: plugins::Model| {
         let maker = names.iter().find(|(id, _)| *id == plugin.organization_id);
-        SeenPlugin {
+        PluginView {
             organization_name: maker.map(|(_, name)| name.clone()).unwrap_or_default(),
             plugin,
         }

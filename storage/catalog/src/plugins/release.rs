@@ -1,13 +1,13 @@
-//! Installing what a catalogue offers.
+//! Installing and upgrading releases of a catalogue.
 
-use super::SeenPlugin;
+use super::PluginView;
 use super::access::{PluginWriter, changeable, found, found_for_change, must_have_feature_of};
+use super::family::set_capabilities;
 use super::fields::{PluginFields, PluginRelease, check_text};
 use super::files::{
     PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, blame_instead, bytes_of, check_file, differing,
     read, write,
 };
-use super::write::set_capabilities;
 use crate::catalog::Catalog;
 use crate::entities::plugins;
 use crate::error::ChangeError;
@@ -15,18 +15,18 @@ use crate::level::Level;
 use crate::transaction::{lock_organization, must_act_as};
 use sea_orm::prelude::Json;
 
-/// A release whose source was read.
+/// Release whose source was parsed.
 pub(super) struct Installed {
     release: PluginRelease,
     capabilities: Option<Json>,
 }
 
 impl Installed {
-    /// Sets what the release says.
+    /// Sets the release's fields of a plugin.
     pub(super) fn apply(&self, plugin: &mut plugins::Model) {
         let release = &self.release;
         plugin.name = Some(release.name.clone());
-        // What people wrote stays where the release says nothing.
+        // Fields that the release lacks keep their values.
         plugin.description = release.description.clone().or(plugin.description.take());
         plugin.icon = release.icon.clone().or(plugin.icon.take());
         plugin.tag = Some(release.tag.clone());
@@ -42,7 +42,7 @@ impl Installed {
     }
 }
 
-/// Holds a release to what holds for people's plugins.
+/// Validates a release by the rules of plugins.
 fn check(release: &PluginRelease) -> Result<(), ChangeError> {
     let fields = PluginFields {
         name: Some(Some(release.name.clone())),
@@ -68,7 +68,7 @@ fn check(release: &PluginRelease) -> Result<(), ChangeError> {
 }
 
 impl Catalog {
-    /// Reads a release; the address is blamed for one that cannot be installed.
+    /// Validates and parses a release; errors blame the address.
     pub(super) async fn prepare(
         &self,
         writer: PluginWriter<'_>,
@@ -91,19 +91,19 @@ impl Catalog {
         }))
     }
 
-    /// Replaces a plugin's source by a release, if there is one; what else is given wins over
-    /// what the release says.
+    /// Replaces a plugin's source by a release, if there is one; given fields win over those of the
+    /// release.
     ///
     /// # Errors
     ///
-    /// As [`Catalog::update_plugin`], or a release that cannot be installed.
+    /// Those of [`Catalog::update_plugin`], or a release that cannot be installed.
     pub async fn upgrade_plugin(
         &self,
         writer: PluginWriter<'_>,
         id: i64,
         fields: PluginFields,
         release: Option<PluginRelease>,
-    ) -> Result<SeenPlugin, ChangeError> {
+    ) -> Result<PluginView, ChangeError> {
         fields.check()?;
         let installed = self.prepare(writer, release).await?;
         let transaction = self.begin().await?;
@@ -129,34 +129,34 @@ impl Catalog {
         self.finish(transaction, upgraded).await
     }
 
-    /// Keeps which version the catalogue has; that of another organization's plugin is theirs to
-    /// keep, and only answered.
+    /// Stores the newest version in the catalogue; for another organization's plugin it is only
+    /// returned.
     ///
     /// # Errors
     ///
-    /// No such plugin, a bad tag, or what the database says.
+    /// No such plugin, a bad tag, or any database error.
     pub async fn set_plugin_latest_tag(
         &self,
         writer: PluginWriter<'_>,
         id: i64,
         latest_tag: Option<String>,
-    ) -> Result<SeenPlugin, ChangeError> {
+    ) -> Result<PluginView, ChangeError> {
         check_text("latest_tag", latest_tag.as_deref())?;
         let transaction = self.begin().await?;
         let changed = async {
             let here = writer.organization_id;
             lock_organization(&transaction, here).await?;
-            // Whoever may look may have this looked up.
+            // Reading the plugin is enough for this.
             must_act_as(&transaction, writer.actor, here, Level::Member).await?;
-            let mut seen = found_for_change(&transaction, writer, id).await?;
-            let before = seen.plugin.clone();
-            seen.plugin.latest_tag = latest_tag;
+            let mut view = found_for_change(&transaction, writer, id).await?;
+            let before = view.plugin.clone();
+            view.plugin.latest_tag = latest_tag;
             if before.organization_id == here {
-                let after = seen.plugin.clone();
+                let after = view.plugin.clone();
                 self.save(&transaction, writer, &before, after, Vec::new())
                     .await?;
             }
-            Ok(seen)
+            Ok(view)
         };
         let changed = changed.await;
         self.finish(transaction, changed).await

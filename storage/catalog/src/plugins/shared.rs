@@ -1,5 +1,5 @@
-//! Global plugins that other organizations use: those of an organization that is to be deleted would take the
-//! settings of the others with them.
+//! Global plugins that other organizations use: deleting their organization would delete the
+//! configurations of the others.
 
 use crate::entities::{plugin_configs as configs, plugins, projects};
 use crate::error::ChangeError;
@@ -10,15 +10,15 @@ use sea_orm::{
     ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
 };
 
-/// How many of them are named.
+/// Most plugins that the error names.
 const NAMED_MAX: usize = 3;
 
-/// Lets an organization, which is locked, pass if nobody else uses a global plugin of it, and keeps others
-/// from beginning to until the transaction ends.
+/// Refuses to delete an organization, which is locked, while others use its global plugins. Until
+/// the transaction ends, nobody can begin to use one.
 ///
 /// # Errors
 ///
-/// Other organizations use some.
+/// Other organizations use global plugins of this one.
 pub(crate) async fn must_share_no_plugins(
     within: &DatabaseTransaction,
     organization_id: Uuid,

@@ -1,13 +1,13 @@
-//! Changing the source of a plugin, and what follows from it.
+//! Changing the source of a plugin, and the fields that follow from it.
 
 use super::access::{PluginWriter, changeable, found, may_change, must_have_feature_of};
 use super::capabilities::{MANIFEST, SourceParseError, main_file};
+use super::family::set_capabilities;
 use super::fields::{PluginFields, fits};
 use super::files::{
     ChangedFile, FileChange, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginFiles, blame,
     blame_instead, bytes_of, check_file, differing, read, source_bytes, write,
 };
-use super::write::set_capabilities;
 use crate::catalog::Catalog;
 use crate::error::ChangeError;
 use crate::transaction::Abort;
@@ -15,18 +15,18 @@ use sea_orm::DatabaseTransaction;
 use sea_orm::prelude::{Json, Uuid};
 use serde_json::{Value, json};
 
-/// How often a change is worked out again because somebody else's was faster.
+/// Most attempts of a change that loses against concurrent ones.
 const REVISIONS_MAX: usize = 5;
 
 impl Catalog {
-    /// Changes fields and files. `plugin.json` sets the name and what may be configured; the main
-    /// file says what the plugin can do.
+    /// Changes fields and files. `plugin.json` sets the name and the schema of the configuration;
+    /// the main file determines the capabilities.
     ///
     /// # Errors
     ///
-    /// As [`Catalog::update_plugin`]; a bad name of a file, or more files or bytes than
-    /// [`PLUGIN_FILES_MAX`] and [`PLUGIN_SOURCE_BYTES_MAX`]; a manifest that sets a bad field; a main
-    /// file that cannot be read.
+    /// Those of [`Catalog::update_plugin`]; a bad name of a file, or more files or bytes than
+    /// [`PLUGIN_FILES_MAX`] and [`PLUGIN_SOURCE_BYTES_MAX`]; a manifest that sets a bad field; a
+    /// main file that cannot be parsed.
     pub async fn update_plugin_source(
         &self,
         writer: PluginWriter<'_>,
@@ -40,7 +40,8 @@ impl Catalog {
             let transaction = self.begin().await?;
             let saved = self.save_revision(&transaction, writer, id, &fields, (revision, &changes));
             let saved = saved.await;
-            // Somebody was faster: to read the source once more is nothing to keep others waiting for.
+            // A concurrent change won: parse the source again outside of a transaction, without
+            // locks.
             if let Some(changed) = self.finish(transaction, saved).await? {
                 return Ok(changed);
             }
@@ -49,7 +50,7 @@ impl Catalog {
         Err(ChangeError::Unavailable(detail.to_owned()))
     }
 
-    /// Saves what a change comes to; `None` if another main file would have to be read first.
+    /// Saves a revision; `None` if another main file would have to be parsed first.
     async fn save_revision(
         &self,
         within: &DatabaseTransaction,
@@ -72,11 +73,11 @@ impl Catalog {
         let (files, touched) = (revision.new, revision.touched);
         write(within, id, &files, &touched, self.now()).await?;
         self.save(within, writer, &before, after, touched).await?;
-        let seen = found(within, writer.anywhere(), id).await?;
-        Ok(Some(PluginFiles { seen, files }))
+        let view = found(within, writer.anywhere(), id).await?;
+        Ok(Some(PluginFiles { view, files }))
     }
 
-    /// Works a change out for the source as it is now; nobody waits for that.
+    /// Computes the revision of the present source, without locks.
     async fn revision(
         &self,
         writer: PluginWriter<'_>,
@@ -86,12 +87,12 @@ impl Catalog {
         let now = self.plugin_files(writer.organization_id, writer.family, id);
         let now = now.await?;
         let now = now.ok_or_else(|| ChangeError::not_found("plugin", &id))?;
-        may_change(writer, &now.seen.plugin)?;
+        may_change(writer, &now.view.plugin)?;
         let new = merged(&now.files, changes)?;
         let old = now.files;
         let touched = differing(&old, &new);
         let manifest = manifest_fields(&new, &touched)?;
-        // What was read before is known.
+        // An unchanged main file need not be parsed again.
         let capabilities = if main_file(&old) == main_file(&new) {
             None
         } else {
@@ -106,7 +107,7 @@ impl Catalog {
         })
     }
 
-    /// What the main file among files makes a plugin able to do; `None` without a main file.
+    /// Capabilities by the main file of a source; `None` without a main file.
     pub(super) async fn capabilities_of(
         &self,
         organization_id: Uuid,
@@ -136,22 +137,22 @@ impl Catalog {
     }
 }
 
-/// A changed source, and what follows from it.
+/// Changed source, and the fields that follow from it.
 struct Revision {
-    /// What was changed.
+    /// Source before the change.
     old: Vec<(String, String)>,
-    /// What came of it.
+    /// Source after the change.
     new: Vec<(String, String)>,
-    /// Where the two differ.
+    /// Files that differ.
     touched: Vec<ChangedFile>,
-    /// What a changed manifest sets.
+    /// Fields that a changed manifest sets.
     manifest: PluginFields,
-    /// What the changed main file can do; `None`: it is as it was, or there is none.
+    /// Capabilities by the changed main file; `None`: it did not change, or there is none.
     capabilities: Option<Json>,
 }
 
 impl Revision {
-    /// The same change of another source; `None` if it has a main file that was not read.
+    /// Applies the change to another source; `None` if that has a main file that was not parsed.
     fn rebased(
         self,
         old: Vec<(String, String)>,
@@ -189,7 +190,7 @@ fn merged(
 ) -> Result<Vec<(String, String)>, ChangeError> {
     let mut files = old.to_vec();
     for FileChange { name, source } in changes {
-        // Whatever a file is called, it can be deleted.
+        // A file with any name can be deleted.
         if let Some(text) = source {
             check_file(name, text)?;
         }
@@ -205,7 +206,7 @@ fn merged(
     let written = changes
         .iter()
         .filter_map(|change| Some((source_bytes(change.source.as_ref()?), &change.name)));
-    // Nobody is kept from deleting, nor from mending what was larger before.
+    // Deleting is never refused, nor is shrinking a source that was larger before.
     let bytes = bytes_of(&files);
     if let Some((_, largest)) = written.max()
         && bytes > PLUGIN_SOURCE_BYTES_MAX
@@ -220,7 +221,8 @@ fn merged(
     Ok(files)
 }
 
-/// A changed manifest sets the name and what may be configured, by the rules of those fields.
+/// Fields that a changed manifest sets, validated like those of clients: the name and the schema of
+/// the configuration.
 fn manifest_fields(
     files: &[(String, String)],
     touched: &[ChangedFile],

@@ -1,42 +1,41 @@
 //! Creating, changing and deleting plugins.
 
-use super::SeenPlugin;
+use super::PluginView;
 use super::access::{
     PluginWriter, admit, admit_to_delete, changeable, found, global_needs_operator,
     must_have_feature_of, own_plugin,
 };
-use super::address::{check_url, without_secrets};
-use super::family::Seen;
+use super::audit::{audit_change, differences, type_name};
+use super::family::set_capabilities;
 use super::fields::{PluginFields, PluginRelease, fit_together};
 use super::files::{self, ChangedFile};
-use super::log::{deed, differences, type_name};
 use super::release::Installed;
+use super::source_url::{check_url, without_secrets};
 use crate::activity::Activity;
 use crate::catalog::Catalog;
 use crate::entities::plugins;
 use crate::error::{ChangeError, is_duplicate};
-use crate::limits::must_have_room;
+use crate::limits::must_be_within_setting;
 use crate::transaction::Abort;
-use sea_orm::prelude::Json;
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
     IntoActiveModel, PaginatorTrait, QueryFilter,
 };
 use serde_json::json;
 
-/// What a new plugin needs; everything may be left out.
+/// Input for a new plugin; everything may be left out.
 #[derive(Clone, Debug, Default)]
 pub struct NewPlugin {
-    /// What the client says.
+    /// Fields of the client.
     pub fields: PluginFields,
-    /// Where the catalogue has it.
+    /// Address in a catalogue.
     pub url: Option<String>,
-    /// What the catalogue has there.
+    /// Release at that address.
     pub release: Option<PluginRelease>,
 }
 
 impl Catalog {
-    /// Makes a plugin; with a release, installs it.
+    /// Creates a plugin; with a release, installs it.
     ///
     /// # Errors
     ///
@@ -47,7 +46,7 @@ impl Catalog {
         &self,
         writer: PluginWriter<'_>,
         new: NewPlugin,
-    ) -> Result<SeenPlugin, ChangeError> {
+    ) -> Result<PluginView, ChangeError> {
         new.fields.check()?;
         new.url.as_deref().map_or(Ok(()), check_url)?;
         if new.fields.is_global == Some(true) && !writer.is_operator {
@@ -62,7 +61,7 @@ impl Catalog {
                 .filter(own)
                 .count(&transaction)
                 .await?;
-            must_have_room("plugins", "plugins_max", had, self.limits.plugins_max)?;
+            must_be_within_setting("plugins", "plugins_max", had, self.limits.plugins_max)?;
             let plugin = self.new_plugin(writer, new.fields, new.url, installed.as_ref());
             must_have_feature_of(&transaction, &plugin).await?;
             fit_together(None, &plugin)?;
@@ -77,32 +76,32 @@ impl Catalog {
                 let touched = files::differing(&[], files);
                 files::write(&transaction, plugin.id, files, &touched, now).await?;
             }
-            let deed = deed(Activity::Installed, &plugin)
+            let audit = audit_change(Activity::Installed, &plugin)
                 .field("name", (), &plugin.name)
                 .field("plugin_type", (), plugin.plugin_type.map(type_name))
                 .field("url", (), plugin.url.as_deref().map(without_secrets))
                 .field("tag", (), &plugin.tag)
                 .field("is_global", (), plugin.is_global);
-            self.record(&transaction, writer.actor, deed).await?;
+            self.record(&transaction, writer.actor, audit).await?;
             found(&transaction, writer.anywhere(), plugin.id).await
         };
         let made = made.await;
         self.finish(transaction, made).await
     }
 
-    /// Changes the fields that are given.
+    /// Changes the given fields of a plugin.
     ///
     /// # Errors
     ///
-    /// No right to write, no such plugin, another's, a bad field, a global plugin without the
-    /// operator's power, or [`ChangeError::FeatureMissing`] for what is a destination or a
+    /// No right to write, no such plugin, another organization's, a bad field, a global plugin
+    /// without the operator's power, or [`ChangeError::FeatureMissing`] if it is a destination or a
     /// transformation then.
     pub async fn update_plugin(
         &self,
         writer: PluginWriter<'_>,
         id: i64,
         fields: PluginFields,
-    ) -> Result<SeenPlugin, ChangeError> {
+    ) -> Result<PluginView, ChangeError> {
         fields.check()?;
         let transaction = self.begin().await?;
         let changed = async {
@@ -125,7 +124,8 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No right to write, no such plugin, another's, or a global one, which others may use.
+    /// No right to write, no such plugin, another organization's, or a global one, which others may
+    /// use.
     pub async fn delete_plugin(
         &self,
         writer: PluginWriter<'_>,
@@ -134,16 +134,16 @@ impl Catalog {
         let transaction = self.begin().await?;
         let deleted = async {
             admit_to_delete(&transaction, writer).await?;
-            let seen = found(&transaction, writer, id).await?;
-            if seen.plugin.is_global {
+            let view = found(&transaction, writer, id).await?;
+            if view.plugin.is_global {
                 let detail = "A global plugin cannot be deleted, as other organizations may use it. \
                      Set is_global to false first.";
                 return Err(ChangeError::invalid(None, "invalid_input", detail).into());
             }
             let plugin = own_plugin(&transaction, writer, id).await?;
             plugins::Entity::delete_by_id(id).exec(&transaction).await?;
-            let deed = deed(Activity::Uninstalled, &plugin);
-            self.record(&transaction, writer.actor, deed).await?;
+            let audit = audit_change(Activity::Uninstalled, &plugin);
+            self.record(&transaction, writer.actor, audit).await?;
             Ok(())
         };
         let deleted = deleted.await;
@@ -193,7 +193,7 @@ impl Catalog {
         plugin
     }
 
-    /// Sets what was given, as far as the writer may.
+    /// Sets the given fields; refuses `is_global` of a writer who may not change it.
     pub(super) fn with_fields(
         writer: PluginWriter<'_>,
         before: &plugins::Model,
@@ -214,7 +214,8 @@ impl Catalog {
         Ok(after)
     }
 
-    /// Writes what differs, and the entry that says so; `files` were written already.
+    /// Writes a changed plugin and its audit entry; nothing if no field and no file differs.
+    /// `files` were written already.
     pub(super) async fn save(
         &self,
         within: &DatabaseTransaction,
@@ -224,28 +225,18 @@ impl Catalog {
         files: Vec<ChangedFile>,
     ) -> Result<(), Abort> {
         fit_together(Some(before), &after)?;
-        let mut deed = differences(before, &after);
+        let mut audit = differences(before, &after);
         for file in files {
-            deed = deed.field(&file.name, file.before, file.after);
+            audit = audit.field(&file.name, file.before, file.after);
         }
-        if deed.changes_nothing() {
+        if audit.changes_nothing() {
             return Ok(());
         }
         after.updated_at = self.now();
         after.into_active_model().reset_all().update(within).await?;
-        self.record(within, writer.actor, deed).await?;
+        self.record(within, writer.actor, audit).await?;
         Ok(())
     }
-}
-
-/// Sets what a plugin can do, and with it where it is seen.
-pub(super) fn set_capabilities(plugin: &mut plugins::Model, capabilities: Json) {
-    let seen = Seen::by(&capabilities);
-    plugin.capabilities = capabilities;
-    plugin.is_destination = seen.destination;
-    plugin.is_frontend_app = seen.frontend_app;
-    plugin.is_import_app = seen.import_app;
-    plugin.is_transformation = seen.transformation;
 }
 
 fn url_taken(error: DbErr) -> Abort {

@@ -1,30 +1,30 @@
 //! Changing projects and deleting them.
 
-use super::{checked_project_name, checked_timezone, lock_project, project_deed};
+use super::locks::{lock_project_of, project_audit};
+use super::{checked_project_name, checked_timezone};
 use crate::activity::Activity;
 use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::projects;
 use crate::error::ChangeError;
-use crate::level::Level;
-use crate::transaction::{Abort, lock_organization, must_act_as};
+use crate::transaction::Abort;
 use millrace_rows::TeamId;
 use sea_orm::prelude::Uuid;
 use sea_orm::{ActiveModelTrait, DatabaseTransaction, EntityTrait, IntoActiveModel};
 
-/// What is to be changed; `None` leaves a field as it is.
+/// Change of a project; `None` leaves a field as it is.
 #[derive(Clone, Debug, Default)]
 pub struct ProjectChange {
-    /// 1 to 200 characters.
+    /// New name; 1 to 200 characters.
     pub name: Option<String>,
-    /// IANA name, in any case.
+    /// IANA name of the time zone, in any case.
     pub timezone: Option<String>,
-    /// Whether clients' addresses are left out of events.
+    /// True if clients' addresses are left out of events.
     pub anonymize_ips: Option<bool>,
 }
 
 impl Catalog {
-    /// Changes a project's settings; from administrator. Ingestion follows within 2 seconds
+    /// Changes a project's settings; requires administrator. Ingestion follows within 2 seconds
     /// everywhere.
     ///
     /// # Errors
@@ -70,24 +70,24 @@ impl Catalog {
         if let Some(anonymize_ips) = change.anonymize_ips {
             after.anonymize_ips = anonymize_ips;
         }
-        let deed = project_deed(Activity::Updated, &after)
+        let audit = project_audit(Activity::Updated, &after)
             .field("name", &before.name, &after.name)
             .field("timezone", &before.timezone, &after.timezone)
             .field("anonymize_ips", before.anonymize_ips, after.anonymize_ips);
-        if deed.changes_nothing() {
+        if audit.changes_nothing() {
             return Ok(before);
         }
         after.updated_at = self.now();
         let row = after.into_active_model().reset_all();
         let saved = projects::Entity::update(row).exec(within).await?;
-        self.record(within, actor, deed).await?;
+        self.record(within, actor, audit).await?;
         if saved.anonymize_ips != before.anonymize_ips {
             self.keys_changed(within).await?;
         }
         Ok(saved)
     }
 
-    /// Deletes a project and everything below it; from administrator. Its events stay in
+    /// Deletes a project and everything below it; requires administrator. Its events stay in
     /// ClickHouse until they are purged. Ingestion refuses its key within 2 seconds everywhere.
     ///
     /// # Errors
@@ -102,35 +102,18 @@ impl Catalog {
         let transaction = self.begin().await?;
         let deleted = async {
             let before = lock_project_of(&transaction, actor, organization_id, team_id).await?;
-            // Everything below goes with it: the tables refer to it with ON DELETE CASCADE. Persons,
-            // their ids and groups, and runs and lines of exports, may be many: triggers mark the
-            // project and its exports, and they follow piece by piece (`cleanup`).
+            // Everything below is deleted with it, by ON DELETE CASCADE. Persons, their ids and
+            // groups, and runs and logs of exports may be many: triggers mark the project and its
+            // exports, and `cleanup` deletes those rows piece by piece.
             projects::Entity::delete_by_id(before.id)
                 .exec(&transaction)
                 .await?;
-            let deed = project_deed(Activity::Deleted, &before);
-            self.record(&transaction, actor, deed).await?;
+            let audit = project_audit(Activity::Deleted, &before);
+            self.record(&transaction, actor, audit).await?;
             self.keys_changed(&transaction).await?;
             Ok(())
         };
         let deleted = deleted.await;
         self.finish(transaction, deleted).await
     }
-}
-
-/// Reads and locks a project of an organization that an actor may change.
-pub(super) async fn lock_project_of(
-    within: &DatabaseTransaction,
-    actor: &Actor,
-    organization_id: Uuid,
-    team_id: TeamId,
-) -> Result<projects::Model, Abort> {
-    // Whoever deletes the organization has it before its projects.
-    lock_organization(within, organization_id).await?;
-    let project = lock_project(within, team_id).await?;
-    if project.organization_id != organization_id {
-        return Err(ChangeError::not_found("project", &team_id).into());
-    }
-    must_act_as(within, actor, organization_id, Level::Administrator).await?;
-    Ok(project)
 }

@@ -1,4 +1,4 @@
-//! Whether a project ever got an event.
+//! Mark of projects that have events.
 
 use crate::catalog::Catalog;
 use crate::entities::projects;
@@ -8,13 +8,13 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 
 impl Catalog {
-    /// Notes that a project has events. Nothing is written if that was noted before, or the
-    /// project has gone. It is no change of anybody's: it leaves no activity entry and no
-    /// `updated_at`, and the counter of keys stays, as an answer cached without it does no harm.
+    /// Marks a project as having events. Nothing is written if it is marked already, or deleted.
+    /// The mark is no user's change: it leaves no activity entry and no `updated_at`, and the
+    /// counter of keys stays, as a cached result without the mark does no harm.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn note_first_event(&self, team_id: TeamId) -> Result<(), CatalogError> {
         let noted = projects::Entity::update_many()
             .col_expr(projects::Column::IngestedEvent, Expr::val(true))

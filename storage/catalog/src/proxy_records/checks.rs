@@ -1,12 +1,11 @@
-//! Checks of proxy records: whose turn it is, and what they found.
+//! Checks of proxy records: claiming due records, and storing results.
 //!
-//! Whoever checks claims the records that are due by moving their `check_at`, so that of several
-//! processes one looks. A claim that comes to nothing, as its process died, lapses; then the
-//! record is due again.
+//! A process claims the due records by moving their `check_at`, so that only one of several
+//! processes checks each. A claim whose process died lapses; then the record is due again.
 //!
-//! The pause between two checks grows with the time for which they found the same.
+//! The pause between two checks grows with the time for which their result stayed the same.
 
-use super::{deed, domain_taken, is_proven, records};
+use super::{audit_change, domain_taken, is_proven, records};
 use crate::activity::Activity;
 use crate::actor::Actor;
 use crate::catalog::Catalog;
@@ -23,27 +22,28 @@ use sea_orm::{
 
 const MINUTE_MICROS: i64 = 60 * 1_000_000;
 const HOUR_MICROS: i64 = 60 * MINUTE_MICROS;
-/// How long a claim lasts; longer than a check can take.
+/// Lifetime of a claim; longer than a check can take.
 const CLAIM_MICROS: i64 = 2 * MINUTE_MICROS;
-/// The shortest pause between two checks, and the longest.
+/// Shortest and longest pause between two checks.
 const PAUSE_MICROS_MIN: i64 = MINUTE_MICROS;
 const PAUSE_MICROS_MAX: i64 = HOUR_MICROS;
-/// How much longer nothing has changed than the pause lasts.
+/// Ratio of the time without a change to the pause.
 const PAUSE_PART: i64 = 10;
-/// How old a record is that never worked when it is told so.
+/// Age at which a record that never worked times out.
 const TIMED_OUT_MICROS: i64 = 7 * 24 * HOUR_MICROS;
-/// A domain leads to one name at a time, so another record's next check most often frees it.
+/// Message of a record that works while another organization's does. A domain points to one name at
+/// a time, so the other record's next check most often frees it.
 const WORKS_ELSEWHERE: &str = "The domain leads here, but the record of another organization for it works \
      as well. This one becomes valid once a check finds that the other does not any more, or once it is \
      deleted.";
 
 impl Catalog {
-    /// Claims records of all organizations whose check is due, the longest overdue first, for two
-    /// minutes. What a check finds goes to [`Catalog::record_proxy_check`].
+    /// Claims records of all organizations whose check is due for two minutes, the longest overdue
+    /// first. Results go to [`Catalog::record_proxy_check`].
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn claim_due_proxy_records(
         &self,
         limit: u64,
@@ -51,7 +51,7 @@ impl Catalog {
         let now = self.now();
         let looked = due(now, 1).one(&self.db).await;
         if looked.map_err(|error| self.error(&error))?.is_none() {
-            // Most often; then nothing is written.
+            // The usual case: nothing is due, and nothing is written.
             return Ok(Vec::new());
         }
         let transaction = self.begin().await?;
@@ -61,16 +61,17 @@ impl Catalog {
         Ok(claimed)
     }
 
-    /// Keeps what a check found: [`ProxyStatus::Waiting`], [`ProxyStatus::Issuing`] or
-    /// [`ProxyStatus::Valid`]; `None` if that could not be learned, so that the status stays. What
-    /// worked before and does not is [`ProxyStatus::Erroring`]; what never worked in seven days,
-    /// learned or not, [`ProxyStatus::TimedOut`]. While another organization's record for the domain
-    /// works, this one does not become valid, and says why. Says so in the log if something changed. A
-    /// record that was deleted meanwhile is none any more: `false`.
+    /// Stores the result of a check: [`ProxyStatus::Waiting`], [`ProxyStatus::Issuing`] or
+    /// [`ProxyStatus::Valid`]; `None` if the check failed by itself, so that the status stays. A
+    /// record that worked before and does not now becomes [`ProxyStatus::Erroring`]; one that never
+    /// worked in seven days becomes [`ProxyStatus::TimedOut`], even by a failed check. While
+    /// another organization's record for the domain works, this one does not become valid, and its
+    /// message says why. A change leaves an audit entry. Returns false if the record was deleted
+    /// meanwhile.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn record_proxy_check(
         &self,
         id: Uuid,
@@ -79,7 +80,7 @@ impl Catalog {
     ) -> Result<bool, ChangeError> {
         let kept = self.keep_proxy_check(id, found, message.clone()).await;
         match kept {
-            // Another record of the domain became valid at the same moment: now that is seen.
+            // Another record of the domain became valid at the same moment: the retry sees it.
             Err(ChangeError::Invalid(_)) => self.keep_proxy_check(id, found, message).await,
             kept => kept,
         }
@@ -103,7 +104,7 @@ impl Catalog {
                 status = self::status(&before, Some(ProxyStatus::Issuing), now);
                 message = Some(WORKS_ELSEWHERE.to_owned());
             }
-            let deed = deed(Activity::Updated, &before)
+            let audit = audit_change(Activity::Updated, &before)
                 .field("status", before.status.to_value(), status.to_value())
                 .field("message", &before.message, &message);
             let mut row = records::ActiveModel {
@@ -111,12 +112,12 @@ impl Catalog {
                 ..Default::default()
             };
             let mut unchanged_since = before.updated_at;
-            if !deed.changes_nothing() {
+            if !audit.changes_nothing() {
                 unchanged_since = now;
                 row.status = ActiveValue::Set(status);
                 row.message = ActiveValue::Set(message);
                 row.updated_at = ActiveValue::Set(now);
-                self.record(&transaction, &Actor::System, deed).await?;
+                self.record(&transaction, &Actor::System, audit).await?;
             }
             row.check_at = ActiveValue::Set(next_check(unchanged_since, now));
             let updated = records::Entity::update(row).exec(&transaction).await;
@@ -133,7 +134,7 @@ fn becomes_proven(before: &records::Model, status: ProxyStatus) -> bool {
     is_one(&status) && !is_one(&before.status)
 }
 
-/// Those whose check is due, the longest overdue first.
+/// Query for the records whose check is due, the longest overdue first.
 fn due(now: UtcTime, limit: u64) -> Select<records::Entity> {
     records::Entity::find()
         .filter(records::Column::CheckAt.lte(now))
@@ -149,7 +150,7 @@ async fn claim(
 ) -> Result<Vec<records::Model>, DbErr> {
     let mut query = due(now, limit);
     if within.get_database_backend() == DbBackend::Postgres {
-        // Rows that others have are theirs: to claim, or to delete, in another order.
+        // Others claim or delete locked rows, in another order: skip them.
         query = query.lock_with_behavior(LockType::Update, LockBehavior::SkipLocked);
     }
     let found = query.all(within).await?;
@@ -163,7 +164,7 @@ async fn claim(
     Ok(found)
 }
 
-/// What a finding means for a record.
+/// Next status of a record after a check.
 fn status(before: &records::Model, found: Option<ProxyStatus>, now: UtcTime) -> ProxyStatus {
     let is_old = now.0 - before.created_at.0 >= TIMED_OUT_MICROS;
     match (found, before.status) {

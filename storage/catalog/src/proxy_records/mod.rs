@@ -1,14 +1,15 @@
-//! Proxy records: domains of an organization that shall lead to us.
+//! Proxy records: domains of an organization that are to point to this installation.
 //!
-//! A record waits until checks, which others make, find its CNAME record and HTTPS; `checks` is
-//! what is kept of those.
+//! A record waits until a checker outside the catalog finds its CNAME record and HTTPS; `checks`
+//! stores the results.
 //!
-//! Until then it is a claim, and blocks nobody: each organization may have one for a domain. Who is
-//! proven first has the domain until a check of theirs finds that it leads here no more.
+//! Until then it is a claim, and blocks nobody: each organization may have one for a domain. The
+//! organization that is proven first has the domain until a check finds that it no longer points
+//! here.
 
 mod checks;
 
-use crate::activity::{Activity, ActivityScope, Deed};
+use crate::activity::{Activity, ActivityScope, AuditChange};
 use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::proxy_records::{self as records, ProxyStatus};
@@ -26,31 +27,31 @@ use sea_orm::{
     QueryOrder, QuerySelect,
 };
 
-/// The longest domain, in characters.
+/// Longest domain, in characters.
 const DOMAIN_CHARS_MAX: usize = 64;
-/// How much of the hash makes a target's first label, in hex digits.
+/// Hex digits of the hash in a target's first label.
 const TARGET_DIGITS: usize = 20;
 
-/// A record and who asked for it.
+/// Proxy record with its creator.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SeenProxyRecord {
-    /// Itself.
+pub struct ProxyRecordView {
+    /// Row of the record.
     pub record: records::Model,
-    /// `None` once they are gone.
+    /// Creator; `None` once the user is deleted.
     pub created_by: Option<users::Model>,
 }
 
 impl Catalog {
-    /// The proxy records of an organization, oldest first.
+    /// Page of the proxy records of an organization, oldest first.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn list_proxy_records(
         &self,
         organization_id: Uuid,
         page: PageRequest,
-    ) -> Result<Page<SeenProxyRecord>, CatalogError> {
+    ) -> Result<Page<ProxyRecordView>, CatalogError> {
         let query =
             records::Entity::find().filter(records::Column::OrganizationId.eq(organization_id));
         let read = async {
@@ -68,16 +69,16 @@ impl Catalog {
         read.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// One of them.
+    /// Reads a proxy record; `None` if the organization has none of this id.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn proxy_record(
         &self,
         organization_id: Uuid,
         id: Uuid,
-    ) -> Result<Option<SeenProxyRecord>, CatalogError> {
+    ) -> Result<Option<ProxyRecordView>, CatalogError> {
         let read = async {
             let found = records::Entity::find_by_id(id)
                 .filter(records::Column::OrganizationId.eq(organization_id))
@@ -89,11 +90,11 @@ impl Catalog {
         read.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// Adds who asked for them, in one statement for all.
+    /// Adds the creators to records, in one statement for all.
     async fn with_creators(
         &self,
         found: Vec<records::Model>,
-    ) -> Result<Vec<SeenProxyRecord>, DbErr> {
+    ) -> Result<Vec<ProxyRecordView>, DbErr> {
         let ids = found.iter().filter_map(|record| record.created_by);
         let creators = users::Entity::find()
             .filter(users::Column::Id.is_in(ids))
@@ -103,7 +104,7 @@ impl Catalog {
             let creator = creators
                 .iter()
                 .find(|user| Some(user.id) == record.created_by);
-            SeenProxyRecord {
+            ProxyRecordView {
                 created_by: creator.cloned(),
                 record,
             }
@@ -111,21 +112,20 @@ impl Catalog {
         Ok(found.into_iter().map(with_creator).collect())
     }
 
-    /// Makes a record for `domain`, which is in the one form that is kept: punycode, lower case,
-    /// no dot at the end; from administrator. `base_name` is the domain under which our proxies
-    /// answer.
+    /// Creates a record for `domain`, which is in its normal form: punycode, lower case, no dot at
+    /// the end; requires administrator. `base_name` is the domain under which our proxies answer.
     ///
     /// # Errors
     ///
-    /// No such organization, the domain is too long, the organization has a record for it already, that of
-    /// another one is proven, the organization has 100 records, or the actor may not.
+    /// No such organization, the domain is too long, the organization has a record for it already,
+    /// that of another one is proven, the organization has 100 records, or the actor may not.
     pub async fn create_proxy_record(
         &self,
         actor: &Actor,
         organization_id: Uuid,
         domain: &str,
         base_name: &str,
-    ) -> Result<SeenProxyRecord, ChangeError> {
+    ) -> Result<ProxyRecordView, ChangeError> {
         if domain.chars().count() > DOMAIN_CHARS_MAX {
             let detail = format!("domain may have at most {DOMAIN_CHARS_MAX} characters");
             return Err(ChangeError::invalid("domain", "max_length", detail));
@@ -147,25 +147,25 @@ impl Catalog {
         let made = async {
             let organization = may_change(&transaction, actor, organization_id).await?;
             organization.must_have(MANAGED_REVERSE_PROXY)?;
-            must_have_room(&transaction, organization_id).await?;
+            must_have_fewer_records(&transaction, organization_id).await?;
             if is_proven(&transaction, domain).await? {
                 return Err(taken("A proxy record for this domain works already."));
             }
             let inserted = records::Entity::insert(row).exec_with_returning(&transaction);
             let record = inserted.await.map_err(domain_taken)?;
-            let deed = deed(Activity::Created, &record)
+            let audit = audit_change(Activity::Created, &record)
                 .field("domain", (), &record.domain)
                 .field("target_cname", (), &record.target_cname);
-            self.record(&transaction, actor, deed).await?;
+            self.record(&transaction, actor, audit).await?;
             Ok(record.id)
         };
         let made = made.await;
         let id = self.finish(transaction, made).await?;
-        let seen = self.proxy_record(organization_id, id).await?;
-        seen.ok_or_else(|| ChangeError::not_found("proxy record", &id))
+        let view = self.proxy_record(organization_id, id).await?;
+        view.ok_or_else(|| ChangeError::not_found("proxy record", &id))
     }
 
-    /// Deletes a record, at once; from administrator.
+    /// Deletes a record, at once; requires administrator.
     ///
     /// # Errors
     ///
@@ -184,8 +184,8 @@ impl Catalog {
             let found = locked(&transaction, query).one(&transaction).await?;
             let record = found.ok_or_else(|| ChangeError::not_found("proxy record", &id))?;
             records::Entity::delete_by_id(id).exec(&transaction).await?;
-            let deed = deed(Activity::Deleted, &record);
-            self.record(&transaction, actor, deed).await?;
+            let audit = audit_change(Activity::Deleted, &record);
+            self.record(&transaction, actor, audit).await?;
             Ok(())
         };
         let deleted = deleted.await;
@@ -193,7 +193,7 @@ impl Catalog {
     }
 }
 
-/// Locks the organization whose records the actor is about to change, if they may.
+/// Locks the organization whose records are about to change; refuses an actor who may not.
 async fn may_change(
     within: &DatabaseTransaction,
     actor: &Actor,
@@ -204,8 +204,11 @@ async fn may_change(
     Ok(organization)
 }
 
-/// Whether an organization, which is locked, may have one more record.
-async fn must_have_room(within: &DatabaseTransaction, organization_id: Uuid) -> Result<(), Abort> {
+/// Refuses one more record for an organization, which is locked, with the most records.
+async fn must_have_fewer_records(
+    within: &DatabaseTransaction,
+    organization_id: Uuid,
+) -> Result<(), Abort> {
     let had = records::Entity::find()
         .filter(records::Column::OrganizationId.eq(organization_id))
         .count(within)
@@ -218,14 +221,15 @@ async fn must_have_room(within: &DatabaseTransaction, organization_id: Uuid) -> 
     )?)
 }
 
-/// The name that a domain must lead to: others cannot guess whose it is, and nobody else gets it.
+/// Name that a domain's CNAME record must have: it is unique, and others cannot guess its
+/// organization.
 fn target(organization_id: Uuid, domain: &str, base_name: &str) -> String {
     let hash = sha256_hex(format!("{organization_id}{domain}").as_bytes());
     let label = hash.get(..TARGET_DIGITS).unwrap_or(&hash);
     format!("{label}.{base_name}")
 }
 
-/// Tells whether a domain leads here for one of its records.
+/// Returns true if one of the domain's records is proven.
 async fn is_proven(within: &DatabaseTransaction, domain: &str) -> Result<bool, DbErr> {
     let proven = records::Entity::find()
         .filter(records::Column::Domain.eq(domain))
@@ -245,9 +249,9 @@ fn taken(detail: &'static str) -> Abort {
     ChangeError::invalid("domain", "unique", detail).into()
 }
 
-fn deed(activity: Activity, record: &records::Model) -> Deed {
+fn audit_change(activity: Activity, record: &records::Model) -> AuditChange {
     let scope = ActivityScope::ProxyRecord;
-    Deed::new(
+    AuditChange::new(
         activity,
         scope,
         record.organization_id,

@@ -1,6 +1,7 @@
-//! Who has a role.
+//! Members of roles.
 
-use super::{first, must_find, role_deed};
+use super::first_members;
+use super::lookup::{must_find, of_organization, role_audit};
 use crate::activity::Activity;
 use crate::actor::Actor;
 use crate::catalog::Catalog;
@@ -19,22 +20,21 @@ use sea_orm::{
     PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait, Select,
 };
 
-/// A member who has a role.
+/// Member of a role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoleMember {
-    /// Which role, and since when.
+    /// Row of the role membership.
     pub record: holders::Model,
-    /// Who.
+    /// Member of the organization.
     pub member: Member,
 }
 
 impl Catalog {
-    /// A part of those who have a role, who got it first first; `None` if the organization has no
-    /// such role.
+    /// Page of a role's members, earliest first; `None` if the organization has no such role.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn role_members_of(
         &self,
         organization_id: Uuid,
@@ -54,11 +54,12 @@ impl Catalog {
         read.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// One of them; `None` if the organization has no such role, or the role nobody of this id.
+    /// Reads a role membership; `None` if the organization has no such role, or the role no such
+    /// membership.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn role_member(
         &self,
         organization_id: Uuid,
@@ -74,12 +75,12 @@ impl Catalog {
         read.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// Gives a member a role; from administrator.
+    /// Gives a member a role; requires administrator.
     ///
     /// # Errors
     ///
-    /// The organization has no such role, or has given all that it may, the person is no member or has it already,
-    /// or the actor may not.
+    /// The organization has no such role, or the most role memberships; the user is no member or
+    /// has the role already; or the actor may not.
     pub async fn add_role_member(
         &self,
         actor: &Actor,
@@ -139,17 +140,17 @@ impl Catalog {
         };
         let record = holders::Entity::insert(row).exec_with_returning(within);
         let record = record.await?;
-        let deed = role_deed(Activity::Updated, role);
-        let deed = deed.field("members", (), &member.user.email);
-        self.record(within, actor, deed).await?;
+        let audit = role_audit(Activity::Updated, role);
+        let audit = audit.field("members", (), &member.user.email);
+        self.record(within, actor, audit).await?;
         Ok(RoleMember { record, member })
     }
 
-    /// Takes a role from a member; from administrator.
+    /// Takes a role from a member; requires administrator.
     ///
     /// # Errors
     ///
-    /// The organization has no such role, the role nobody of this id, or the actor may not.
+    /// The organization has no such role, the role no such membership, or the actor may not.
     pub async fn remove_role_member(
         &self,
         actor: &Actor,
@@ -164,9 +165,9 @@ impl Catalog {
             let holder = find_holder(within, role_id, id).await?;
             let holder = holder.ok_or_else(|| ChangeError::not_found("role membership", &id))?;
             holders::Entity::delete_by_id(id).exec(within).await?;
-            let deed = role_deed(Activity::Updated, &role);
-            let deed = deed.field("members", &holder.member.user.email, ());
-            self.record(within, actor, deed).await?;
+            let audit = role_audit(Activity::Updated, &role);
+            let audit = audit.field("members", &holder.member.user.email, ());
+            self.record(within, actor, audit).await?;
             Ok(())
         };
         let removed = removed.await;
@@ -174,7 +175,8 @@ impl Catalog {
     }
 }
 
-/// A role of an organization that is locked from here on and may use roles; the actor may change it.
+/// Locks an organization and reads a role of it that the actor may change; needs the feature of
+/// roles.
 pub(super) async fn role_to_change(
     within: &DatabaseTransaction,
     actor: &Actor,
@@ -187,8 +189,8 @@ pub(super) async fn role_to_change(
     must_find(within, organization_id, id).await
 }
 
-/// A role that the actor may delete, or take from somebody, which takes no feature; its organization is locked
-/// from here on.
+/// Locks an organization and reads a role of it that the actor may delete or take from a member,
+/// which needs no feature.
 pub(super) async fn role_to_end(
     within: &DatabaseTransaction,
     actor: &Actor,
@@ -200,12 +202,12 @@ pub(super) async fn role_to_end(
     must_find(within, organization_id, id).await
 }
 
-/// The first of those who have some roles, in one statement.
+/// Reads the first members of several roles, in one statement.
 pub(super) async fn of_roles<C: ConnectionTrait>(
     db: &C,
     role_ids: &[Uuid],
 ) -> Result<Vec<RoleMember>, DbErr> {
-    let Some(first) = first::of_roles(role_ids) else {
+    let Some(first) = first_members::of_roles(role_ids) else {
         return Ok(Vec::new());
     };
     let query = holders::Entity::find().filter(holders::Column::Id.in_subquery(first));
@@ -214,7 +216,7 @@ pub(super) async fn of_roles<C: ConnectionTrait>(
 
 fn in_order(query: Select<holders::Entity>) -> Select<holders::Entity> {
     query
-        // The index has it so.
+        // The index has this order.
         .order_by_asc(holders::Column::RoleId)
         .order_by_asc(holders::Column::JoinedAt)
         .order_by_asc(holders::Column::Id)
@@ -248,11 +250,12 @@ async fn has_role<C: ConnectionTrait>(
     organization_id: Uuid,
     id: Uuid,
 ) -> Result<bool, DbErr> {
-    let query = super::of_organization(organization_id).filter(roles::Column::Id.eq(id));
+    let query = of_organization(organization_id).filter(roles::Column::Id.eq(id));
     Ok(query.count(db).await? > 0)
 }
 
-/// The same for who exists elsewhere and who does not, so that nobody can be looked for.
+/// Error for a user who is no member. It is the same whether the user exists, so that nobody can
+/// probe for users.
 fn no_member() -> ChangeError {
     let detail = "Name a member of this organization.";
     ChangeError::invalid(None, "invalid_input", detail)

@@ -1,27 +1,28 @@
-//! Roles: reading them.
+//! Roles, named groups of members: reading them.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `write` | making, changing and deleting them |
-//! | `members` | who has them |
-//! | `first` | whom of those a role is answered with; no I/O |
+//! | `write` | creating, changing and deleting roles |
+//! | `members` | members of roles |
+//! | `lookup` | rows of roles, and their entries of the activity log |
+//! | `first_members` | first members, which are returned with a role; no I/O |
 //!
-//! A role says nothing of levels: who has it may do as much as before. Front ends read it.
+//! A role grants nothing by itself: members keep their levels. Front ends interpret it.
 
-mod first;
+mod first_members;
+mod lookup;
 mod members;
 mod write;
 
 pub use members::RoleMember;
 pub use write::{NewRole, RoleChange};
 
-use crate::activity::{Activity, ActivityScope, Deed};
 use crate::catalog::Catalog;
 use crate::entities::roles::FlagsAccess;
 use crate::entities::{roles, users};
-use crate::error::{CatalogError, ChangeError};
+use crate::error::CatalogError;
 use crate::page::{Page, PageRequest};
-use crate::transaction::Abort;
+use lookup::of_organization;
 use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::Expr;
 use sea_orm::{
@@ -33,25 +34,25 @@ use std::collections::HashMap;
 /// Name of the column that counts members.
 const HELD: &str = "held";
 
-/// A role, who made it and who has it.
+/// Role with its creator and first members.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SeenRole {
-    /// Itself.
+pub struct RoleView {
+    /// Row of the role.
     pub role: roles::Model,
-    /// `None`: the operator, or gone.
+    /// Creator; `None`: the operator, or a deleted user.
     pub created_by: Option<users::Model>,
-    /// Who got it first first: the first 1 000. [`Catalog::role_members_of`] has everybody.
+    /// First 1 000 members, earliest first. [`Catalog::role_members_of`] has all of them.
     pub members: Vec<RoleMember>,
 }
 
-/// Which roles are wanted; none of it: all.
+/// Filter of roles; the default matches all.
 #[derive(Clone, Debug, Default)]
 pub struct RoleFilter {
-    /// The one with this id.
+    /// Role with this id.
     pub id: Option<Uuid>,
-    /// The one with exactly this name.
+    /// Role with exactly this name.
     pub name: Option<String>,
-    /// Those with this access.
+    /// Roles with this access.
     pub feature_flags_access_level: Option<FlagsAccess>,
 }
 
@@ -71,18 +72,19 @@ impl RoleFilter {
 }
 
 impl Catalog {
-    /// A part of an organization's roles, oldest first: at least one, and fewer than the page has where
-    /// they would have more than 2 000 members in all. What is missing is read from there on.
+    /// Page of an organization's roles, oldest first: at least one, and fewer than the limit if
+    /// they would have more than 2 000 members in all. The next page then begins after the last one
+    /// returned.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn roles_of(
         &self,
         organization_id: Uuid,
         filter: &RoleFilter,
         page: PageRequest,
-    ) -> Result<Page<SeenRole>, CatalogError> {
+    ) -> Result<Page<RoleView>, CatalogError> {
         let query = filter.applied(of_organization(organization_id));
         let read = async {
             let count = query.clone().count(&self.db).await?;
@@ -91,51 +93,37 @@ impl Catalog {
                 .order_by_asc(roles::Column::Id)
                 .offset(page.offset)
                 .limit(page.limit);
-            let rows = seen(&self.db, part).await?;
+            let rows = views(&self.db, part).await?;
             Ok(Page { count, rows })
         };
         read.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// One of them; `None` if the organization has none of this id.
+    /// Reads a role; `None` if the organization has none of this id.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn role(
         &self,
         organization_id: Uuid,
         id: Uuid,
-    ) -> Result<Option<SeenRole>, CatalogError> {
-        let found = find_seen(&self.db, organization_id, id).await;
+    ) -> Result<Option<RoleView>, CatalogError> {
+        let found = find_view(&self.db, organization_id, id).await;
         found.map_err(|error| self.error(&error))
     }
 }
 
-fn of_organization(organization_id: Uuid) -> Select<roles::Entity> {
-    roles::Entity::find().filter(roles::Column::OrganizationId.eq(organization_id))
-}
-
-async fn find_seen<C: ConnectionTrait>(
+async fn find_view<C: ConnectionTrait>(
     db: &C,
     organization_id: Uuid,
     id: Uuid,
-) -> Result<Option<SeenRole>, DbErr> {
+) -> Result<Option<RoleView>, DbErr> {
     let query = of_organization(organization_id).filter(roles::Column::Id.eq(id));
-    Ok(seen(db, query).await?.pop())
+    Ok(views(db, query).await?.pop())
 }
 
-async fn must_find<C: ConnectionTrait>(
-    db: &C,
-    organization_id: Uuid,
-    id: Uuid,
-) -> Result<roles::Model, Abort> {
-    let query = of_organization(organization_id).filter(roles::Column::Id.eq(id));
-    let found = query.one(db).await?;
-    found.ok_or_else(|| ChangeError::not_found("role", &id).into())
-}
-
-/// A role, and how many members it is answered with.
+/// Role with the number of members that are returned with it.
 struct CountedRole {
     role: roles::Model,
     members: u64,
@@ -151,22 +139,24 @@ impl FromQueryResult for CountedRole {
     }
 }
 
-/// Roles with who made and who has them, in two statements however many they are: the first of what was
-/// asked for.
-async fn seen<C: ConnectionTrait>(
+/// Reads roles with their creators and first members, in two statements however many they are.
+/// Later roles of the query are dropped where they would have too many members.
+async fn views<C: ConnectionTrait>(
     db: &C,
     query: Select<roles::Entity>,
-) -> Result<Vec<SeenRole>, DbErr> {
+) -> Result<Vec<RoleView>, DbErr> {
     let maker: RelationDef = roles::Entity::belongs_to(users::Entity)
         .from(roles::Column::CreatedById)
         .to(users::Column::Id)
         .into();
     let query = query.join(JoinType::LeftJoin, maker);
-    let query = query.column_as(Expr::cust(first::count()), HELD);
+    let query = query.column_as(Expr::cust(first_members::count()), HELD);
     let query = query.select_also(users::Entity);
     let query = query.into_model::<CountedRole, users::Model>();
     let mut found = query.all(db).await?;
-    found.truncate(first::fitting(found.iter().map(|(role, _)| role.members)));
+    found.truncate(first_members::fitting(
+        found.iter().map(|(role, _)| role.members),
+    ));
     let with_members = found.iter().filter(|(role, _)| role.members > 0);
     let ids: Vec<_> = with_members.map(|(role, _)| role.role.id).collect();
     let mut members: HashMap<Uuid, Vec<RoleMember>> = HashMap::new();
@@ -176,16 +166,11 @@ async fn seen<C: ConnectionTrait>(
             .or_default()
             .push(member);
     }
-    let seen = found.into_iter();
-    let seen = seen.map(|(CountedRole { role, .. }, created_by)| SeenRole {
+    let views = found.into_iter();
+    let views = views.map(|(CountedRole { role, .. }, created_by)| RoleView {
         members: members.remove(&role.id).unwrap_or_default(),
         role,
         created_by,
     });
-    Ok(seen.collect())
-}
-
-fn role_deed(activity: Activity, role: &roles::Model) -> Deed {
-    let (scope, id) = (ActivityScope::Role, role.organization_id);
-    Deed::new(activity, scope, id, &role.id, &role.name)
+    Ok(views.collect())
 }

@@ -1,7 +1,8 @@
-//! Making, changing and deleting roles.
+//! Creating, changing and deleting roles.
 
+use super::lookup::role_audit;
 use super::members::{role_to_change, role_to_end};
-use super::{SeenRole, find_seen, role_deed};
+use super::{RoleView, find_view};
 use crate::activity::Activity;
 use crate::actor::Actor;
 use crate::catalog::Catalog;
@@ -18,20 +19,20 @@ use sea_orm::{
     IntoActiveModel, PaginatorTrait, QueryFilter,
 };
 
-/// The longest name of a role, in characters.
+/// Longest name of a role, in characters.
 const NAME_CHARS_MAX: usize = 200;
 
-/// What a new role needs.
+/// Input for a new role.
 #[derive(Clone, Debug)]
 pub struct NewRole {
-    /// 1 to 200 characters; once in an organization, in whatever case.
+    /// Name; 1 to 200 characters, unique in the organization regardless of case.
     pub name: String,
-    /// What front ends let its members do with feature flags.
+    /// Access to feature flags that front ends give its members.
     pub feature_flags_access_level: FlagsAccess,
 }
 
 impl NewRole {
-    /// A role with the defaults.
+    /// Role with the defaults.
     #[must_use]
     pub fn named(name: &str) -> Self {
         Self {
@@ -41,17 +42,17 @@ impl NewRole {
     }
 }
 
-/// What is to be changed; `None` leaves a field as it is.
+/// Change of a role; `None` leaves a field as it is.
 #[derive(Clone, Debug, Default)]
 pub struct RoleChange {
-    /// As in [`NewRole`].
+    /// New name, as in [`NewRole`].
     pub name: Option<String>,
-    /// As in [`NewRole`].
+    /// New access, as in [`NewRole`].
     pub feature_flags_access_level: Option<FlagsAccess>,
 }
 
 impl Catalog {
-    /// Makes a role; from administrator.
+    /// Creates a role; requires administrator.
     ///
     /// # Errors
     ///
@@ -61,7 +62,7 @@ impl Catalog {
         actor: &Actor,
         organization_id: Uuid,
         new: NewRole,
-    ) -> Result<SeenRole, ChangeError> {
+    ) -> Result<RoleView, ChangeError> {
         let name = checked_role_name(&new.name)?;
         let new = NewRole { name, ..new };
         let transaction = self.begin().await?;
@@ -76,7 +77,7 @@ impl Catalog {
         actor: &Actor,
         organization_id: Uuid,
         new: NewRole,
-    ) -> Result<SeenRole, Abort> {
+    ) -> Result<RoleView, Abort> {
         let organization = lock_organization(within, organization_id).await?;
         must_act_as(within, actor, organization_id, Level::Administrator).await?;
         organization.must_have(ROLE_BASED_ACCESS)?;
@@ -95,14 +96,14 @@ impl Catalog {
         let inserted = roles::Entity::insert(row).exec_with_returning(within);
         let role = inserted.await.map_err(name_taken)?;
         let access = role.feature_flags_access_level.number();
-        let deed = role_deed(Activity::Created, &role)
+        let audit = role_audit(Activity::Created, &role)
             .field("name", (), &role.name)
             .field("feature_flags_access_level", (), access);
-        self.record(within, actor, deed).await?;
-        seen_again(within, role).await
+        self.record(within, actor, audit).await?;
+        view_of(within, role).await
     }
 
-    /// Changes a role; from administrator.
+    /// Changes a role; requires administrator.
     ///
     /// # Errors
     ///
@@ -114,14 +115,14 @@ impl Catalog {
         organization_id: Uuid,
         id: Uuid,
         change: RoleChange,
-    ) -> Result<SeenRole, ChangeError> {
+    ) -> Result<RoleView, ChangeError> {
         let name = change.name.as_deref().map(checked_role_name).transpose()?;
         let change = RoleChange { name, ..change };
         let transaction = self.begin().await?;
         let changed = async {
             let before = role_to_change(&transaction, actor, organization_id, id).await?;
             let after = self.save_role(&transaction, actor, before, change).await?;
-            seen_again(&transaction, after).await
+            view_of(&transaction, after).await
         };
         let changed = changed.await;
         self.finish(transaction, changed).await
@@ -143,24 +144,24 @@ impl Catalog {
             after.feature_flags_access_level = access;
         }
         let access = |role: &roles::Model| role.feature_flags_access_level.number();
-        let deed = role_deed(Activity::Updated, &after)
+        let audit = role_audit(Activity::Updated, &after)
             .field("name", &before.name, &after.name)
             .field(
                 "feature_flags_access_level",
                 access(&before),
                 access(&after),
             );
-        if deed.changes_nothing() {
+        if audit.changes_nothing() {
             return Ok(before);
         }
         let row = after.into_active_model().reset_all();
         let saved = roles::Entity::update(row).exec(within);
         let saved = saved.await.map_err(name_taken)?;
-        self.record(within, actor, deed).await?;
+        self.record(within, actor, audit).await?;
         Ok(saved)
     }
 
-    /// Deletes a role; from administrator. Who had it stay members.
+    /// Deletes a role; requires administrator. Its members stay in the organization.
     ///
     /// # Errors
     ///
@@ -175,8 +176,8 @@ impl Catalog {
         let deleted = async {
             let role = role_to_end(&transaction, actor, organization_id, id).await?;
             roles::Entity::delete_by_id(id).exec(&transaction).await?;
-            let deed = role_deed(Activity::Deleted, &role);
-            self.record(&transaction, actor, deed).await?;
+            let audit = role_audit(Activity::Deleted, &role);
+            self.record(&transaction, actor, audit).await?;
             Ok(())
         };
         let deleted = deleted.await;
@@ -188,9 +189,9 @@ fn checked_role_name(name: &str) -> Result<String, ChangeError> {
     checked_name("the name of a role", "name", name, NAME_CHARS_MAX)
 }
 
-async fn seen_again(within: &DatabaseTransaction, role: roles::Model) -> Result<SeenRole, Abort> {
-    let seen = find_seen(within, role.organization_id, role.id).await?;
-    seen.ok_or_else(|| ChangeError::not_found("role", &role.id).into())
+async fn view_of(within: &DatabaseTransaction, role: roles::Model) -> Result<RoleView, Abort> {
+    let view = find_view(within, role.organization_id, role.id).await?;
+    view.ok_or_else(|| ChangeError::not_found("role", &role.id).into())
 }
 
 fn name_taken(error: DbErr) -> Abort {

@@ -1,6 +1,6 @@
-//! One empty database for one test.
+//! Empty databases, one for each test.
 
-use super::TestPostgres;
+use super::postgres::{TestPostgres, execute};
 use crate::connect::begin_write;
 use crate::migrations::migrations_count;
 use crate::{Catalog, CatalogError};
@@ -9,26 +9,26 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-/// The PostgreSQL database with the schema, which the others are copied from.
+/// PostgreSQL database with the schema, which the others are copied from.
 static TEMPLATE: OnceCell<TestDatabase> = OnceCell::const_new();
 
-/// What keeps the catalog.
+/// Kind of database that keeps the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatabaseKind {
-    /// A file.
+    /// SQLite, in a file.
     Sqlite,
-    /// A database in the test binary's cluster.
+    /// PostgreSQL, in the test binary's cluster.
     Postgres,
 }
 
-/// A database and its URL. It goes when this and all its handles are dropped.
+/// Database and its URL. It is removed when this and all its handles are dropped.
 pub struct TestDatabase {
     url: String,
-    place: Place,
+    location: Location,
 }
 
 #[derive(Clone)]
-enum Place {
+enum Location {
     File { _directory: Arc<TempDir> },
     Cluster(Arc<ClusterDatabase>),
 }
@@ -39,16 +39,17 @@ struct ClusterDatabase {
 
 impl Drop for ClusterDatabase {
     fn drop(&mut self) {
-        TestPostgres::start().forget(&self.name);
+        TestPostgres::start().remove_later(&self.name);
     }
 }
 
 impl TestDatabase {
-    /// A database to open a catalog in. Where making the schema takes long, it is there already.
+    /// Creates a database to open a catalog in. The schema is there already where it takes long to
+    /// make.
     ///
     /// # Panics
     ///
-    /// As [`TestDatabase::sqlite`] and [`TestDatabase::postgres`].
+    /// See [`TestDatabase::sqlite`] and [`TestDatabase::postgres`].
     #[allow(clippy::expect_used, reason = "tests end here")]
     pub async fn of(kind: DatabaseKind) -> Self {
         if kind == DatabaseKind::Sqlite {
@@ -64,11 +65,11 @@ impl TestDatabase {
         template.copy().await.expect("a copy")
     }
 
-    /// A SQLite file that does not exist yet.
+    /// Names a SQLite file that does not exist yet.
     ///
     /// # Panics
     ///
-    /// There is no room for temporary files.
+    /// There is no space for temporary files.
     #[must_use]
     #[allow(clippy::expect_used, reason = "tests end here")]
     pub fn sqlite() -> Self {
@@ -76,13 +77,13 @@ impl TestDatabase {
         let path = directory.path().join("catalog.db");
         Self {
             url: format!("sqlite://{}?mode=rwc", path.display()),
-            place: Place::File {
+            location: Location::File {
                 _directory: Arc::new(directory),
             },
         }
     }
 
-    /// An empty database in the test binary's cluster.
+    /// Creates an empty database in the test binary's cluster.
     ///
     /// # Panics
     ///
@@ -93,7 +94,7 @@ impl TestDatabase {
         made.expect("a new database")
     }
 
-    /// A database with what another one in the cluster has, that nobody is connected to.
+    /// Copies another database of the cluster that nobody is connected to.
     async fn in_cluster(template: &str) -> Result<Self, DbErr> {
         let cluster = TestPostgres::start();
         let name = cluster.next_name();
@@ -101,35 +102,35 @@ impl TestDatabase {
         execute(&cluster.url("postgres"), &create).await?;
         Ok(Self {
             url: cluster.url(&name),
-            place: Place::Cluster(Arc::new(ClusterDatabase { name })),
+            location: Location::Cluster(Arc::new(ClusterDatabase { name })),
         })
     }
 
-    /// What [`Catalog::open`] takes.
+    /// URL for [`Catalog::open`].
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Another handle of this database, which goes with the last one.
+    /// Creates another handle of this database, which is removed with the last handle.
     #[must_use]
     pub fn again(&self) -> Self {
         Self {
             url: self.url.clone(),
-            place: self.place.clone(),
+            location: self.location.clone(),
         }
     }
 
-    /// What it is.
+    /// Kind of the database.
     #[must_use]
     pub fn kind(&self) -> DatabaseKind {
-        match self.place {
-            Place::File { .. } => DatabaseKind::Sqlite,
-            Place::Cluster(_) => DatabaseKind::Postgres,
+        match self.location {
+            Location::File { .. } => DatabaseKind::Sqlite,
+            Location::Cluster(_) => DatabaseKind::Postgres,
         }
     }
 
-    /// Whether it is a SQLite file.
+    /// Returns true for a SQLite file.
     #[must_use]
     pub fn is_sqlite(&self) -> bool {
         self.kind() == DatabaseKind::Sqlite
@@ -139,18 +140,18 @@ impl TestDatabase {
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn execute(&self, sql: &str) -> Result<(), DbErr> {
         execute(&self.url, sql).await
     }
 
-    /// Another database with what this one holds now. Nobody may be connected to PostgreSQL's.
+    /// Copies the database with its present rows. Nobody may be connected to PostgreSQL's.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn copy(&self) -> Result<Self, DbErr> {
-        if let Place::Cluster(database) = &self.place {
+        if let Location::Cluster(database) = &self.location {
             return Self::in_cluster(&database.name).await;
         }
         let copy = Self::sqlite();
@@ -160,12 +161,12 @@ impl TestDatabase {
         Ok(copy)
     }
 
-    /// Every row of every table, in order and as text: the same as before means that nothing was
+    /// Reads every row of every table, in order and as text: equal contents mean that nothing was
     /// changed.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn contents(&self) -> Result<Vec<String>, DbErr> {
         let db = Database::connect(&self.url).await?;
         let tables = match self.kind() {
@@ -192,11 +193,11 @@ impl TestDatabase {
         Ok(contents)
     }
 
-    /// The first column of what a query finds, which must be text.
+    /// First column of a query's rows, which must be text.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn first_column(&self, sql: &str) -> Result<Vec<String>, DbErr> {
         let db = Database::connect(&self.url).await?;
         let found = texts(&db, sql).await?;
@@ -208,16 +209,16 @@ impl TestDatabase {
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn lock_sqlite(&self) -> Result<impl Sized + use<>, DbErr> {
         begin_write(&Database::connect(&self.url).await?).await
     }
 
-    /// How SQLite would answer a query: the lines of its plan.
+    /// Lines of SQLite's plan for a query.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn sqlite_plan(&self, sql: &str) -> Result<Vec<String>, DbErr> {
         let db = Database::connect(&self.url).await?;
         let explain = format!("EXPLAIN QUERY PLAN {sql}");
@@ -228,29 +229,23 @@ impl TestDatabase {
         details.collect()
     }
 
-    /// How many migrations there are.
+    /// Number of migrations.
     #[must_use]
     pub fn migrations() -> u32 {
         migrations_count()
     }
 
-    /// A catalog as the first `steps` migrations left it.
+    /// Opens a catalog as the first `steps` migrations left it.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn open_old(&self, steps: u32) -> Result<Catalog, CatalogError> {
         Catalog::create_old(&self.url, steps).await
     }
 }
 
-pub(super) async fn execute(url: &str, sql: &str) -> Result<(), DbErr> {
-    let db = Database::connect(url).await?;
-    db.execute_unprepared(sql).await?;
-    db.close().await
-}
-
-/// The first column of what a query finds.
+/// First column of a query's rows.
 async fn texts(db: &DatabaseConnection, sql: &str) -> Result<Vec<String>, DbErr> {
     let statement = Statement::from_string(db.get_database_backend(), sql);
     let rows = db.query_all_raw(statement).await?;

@@ -1,8 +1,8 @@
-//! Exports.
+//! Input for batch exports in tests.
 
 use crate::{DestinationChange, ExportModel, NewBatchExport};
 
-/// An export of all events to such a destination, every hour from now on.
+/// Input for an export of all events to such a destination, every hour from now on.
 #[must_use]
 pub fn new_export(destination: DestinationChange) -> NewBatchExport {
     NewBatchExport {

@@ -1,20 +1,20 @@
 //! Databases for tests: a PostgreSQL cluster of the test binary's own, empty databases, and
 //! [`on_both!`], which runs a test on each kind.
 
-mod crowd;
 mod database;
 mod exports;
 mod on_both;
 mod people;
 mod postgres;
+mod seed;
 mod sources;
 mod statements;
 
 pub use crate::on_both;
-pub use crowd::{latest_runs, numbers, random_uuid};
 pub use database::{DatabaseKind, TestDatabase};
 pub use exports::new_export;
 pub use on_both::on_empty;
 pub use postgres::TestPostgres;
+pub use seed::{latest_runs, numbers, random_uuid};
 pub use sources::SourcesInProcess;
 pub use statements::StatementCount;

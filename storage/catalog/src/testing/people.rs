@@ -1,4 +1,4 @@
-//! People in places that they would otherwise have to be invited to.
+//! Members that are added without an invitation.
 
 use crate::organizations::insert_membership;
 use crate::{Catalog, CatalogError, Level, Membership};
@@ -9,7 +9,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// Any database error.
     pub async fn add_member(
         &self,
         organization_id: Uuid,

@@ -1,13 +1,13 @@
-//! A PostgreSQL cluster that lives as long as the test binary.
+//! PostgreSQL cluster that lives as long as the test binary.
 //!
 //! It listens on a socket in a temporary directory only, and does not sync: nothing here outlives
 //! the process. PostgreSQL refuses to run as root, so root hands it to the user `postgres`.
 //!
-//! A shell stands between: the kernel tells it when the thread that started it is gone, however
-//! that came about, and then it stops the server and removes the directory. The thread is one
-//! that sleeps for ever, since each test has a thread of its own that ends with it.
+//! A supervising shell stands between: the kernel tells it when the thread that started it is gone,
+//! however that came about, and then it stops the server and removes the directory. The thread is
+//! one that sleeps for ever, since each test has a thread of its own that ends with it.
 
-use super::database::execute;
+use sea_orm::{ConnectionTrait, Database, DbErr};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Where Debian puts the binaries; newer ones are preferred.
+/// Folder in which Debian puts the binaries; newer ones are preferred.
 const BINARIES: &str = "/usr/lib/postgresql";
-/// Initialises and starts a server in `$1` with the binaries of `$2`; says `ready`, or why not.
-const KEEPER: &str = r#"
+/// Initialises and starts a server in `$1` with the binaries of `$2`; prints `ready`, or an error.
+const SUPERVISOR: &str = r#"
 exec 2>&1
 stop() { [ -n "$server" ] && kill -QUIT "$server" && wait "$server"; rm -rf "$1"; }
 trap 'stop "$1"; exit' TERM
@@ -36,22 +36,22 @@ wait "$server"
 stop "$1"
 "#;
 
-/// How many databases may wait for their removal; what is beyond goes with the cluster.
-const FORGOTTEN_MAX: usize = 1024;
+/// Databases that may wait for their removal; any more are removed with the cluster.
+const REMOVALS_MAX: usize = 1024;
 
-/// The running cluster.
+/// Running cluster.
 pub struct TestPostgres {
     directory: PathBuf,
     databases: AtomicU32,
-    forgotten: SyncSender<String>,
+    removals: SyncSender<String>,
 }
 
 impl TestPostgres {
-    /// The cluster of this test binary, started by the first call.
+    /// Cluster of this test binary, started by the first call.
     ///
     /// # Panics
     ///
-    /// PostgreSQL is not installed or does not start; the message says what it says.
+    /// PostgreSQL is not installed or does not start; the message has its output.
     #[allow(clippy::panic, reason = "tests end here, with the reason")]
     pub fn start() -> &'static Self {
         static CLUSTER: OnceLock<TestPostgres> = OnceLock::new();
@@ -61,23 +61,23 @@ impl TestPostgres {
         })
     }
 
-    /// The URL of a database. `name` must exist; `postgres` always does.
+    /// URL of a database. `name` must exist; `postgres` always does.
     #[must_use]
     pub fn url(&self, name: &str) -> String {
         let host = self.directory.display().to_string().replace('/', "%2F");
         format!("postgres://postgres@{host}/{name}")
     }
 
-    /// A database name that nothing in this process has had.
+    /// Database name that nothing in this process has had.
     pub(super) fn next_name(&self) -> String {
         let number = self.databases.fetch_add(1, Ordering::Relaxed);
         format!("test_{number}")
     }
 
-    /// Removes a database some time, with whoever is still connected to it. Each has some hundred
-    /// files: all those of a test binary would take long to remove in the end.
-    pub(super) fn forget(&self, name: &str) {
-        let _ = self.forgotten.try_send(name.to_owned());
+    /// Removes a database later, with its open connections. Each has some hundred files: removing
+    /// all those of a test binary in the end would take long.
+    pub(super) fn remove_later(&self, name: &str) {
+        let _ = self.removals.try_send(name.to_owned());
     }
 
     fn launch() -> Result<Self, String> {
@@ -86,20 +86,20 @@ impl TestPostgres {
             .prefix("millrace-postgres-")
             .tempdir()
             .map_err(|error| error.to_string())?
-            // The keeper removes it.
+            // The supervisor removes it.
             .keep();
-        let arguments = keeper_arguments(&directory, &binaries)?;
+        let arguments = supervisor_arguments(&directory, &binaries)?;
         let (send, receive) = sync_channel(1);
         std::thread::Builder::new()
             .name("postgres-keeper".to_owned())
-            .spawn(move || keep(&arguments, &send))
+            .spawn(move || supervise(&arguments, &send))
             .map_err(|error| error.to_string())?;
         wait_until_ready(&receive)?;
-        let (forgotten, forget) = sync_channel(FORGOTTEN_MAX);
+        let (removals, to_remove) = sync_channel(REMOVALS_MAX);
         let cluster = Self {
             directory,
             databases: AtomicU32::new(0),
-            forgotten,
+            removals,
         };
         let url = cluster.url("postgres");
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -108,30 +108,30 @@ impl TestPostgres {
             .map_err(|error| error.to_string())?;
         std::thread::Builder::new()
             .name("postgres-remover".to_owned())
-            .spawn(move || remove(&runtime, &url, &forget))
+            .spawn(move || remove(&runtime, &url, &to_remove))
             .map_err(|error| error.to_string())?;
         Ok(cluster)
     }
 }
 
 /// Removes databases until the process ends.
-fn remove(runtime: &tokio::runtime::Runtime, url: &str, forgotten: &Receiver<String>) {
-    for name in forgotten {
+fn remove(runtime: &tokio::runtime::Runtime, url: &str, names: &Receiver<String>) {
+    for name in names {
         let drop = format!("DROP DATABASE {name} WITH (FORCE)");
-        // What stays goes with the cluster.
+        // Databases that cannot be removed go with the cluster.
         let _ = runtime.block_on(execute(url, &drop));
     }
 }
 
-/// Starts the keeper, passes on what it says, and sleeps until the process ends.
-fn keep(arguments: &[String], send: &SyncSender<String>) {
+/// Starts the supervisor, passes on its output, and sleeps until the process ends.
+fn supervise(arguments: &[String], send: &SyncSender<String>) {
     let started = Command::new("setpriv")
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn();
-    let mut keeper = match started {
-        Ok(keeper) => keeper,
+    let mut supervisor = match started {
+        Ok(supervisor) => supervisor,
         Err(error) => {
             let _ = send.send(format!(
                 "setpriv (package util-linux) does not run: {error}"
@@ -139,7 +139,7 @@ fn keep(arguments: &[String], send: &SyncSender<String>) {
             return;
         }
     };
-    if let Some(output) = keeper.stdout.take() {
+    if let Some(output) = supervisor.stdout.take() {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
             let ready = line == "ready";
             let _ = send.send(line);
@@ -148,7 +148,7 @@ fn keep(arguments: &[String], send: &SyncSender<String>) {
             }
         }
     }
-    let _ = keeper.wait();
+    let _ = supervisor.wait();
 }
 
 fn wait_until_ready(receive: &Receiver<String>) -> Result<(), String> {
@@ -163,8 +163,8 @@ fn wait_until_ready(receive: &Receiver<String>) -> Result<(), String> {
     Err(said)
 }
 
-/// What follows `setpriv`: the identity, the death signal, the shell and its parameters.
-fn keeper_arguments(directory: &Path, binaries: &Path) -> Result<Vec<String>, String> {
+/// Arguments of `setpriv`: the identity, the death signal, the shell and its parameters.
+fn supervisor_arguments(directory: &Path, binaries: &Path) -> Result<Vec<String>, String> {
     let metadata = std::fs::metadata(directory).map_err(|error| error.to_string())?;
     let mut arguments = vec!["--pdeathsig=TERM".to_owned()];
     if metadata.uid() == 0 {
@@ -178,14 +178,14 @@ fn keeper_arguments(directory: &Path, binaries: &Path) -> Result<Vec<String>, St
         let identity = ["--reuid=postgres", "--regid=postgres", "--clear-groups"];
         arguments.extend(identity.map(str::to_owned));
     }
-    let shell = ["--", "sh", "-c", KEEPER, "keeper"];
+    let shell = ["--", "sh", "-c", SUPERVISOR, "keeper"];
     arguments.extend(shell.map(str::to_owned));
     arguments.push(directory.display().to_string());
     arguments.push(binaries.display().to_string());
     Ok(arguments)
 }
 
-/// The newest version's `bin` directory.
+/// Finds the newest version's `bin` directory.
 fn find_binaries() -> Result<PathBuf, String> {
     let missing =
         || format!("{BINARIES}/<version>/bin/postgres is missing; apt-get install postgresql");
@@ -199,4 +199,11 @@ fn find_binaries() -> Result<PathBuf, String> {
             version.and_then(|version| version.to_str()?.parse::<u32>().ok())
         })
         .ok_or_else(missing)
+}
+
+/// Executes statements at a database.
+pub(super) async fn execute(url: &str, sql: &str) -> Result<(), DbErr> {
+    let db = Database::connect(url).await?;
+    db.execute_unprepared(sql).await?;
+    db.close().await
 }

@@ -1,4 +1,4 @@
-//! Sources of plugins, read without a process of their own.
+//! Parser of plugins' sources that needs no process of its own.
 
 use crate::{PluginCapabilities, SourceParseError, SourceParser};
 use async_trait::async_trait;

@@ -1,6 +1,6 @@
-//! The activity log: every write leaves an entry.
+//! Activity log: every write leaves an entry.
 
-use crate::crowd::{numbers, random_uuid};
+use crate::seed::{numbers, random_uuid};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Activity, ActivityEntry, ActivityFilter, ActivityScope, Actor, BootstrapOptions, Catalog,
@@ -11,9 +11,9 @@ use serde_json::json;
 use uuid::Uuid;
 
 on_both!(
-    every_write_leaves_an_entry_with_who_and_what,
-    a_refused_write_leaves_none,
-    keys_are_logged_where_they_reach_and_without_their_values,
+    every_write_leaves_an_entry_with_actor_and_change,
+    a_refused_write_leaves_no_entry,
+    keys_are_logged_in_their_organizations_without_their_values,
     entries_are_filtered_and_paged,
     entries_are_counted_per_scope_and_organization,
     entries_of_older_schemas_are_counted,
@@ -42,7 +42,7 @@ fn anonymize() -> ProjectChange {
     }
 }
 
-/// A catalog with one organization, its owner's caller and the project.
+/// Catalog with one organization, its owner and its project.
 async fn open(database: &TestDatabase) -> (Catalog, Actor, Uuid, TeamId) {
     let catalog = Catalog::open(database.url()).await.unwrap();
     let options = BootstrapOptions::default();
@@ -52,7 +52,7 @@ async fn open(database: &TestDatabase) -> (Catalog, Actor, Uuid, TeamId) {
     (catalog, caller.actor(), made.organization_id, made.team_id)
 }
 
-async fn every_write_leaves_an_entry_with_who_and_what(database: TestDatabase) {
+async fn every_write_leaves_an_entry_with_actor_and_change(database: TestDatabase) {
     let (catalog, ann, id, team_id) = open(&database).await;
     let first: Vec<_> = entries(&catalog, id).await;
     let first: Vec<_> = first.iter().map(|e| (e.scope, e.activity)).collect();
@@ -92,7 +92,7 @@ async fn every_write_leaves_an_entry_with_who_and_what(database: TestDatabase) {
     assert!(!text.contains(&key) && text.contains("api_token"), "{text}");
 }
 
-async fn a_refused_write_leaves_none(database: TestDatabase) {
+async fn a_refused_write_leaves_no_entry(database: TestDatabase) {
     let (catalog, ann, id, team_id) = open(&database).await;
     let before = entries(&catalog, id).await;
     let bad = Some("a b".to_owned());
@@ -101,7 +101,7 @@ async fn a_refused_write_leaves_none(database: TestDatabase) {
     assert_eq!(entries(&catalog, id).await, before);
 }
 
-async fn keys_are_logged_where_they_reach_and_without_their_values(database: TestDatabase) {
+async fn keys_are_logged_in_their_organizations_without_their_values(database: TestDatabase) {
     let (catalog, ann, first, _) = open(&database).await;
     let owner = ann.user_id();
     let second = catalog.create_organization(&ann, "Second", owner).await;
@@ -151,7 +151,7 @@ async fn entries_are_filtered_and_paged(database: TestDatabase) {
     assert_eq!(part.rows[0].detail.name, "Default project");
 }
 
-/// How many entries there are of some scopes.
+/// Number of entries with some scopes.
 async fn count(catalog: &Catalog, organization_id: Uuid, scopes: &[ActivityScope]) -> u64 {
     let filter = ActivityFilter {
         organization_id,
@@ -170,7 +170,7 @@ async fn entries_are_counted_per_scope_and_organization(database: TestDatabase) 
     let other = catalog.create_organization(&ann, "Other", ann.user_id());
     let other = other.await.unwrap().id;
     let make = |name| catalog.create_project(&ann, other, NewProject::named(name));
-    // At the same time: no entry may be lost, and none may wait for another for ever.
+    // Concurrently: no entry may be lost, and no deadlock may happen.
     let (a, b, c) = tokio::join!(make("A"), make("B"), make("C"));
     for made in [a, b, c] {
         made.unwrap();

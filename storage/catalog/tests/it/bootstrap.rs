@@ -1,4 +1,4 @@
-//! What an empty catalog is given.
+//! Bootstrap of an empty catalog.
 
 use millrace_catalog::key::{PersonalKey, ProjectKeyForm};
 use millrace_catalog::testing::TestDatabase;
@@ -8,8 +8,8 @@ on_both!(
     an_empty_catalog_is_filled_once,
     concurrent_starts_make_one_organization,
     chosen_keys_are_used,
-    nothing_is_made_where_organizations_are,
-    a_bad_choice_leaves_the_catalog_empty,
+    bootstrap_does_nothing_if_organizations_exist,
+    a_malformed_option_leaves_the_catalog_empty,
 );
 
 async fn open(database: &TestDatabase) -> Catalog {
@@ -99,7 +99,7 @@ async fn chosen_keys_are_used(database: TestDatabase) {
     assert_eq!(caller.user.email, "ann@example.com");
 }
 
-async fn nothing_is_made_where_organizations_are(database: TestDatabase) {
+async fn bootstrap_does_nothing_if_organizations_exist(database: TestDatabase) {
     let catalog = open(&database).await;
     catalog
         .create_organization(&Actor::system(), "Ours", None)
@@ -115,7 +115,7 @@ async fn nothing_is_made_where_organizations_are(database: TestDatabase) {
     assert_eq!(catalog.list_organizations().await.unwrap().len(), 1);
 }
 
-async fn a_bad_choice_leaves_the_catalog_empty(database: TestDatabase) {
+async fn a_malformed_option_leaves_the_catalog_empty(database: TestDatabase) {
     let catalog = open(&database).await;
     for (email, key) in [
         ("nobody", None),

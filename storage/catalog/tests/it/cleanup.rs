@@ -1,4 +1,4 @@
-//! What deleted projects and organizations leave, deleted piece by piece.
+//! Cleanup of deleted projects and organizations, piece by piece.
 
 use crate::fixture::{ALL, Fixture};
 use millrace_catalog::leases::PERSONS_LEASE;
@@ -14,16 +14,16 @@ on_both!(
     large_properties_make_small_pieces,
     other_projects_go_on_while_one_is_deleted,
     a_deleted_organization_takes_its_projects_persons_and_its_log_along,
-    old_entries_of_the_log_go_in_pieces_and_are_counted_no_more,
-    persons_of_before_the_upgrade_are_kept_and_can_be_deleted,
+    old_log_entries_are_deleted_in_pieces_and_from_the_count,
+    persons_from_before_the_upgrade_are_kept_and_can_be_deleted,
 );
 
-/// Rows that one transaction deletes at the most.
+/// Rows that one transaction deletes at most.
 const ROWS_MAX: u64 = 2_000;
 const PERSONS: u64 = 12_000;
 const TABLES: [&str; 3] = ["persons", "person_distinct_ids", "groups"];
 
-/// Makes so many persons of a project, each with an id and a group, and with so many bytes.
+/// Creates persons of a project, each with an id, a group, and a text of so many bytes.
 async fn fill(database: &TestDatabase, team_id: TeamId, count: u64, bytes: usize) {
     let id = match database.is_sqlite() {
         true => "randomblob(16)",
@@ -75,7 +75,7 @@ async fn delete_project(fixture: &Fixture) {
     deleted.await.unwrap();
 }
 
-/// Deletes all that is left; answers the rows of each piece.
+/// Deletes all leftovers; returns the rows of each piece.
 async fn pieces(catalog: &Catalog) -> Vec<u64> {
     let mut pieces = Vec::new();
     loop {
@@ -114,7 +114,7 @@ async fn a_deleted_project_is_gone_at_once_and_its_persons_follow_in_pieces(
         left -= deleted;
         assert_eq!(rows_of(&database, team).await, left);
     }
-    // Whoever comes next goes on from the database alone.
+    // The next process goes on from the database alone.
     fixture.catalog.close().await.unwrap();
     let next = Catalog::open(database.url()).await.unwrap();
     let rest = pieces(&next).await;
@@ -150,7 +150,7 @@ async fn other_projects_go_on_while_one_is_deleted(database: TestDatabase) {
             let updates = [update];
             let options = ApplyOptions::default();
             let applied = catalog.apply_person_updates(&from, &updates, options);
-            assert_eq!(applied.await.unwrap().unwrap().tally.applied, 1);
+            assert_eq!(applied.await.unwrap().unwrap().stats.applied, 1);
             let lasts = Duration::from_secs(5);
             let held = catalog.hold_lease(PERSONS_LEASE, holder, lasts).await;
             assert!(held.unwrap());
@@ -186,7 +186,7 @@ async fn a_deleted_organization_takes_its_projects_persons_and_its_log_along(
     let foreign = filter(fixture.foreign_id);
     let foreign = catalog.list_activity(&foreign, ALL).await.unwrap();
     assert!(foreign.count > 0 && foreign.rows.len() as u64 == foreign.count);
-    // What is of no organization stays: that it was deleted, for the operator.
+    // An entry of no organization stays: that one was deleted, for the operator.
     let deletion = "SELECT activity FROM activity_log WHERE organization_id IS NULL";
     let deletions = database.first_column(deletion).await.unwrap();
     assert!(deletions.contains(&"deleted".to_owned()), "{deletions:?}");
@@ -195,7 +195,7 @@ async fn a_deleted_organization_takes_its_projects_persons_and_its_log_along(
 /// Migrations before m0038.
 const CASCADING: u32 = 29;
 
-async fn persons_of_before_the_upgrade_are_kept_and_can_be_deleted(database: TestDatabase) {
+async fn persons_from_before_the_upgrade_are_kept_and_can_be_deleted(database: TestDatabase) {
     let old = database.open_old(CASCADING).await.unwrap();
     old.close().await.unwrap();
     let organization = match database.is_sqlite() {
@@ -230,7 +230,7 @@ async fn persons_of_before_the_upgrade_are_kept_and_can_be_deleted(database: Tes
     assert_eq!(before.len(), 30);
     let catalog = Catalog::open(database.url()).await.unwrap();
     assert_eq!(of_persons().await, before);
-    // Hand-written SQL is marked like everything else.
+    // Triggers mark rows that hand-written SQL deletes, too.
     let delete = "DELETE FROM organizations";
     database.execute(delete).await.unwrap();
     assert_eq!(of_persons().await, before);
@@ -238,11 +238,11 @@ async fn persons_of_before_the_upgrade_are_kept_and_can_be_deleted(database: Tes
     assert!(of_persons().await.is_empty());
 }
 
-async fn old_entries_of_the_log_go_in_pieces_and_are_counted_no_more(database: TestDatabase) {
+async fn old_log_entries_are_deleted_in_pieces_and_from_the_count(database: TestDatabase) {
     const DAY: Duration = Duration::from_secs(86_400);
     let fixture = Fixture::open(&database).await;
     let (catalog, here) = (&fixture.catalog, fixture.organization_id);
-    assert_eq!(catalog.forget_activity(DAY).await.unwrap(), 0);
+    assert_eq!(catalog.prune_activity(DAY).await.unwrap(), 0);
     let numbers = millrace_catalog::testing::numbers(300);
     let uuid = millrace_catalog::testing::random_uuid(&database);
     // Of two organizations and two scopes, and of none.
@@ -272,14 +272,14 @@ async fn old_entries_of_the_log_go_in_pieces_and_are_counted_no_more(database: T
     assert!(before > 600);
     let mut pieces = Vec::new();
     loop {
-        match catalog.forget_activity(DAY).await.unwrap() {
+        match catalog.prune_activity(DAY).await.unwrap() {
             0 => break,
             rows => pieces.push(rows),
         }
     }
     assert!(pieces.iter().all(|rows| *rows <= 250), "{pieces:?}");
     assert_eq!(pieces.iter().sum::<u64>(), 6 * 300);
-    // What is new is there, and counted.
+    // New entries are there, and counted.
     let left = before - 600;
     assert_eq!(
         count(here, vec![]).await,
@@ -287,7 +287,7 @@ async fn old_entries_of_the_log_go_in_pieces_and_are_counted_no_more(database: T
     );
     assert_eq!(count(here, vec![ActivityScope::Role]).await, (0, 0));
     assert_eq!(
-        catalog.forget_activity(Duration::ZERO).await.unwrap(),
+        catalog.prune_activity(Duration::ZERO).await.unwrap(),
         0,
         "not older than now"
     );

@@ -1,17 +1,17 @@
-//! Changes that depend on what others may change at the same time.
+//! Changes with a condition that concurrent changes may break.
 
-use crate::stand::Stand;
+use crate::test_env::TestEnv;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Catalog, CatalogError, ChangeError, ConditionLocks, OrganizationChange, Standing,
+    Catalog, CatalogError, ChangeError, ConditionLocks, ConditionOutcome, OrganizationChange,
 };
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
 on_both!(
     a_broken_condition_changes_nothing,
-    of_changes_on_one_condition_one_is_made_in_whichever_process,
-    changes_that_wait_leave_connections_to_whoever_looks,
+    only_one_of_concurrent_changes_on_one_condition_succeeds,
+    waiting_changes_leave_connections_for_condition_checks,
 );
 
 fn renamed(name: &str) -> OrganizationChange {
@@ -26,7 +26,7 @@ async fn name_of(catalog: &Catalog, id: Uuid) -> String {
     found.unwrap().name
 }
 
-/// A catalog that changes an organization only while it has a name.
+/// Catalog that changes an organization only while it has this name.
 fn while_named(catalog: &Catalog, id: Uuid, name: &str) -> Catalog {
     let locks = ConditionLocks {
         organization_id: Some(id),
@@ -37,8 +37,8 @@ fn while_named(catalog: &Catalog, id: Uuid, name: &str) -> Catalog {
         let name = name.clone();
         async move {
             match name_of(&reader, id).await == name {
-                true => Standing::Holds,
-                false => Standing::Broken,
+                true => ConditionOutcome::Holds,
+                false => ConditionOutcome::Broken,
             }
         }
     })
@@ -52,9 +52,9 @@ fn is_broken<T>(outcome: &Result<T, ChangeError>) -> bool {
 }
 
 async fn a_broken_condition_changes_nothing(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, id, owner) = (&stand.catalog, stand.organization, &stand.owner);
-    let before = stand.entries(None).await.len();
+    let env = TestEnv::new(&database).await;
+    let (catalog, id, owner) = (&env.catalog, env.organization, &env.owner);
+    let before = env.entries(None).await.len();
     let other = while_named(catalog, id, "Other");
     let refused = other.update_organization(owner, id, renamed("New")).await;
     assert!(is_broken(&refused), "{refused:?}");
@@ -62,7 +62,9 @@ async fn a_broken_condition_changes_nothing(database: TestDatabase) {
     assert!(is_broken(&refused), "{refused:?}");
     let unknown = catalog
         .clone()
-        .on_condition(ConditionLocks::default(), |_| async { Standing::Unknown });
+        .on_condition(ConditionLocks::default(), |_| async {
+            ConditionOutcome::Unknown
+        });
     let refused = unknown.update_organization(owner, id, renamed("New")).await;
     let is_unreachable = matches!(
         refused,
@@ -70,20 +72,20 @@ async fn a_broken_condition_changes_nothing(database: TestDatabase) {
     );
     assert!(is_unreachable, "{refused:?}");
     assert_eq!(name_of(catalog, id).await, "Acme");
-    assert_eq!(stand.entries(None).await.len(), before);
+    assert_eq!(env.entries(None).await.len(), before);
     let acme = while_named(catalog, id, "Acme");
     let changed = acme.update_organization(owner, id, renamed("New")).await;
     assert_eq!(changed.unwrap().name, "New");
 }
 
-async fn of_changes_on_one_condition_one_is_made_in_whichever_process(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (id, owner) = (stand.organization, &stand.owner);
+async fn only_one_of_concurrent_changes_on_one_condition_succeeds(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let (id, owner) = (env.organization, &env.owner);
     let other = Catalog::open(database.url()).await.unwrap();
     let mut name = "Acme".to_owned();
     for round in 0..20 {
         let mut changes = JoinSet::new();
-        for (number, catalog) in [&stand.catalog, &other].repeat(3).into_iter().enumerate() {
+        for (number, catalog) in [&env.catalog, &other].repeat(3).into_iter().enumerate() {
             let (catalog, owner) = (while_named(catalog, id, &name), owner.clone());
             let new = format!("Name {round} {number}");
             changes.spawn(async move {
@@ -99,10 +101,10 @@ async fn of_changes_on_one_condition_one_is_made_in_whichever_process(database: 
     }
 }
 
-/// A pool has fewer connections than there are changes.
-async fn changes_that_wait_leave_connections_to_whoever_looks(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, id, owner) = (&stand.catalog, stand.organization, &stand.owner);
+/// There are more changes than connections in a pool.
+async fn waiting_changes_leave_connections_for_condition_checks(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let (catalog, id, owner) = (&env.catalog, env.organization, &env.owner);
     let mut changes = JoinSet::new();
     for number in 0..40 {
         let catalog = match number % 2 {

@@ -1,7 +1,7 @@
-//! Domains: claims, proofs, logins.
+//! Domains: claims, proofs, login rules.
 
-use crate::crowd::{numbers, random_uuid};
-use crate::stand::{FIRST, START, Stand, actor, blame, field};
+use crate::seed::{numbers, random_uuid};
+use crate::test_env::{FIRST, START, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Activity, ActivityScope, Actor, ChangeError, Domain, DomainChange, Level, NewDomain,
@@ -10,27 +10,27 @@ use millrace_catalog::{
 use uuid::Uuid;
 
 on_both!(
-    a_claim_has_a_challenge_and_nothing_else,
-    what_is_no_domain_is_refused,
+    a_claimed_domain_has_a_challenge_and_no_login_rules,
+    malformed_domains_are_refused,
     a_domain_is_proved_once_and_by_one_organization,
-    of_parallel_proofs_one_wins,
-    a_proof_of_another_name_proves_nothing,
-    logins_wait_for_the_proof,
-    a_verified_name_is_final,
-    changes_are_logged_and_what_is_the_same_is_none,
+    only_one_of_parallel_proofs_wins,
+    a_proof_for_the_previous_name_proves_nothing,
+    login_rules_wait_for_the_proof,
+    a_verified_domain_cannot_be_renamed,
+    changes_are_logged_and_unchanged_values_are_not,
     administrators_change_domains_and_members_do_not,
-    domains_are_their_organizations_only,
+    domains_are_hidden_from_other_organizations,
     a_list_of_1000_domains_takes_three_statements,
 );
 
-async fn claim(stand: &Stand, organization: Uuid, name: &str) -> Result<Domain, ChangeError> {
+async fn claim(env: &TestEnv, organization: Uuid, name: &str) -> Result<Domain, ChangeError> {
     let (system, new) = (Actor::system(), NewDomain::named(name));
-    let catalog = &stand.catalog;
+    let catalog = &env.catalog;
     catalog.create_domain(&system, organization, new).await
 }
 
-async fn verify(stand: &Stand, domain: &Domain) -> Result<Domain, ChangeError> {
-    let catalog = &stand.catalog;
+async fn verify(env: &TestEnv, domain: &Domain) -> Result<Domain, ChangeError> {
+    let catalog = &env.catalog;
     let (here, id) = (domain.organization_id, domain.id);
     catalog.domain_to_verify(here, id).await?;
     let system = Actor::system();
@@ -40,13 +40,13 @@ async fn verify(stand: &Stand, domain: &Domain) -> Result<Domain, ChangeError> {
 }
 
 async fn change(
-    stand: &Stand,
+    env: &TestEnv,
     domain: &Domain,
     change: DomainChange,
 ) -> Result<Domain, ChangeError> {
-    let catalog = &stand.catalog;
+    let catalog = &env.catalog;
     let (here, id) = (domain.organization_id, domain.id);
-    catalog.update_domain(&stand.owner, here, id, change).await
+    catalog.update_domain(&env.owner, here, id, change).await
 }
 
 fn renamed(name: &str) -> DomainChange {
@@ -70,22 +70,22 @@ fn jit(enabled: bool) -> DomainChange {
     }
 }
 
-async fn other_organization(stand: &Stand) -> Uuid {
-    let made = stand
+async fn other_organization(env: &TestEnv) -> Uuid {
+    let made = env
         .catalog
-        .create_organization(&stand.owner, "Other", Some(stand.ann.id));
+        .create_organization(&env.owner, "Other", Some(env.ann.id));
     made.await.unwrap().id
 }
 
-async fn a_claim_has_a_challenge_and_nothing_else(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let here = stand.organization;
+async fn a_claimed_domain_has_a_challenge_and_no_login_rules(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let here = env.organization;
     let new = NewDomain {
         saml_entity_id: Some(" https://idp.example ".to_owned()),
         saml_acs_url: Some(" ".to_owned()),
         ..NewDomain::named("acme.example")
     };
-    let made = stand.catalog.create_domain(&stand.owner, here, new).await;
+    let made = env.catalog.create_domain(&env.owner, here, new).await;
     let made = made.unwrap();
     assert_eq!(made.domain, "acme.example");
     assert_eq!(made.verification_challenge.len(), 43);
@@ -96,11 +96,11 @@ async fn a_claim_has_a_challenge_and_nothing_else(database: TestDatabase) {
     );
     assert_eq!(made.saml_entity_id.as_deref(), Some("https://idp.example"));
     assert_eq!((&made.saml_acs_url, made.has_saml()), (&None, false));
-    let second = claim(&stand, here, "second.example").await.unwrap();
+    let second = claim(&env, here, "second.example").await.unwrap();
     assert_ne!(second.verification_challenge, made.verification_challenge);
-    let listed = stand.catalog.domains_of(here, FIRST).await.unwrap();
+    let listed = env.catalog.domains_of(here, FIRST).await.unwrap();
     assert_eq!(listed.rows, [made.clone(), second]);
-    let entries = stand.entries(ActivityScope::Domain).await;
+    let entries = env.entries(ActivityScope::Domain).await;
     let entry = entries.last().unwrap();
     assert_eq!(
         (entry.activity, &*entry.item_id, &*entry.detail.name),
@@ -108,8 +108,8 @@ async fn a_claim_has_a_challenge_and_nothing_else(database: TestDatabase) {
     );
 }
 
-async fn what_is_no_domain_is_refused(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
+async fn malformed_domains_are_refused(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
     let long = "a".repeat(513);
     let saml = |entity: &str, url: &str| NewDomain {
         saml_entity_id: Some(entity.to_owned()),
@@ -126,82 +126,68 @@ async fn what_is_no_domain_is_refused(database: TestDatabase) {
         (saml("", &long), field("max_length", "saml_acs_url")),
     ];
     for (new, expected) in table {
-        let made = stand
-            .catalog
-            .create_domain(&stand.owner, stand.organization, new);
+        let made = env.catalog.create_domain(&env.owner, env.organization, new);
         assert_eq!(blame(made.await), expected);
     }
 }
 
 async fn a_domain_is_proved_once_and_by_one_organization(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (here, there) = (stand.organization, other_organization(&stand).await);
+    let env = TestEnv::new(&database).await;
+    let (here, there) = (env.organization, other_organization(&env).await);
     let unique = || field("unique", "domain");
-    let ours = claim(&stand, here, "acme.example").await.unwrap();
-    assert_eq!(blame(claim(&stand, here, "acme.example").await), unique());
-    let theirs = claim(&stand, there, "acme.example").await.unwrap();
-    let another = claim(&stand, there, "another.example").await.unwrap();
-    let taken = change(&stand, &another, renamed("acme.example")).await;
+    let ours = claim(&env, here, "acme.example").await.unwrap();
+    assert_eq!(blame(claim(&env, here, "acme.example").await), unique());
+    let theirs = claim(&env, there, "acme.example").await.unwrap();
+    let another = claim(&env, there, "another.example").await.unwrap();
+    let taken = change(&env, &another, renamed("acme.example")).await;
     assert_eq!(blame(taken), unique());
 
-    stand.clock.set(millrace_rows::Micros(START.0 + 5));
-    let proved = verify(&stand, &ours).await.unwrap();
+    env.clock.set(millrace_rows::Micros(START.0 + 5));
+    let proved = verify(&env, &ours).await.unwrap();
     assert_eq!(proved.verified_at, Some(UtcTime(START.0 + 5)));
-    assert_eq!(
-        blame(verify(&stand, &ours).await),
-        ("already_verified", None)
-    );
+    assert_eq!(blame(verify(&env, &ours).await), ("already_verified", None));
     let system = Actor::system();
-    let again = stand
+    let again = env
         .catalog
         .verify_domain(&system, here, ours.id, &ours.domain);
     assert_eq!(blame(again.await), ("already_verified", None));
 
-    assert_eq!(blame(verify(&stand, &theirs).await), unique());
-    let late = stand
+    assert_eq!(blame(verify(&env, &theirs).await), unique());
+    let late = env
         .catalog
         .verify_domain(&system, there, theirs.id, &theirs.domain);
     assert_eq!(blame(late.await), unique());
-    let kept = stand
-        .catalog
-        .domain(there, theirs.id)
-        .await
-        .unwrap()
-        .unwrap();
+    let kept = env.catalog.domain(there, theirs.id).await.unwrap().unwrap();
     assert!(!kept.is_verified());
-    let taken = change(&stand, &another, renamed("acme.example")).await;
+    let taken = change(&env, &another, renamed("acme.example")).await;
     assert_eq!(blame(taken), unique());
-    let third = stand
+    let third = env
         .catalog
-        .create_organization(&stand.owner, "Third", None)
+        .create_organization(&env.owner, "Third", None)
         .await;
-    let claimed = claim(&stand, third.unwrap().id, "acme.example").await;
+    let claimed = claim(&env, third.unwrap().id, "acme.example").await;
     assert_eq!(blame(claimed), unique());
 
-    let deleted = stand.catalog.delete_domain(&stand.owner, here, ours.id);
+    let deleted = env.catalog.delete_domain(&env.owner, here, ours.id);
     deleted.await.unwrap();
-    assert!(verify(&stand, &theirs).await.unwrap().is_verified());
+    assert!(verify(&env, &theirs).await.unwrap().is_verified());
 }
 
-async fn of_parallel_proofs_one_wins(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
+async fn only_one_of_parallel_proofs_wins(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
     let mut claims = Vec::new();
     for number in 0..8 {
         let name = format!("Organization {number}");
-        let made = stand
+        let made = env
             .catalog
-            .create_organization(&stand.owner, &*name, None)
+            .create_organization(&env.owner, &*name, None)
             .await;
-        claims.push(
-            claim(&stand, made.unwrap().id, "acme.example")
-                .await
-                .unwrap(),
-        );
+        claims.push(claim(&env, made.unwrap().id, "acme.example").await.unwrap());
     }
     let proofs: Vec<_> = claims
         .into_iter()
         .map(|claim| {
-            let catalog = stand.catalog.clone();
+            let catalog = env.catalog.clone();
             tokio::spawn(async move {
                 let (there, id) = (claim.organization_id, claim.id);
                 let system = Actor::system();
@@ -221,29 +207,23 @@ async fn of_parallel_proofs_one_wins(database: TestDatabase) {
     assert_eq!(won, 1);
 }
 
-async fn a_proof_of_another_name_proves_nothing(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let claim = claim(&stand, stand.organization, "acme.example")
-        .await
-        .unwrap();
-    let asked = stand.catalog.domain_to_verify(stand.organization, claim.id);
+async fn a_proof_for_the_previous_name_proves_nothing(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let claim = claim(&env, env.organization, "acme.example").await.unwrap();
+    let asked = env.catalog.domain_to_verify(env.organization, claim.id);
     assert_eq!(asked.await.unwrap().domain, "acme.example");
-    let changed = change(&stand, &claim, renamed("bank.example"))
-        .await
-        .unwrap();
+    let changed = change(&env, &claim, renamed("bank.example")).await.unwrap();
     assert_eq!(changed.verification_challenge, claim.verification_challenge);
-    let (owner, here) = (&stand.owner, stand.organization);
-    let proved = stand
+    let (owner, here) = (&env.owner, env.organization);
+    let proved = env
         .catalog
         .verify_domain(owner, here, claim.id, "acme.example");
     assert_eq!(proved.await.unwrap(), changed);
 }
 
-async fn logins_wait_for_the_proof(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let claim = claim(&stand, stand.organization, "acme.example")
-        .await
-        .unwrap();
+async fn login_rules_wait_for_the_proof(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let claim = claim(&env, env.organization, "acme.example").await.unwrap();
     let text = |text: &str| Some(Some(text.to_owned()));
     let early = [
         (jit(true), Some("jit_provisioning_enabled")),
@@ -253,7 +233,7 @@ async fn logins_wait_for_the_proof(database: TestDatabase) {
         (renamed("acme.example"), None),
     ];
     for (wanted, blamed) in early {
-        let changed = change(&stand, &claim, wanted).await;
+        let changed = change(&env, &claim, wanted).await;
         match blamed {
             Some(name) => assert_eq!(blame(changed), field("verification_required", name)),
             None => assert_eq!(changed.unwrap(), claim),
@@ -265,55 +245,51 @@ async fn logins_wait_for_the_proof(database: TestDatabase) {
         saml_x509_cert: text("MIIB"),
         ..DomainChange::default()
     };
-    assert!(change(&stand, &claim, saml).await.unwrap().has_saml());
+    assert!(change(&env, &claim, saml).await.unwrap().has_saml());
     let emptied = DomainChange {
         saml_x509_cert: Some(None),
         ..DomainChange::default()
     };
-    assert!(!change(&stand, &claim, emptied).await.unwrap().has_saml());
-    verify(&stand, &claim).await.unwrap();
+    assert!(!change(&env, &claim, emptied).await.unwrap().has_saml());
+    verify(&env, &claim).await.unwrap();
     for sso in ["saml", "google-oauth2", "github", "gitlab", ""] {
-        let changed = change(&stand, &claim, enforced(sso)).await.unwrap();
+        let changed = change(&env, &claim, enforced(sso)).await.unwrap();
         assert_eq!(changed.sso_enforcement, sso);
     }
-    let bogus = change(&stand, &claim, enforced("facebook")).await;
+    let bogus = change(&env, &claim, enforced("facebook")).await;
     assert_eq!(blame(bogus), field("invalid_choice", "sso_enforcement"));
-    let changed = change(&stand, &claim, jit(true)).await.unwrap();
+    let changed = change(&env, &claim, jit(true)).await.unwrap();
     assert!(changed.jit_provisioning_enabled);
 }
 
-async fn a_verified_name_is_final(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let claim = claim(&stand, stand.organization, "acme.example")
-        .await
-        .unwrap();
-    let claim = change(&stand, &claim, renamed("b.example")).await.unwrap();
+async fn a_verified_domain_cannot_be_renamed(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let claim = claim(&env, env.organization, "acme.example").await.unwrap();
+    let claim = change(&env, &claim, renamed("b.example")).await.unwrap();
     assert_eq!(claim.domain, "b.example");
-    let proved = verify(&stand, &claim).await.unwrap();
-    let refused = change(&stand, &proved, renamed("c.example")).await;
+    let proved = verify(&env, &claim).await.unwrap();
+    let refused = change(&env, &proved, renamed("c.example")).await;
     assert_eq!(blame(refused), field("invalid_input", "domain"));
-    let same = change(&stand, &proved, renamed("b.example")).await;
+    let same = change(&env, &proved, renamed("b.example")).await;
     assert_eq!(same.unwrap(), proved);
 }
 
-async fn changes_are_logged_and_what_is_the_same_is_none(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let claim = claim(&stand, stand.organization, "acme.example")
-        .await
-        .unwrap();
-    verify(&stand, &claim).await.unwrap();
+async fn changes_are_logged_and_unchanged_values_are_not(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let claim = claim(&env, env.organization, "acme.example").await.unwrap();
+    verify(&env, &claim).await.unwrap();
     for _ in 0..2 {
         let both = DomainChange {
             jit_provisioning_enabled: Some(true),
             ..enforced("github")
         };
-        change(&stand, &claim, both).await.unwrap();
+        change(&env, &claim, both).await.unwrap();
     }
-    let deleted = stand
+    let deleted = env
         .catalog
-        .delete_domain(&stand.owner, stand.organization, claim.id);
+        .delete_domain(&env.owner, env.organization, claim.id);
     deleted.await.unwrap();
-    let entries = stand.entries(ActivityScope::Domain).await;
+    let entries = env.entries(ActivityScope::Domain).await;
     let told: Vec<_> = entries
         .iter()
         .map(|entry| {
@@ -340,12 +316,12 @@ async fn changes_are_logged_and_what_is_the_same_is_none(database: TestDatabase)
 }
 
 async fn administrators_change_domains_and_members_do_not(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, here) = (&stand.catalog, stand.organization);
-    let claimed = claim(&stand, here, "acme.example").await.unwrap();
-    let stranger = stand.user("stranger").await;
+    let env = TestEnv::new(&database).await;
+    let (catalog, here) = (&env.catalog, env.organization);
+    let claimed = claim(&env, here, "acme.example").await.unwrap();
+    let stranger = env.user("stranger").await;
     for (name, level) in [("member", Some(Level::Member)), ("nobody", None)] {
-        let user = stand.user(name).await;
+        let user = env.user(name).await;
         if let Some(level) = level {
             catalog.add_member(here, user.id, level).await.unwrap();
         }
@@ -369,13 +345,11 @@ async fn administrators_change_domains_and_members_do_not(database: TestDatabase
     deleted.await.unwrap();
 }
 
-async fn domains_are_their_organizations_only(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, owner) = (&stand.catalog, &stand.owner);
-    let there = other_organization(&stand).await;
-    let ours = claim(&stand, stand.organization, "acme.example")
-        .await
-        .unwrap();
+async fn domains_are_hidden_from_other_organizations(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let (catalog, owner) = (&env.catalog, &env.owner);
+    let there = other_organization(&env).await;
+    let ours = claim(&env, env.organization, "acme.example").await.unwrap();
     let missing = ("not_found", None);
     assert_eq!(catalog.domain(there, ours.id).await.unwrap(), None);
     assert_eq!(
@@ -392,17 +366,17 @@ async fn domains_are_their_organizations_only(database: TestDatabase) {
     );
     assert_eq!(catalog.domains_of(there, FIRST).await.unwrap().count, 0);
     catalog
-        .delete_organization(owner, stand.organization)
+        .delete_organization(owner, env.organization)
         .await
         .unwrap();
     assert_eq!(
-        catalog.domain(stand.organization, ours.id).await.unwrap(),
+        catalog.domain(env.organization, ours.id).await.unwrap(),
         None
     );
 }
 
 async fn a_list_of_1000_domains_takes_three_statements(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
+    let env = TestEnv::new(&database).await;
     let (numbers, uuid) = (numbers(1000), random_uuid(&database));
     let insert = format!(
         "INSERT INTO organization_domains (id, organization_id, domain, verification_challenge, \
@@ -411,11 +385,11 @@ async fn a_list_of_1000_domains_takes_three_statements(database: TestDatabase) {
          FROM n, organizations"
     );
     database.execute(&insert).await.unwrap();
-    let (catalog, sent) = stand.catalog.counted();
+    let (catalog, sent) = env.catalog.counted();
     let mut seen = Vec::new();
     for offset in [0, 400, 800] {
         let page = PageRequest { limit: 400, offset };
-        let part = catalog.domains_of(stand.organization, page).await.unwrap();
+        let part = catalog.domains_of(env.organization, page).await.unwrap();
         let statements = sent.take();
         assert!(statements.len() <= 3, "{statements:#?}");
         assert_eq!(part.count, 1000);

@@ -1,16 +1,16 @@
-//! Addresses of e-mail, however they are written.
+//! E-mail addresses in several spellings.
 
-use crate::stand::{Stand, blame, field};
+use crate::test_env::{TestEnv, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Catalog, ChangeError, NewInvite, NewUser};
 
 on_both!(
-    an_address_is_one_account_however_it_is_written,
-    an_invite_is_mailed_to_the_address_that_it_is_for,
-    addresses_of_before_get_the_one_form,
+    spellings_of_an_address_are_one_account,
+    an_invite_is_mailed_to_the_normal_form_of_its_address,
+    addresses_from_older_schemas_are_normalised,
 );
 
-/// Migrations before addresses had one form.
+/// Migrations before addresses had a normal form.
 const BEFORE: u32 = 29;
 
 fn user(email: &str) -> NewUser {
@@ -20,7 +20,7 @@ fn user(email: &str) -> NewUser {
     }
 }
 
-/// Ways to write one mailbox.
+/// Spellings of one mailbox.
 const WRITTEN: [[&str; 4]; 3] = [
     [
         "kay@example.com",
@@ -42,9 +42,9 @@ const WRITTEN: [[&str; 4]; 3] = [
     ],
 ];
 
-async fn an_address_is_one_account_however_it_is_written(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let catalog = &stand.catalog;
+async fn spellings_of_an_address_are_one_account(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let catalog = &env.catalog;
     for ways in WRITTEN {
         let made = catalog.create_user(user(ways[0])).await.unwrap();
         for way in ways {
@@ -58,32 +58,32 @@ async fn an_address_is_one_account_however_it_is_written(database: TestDatabase)
     assert!(matches!(bad, Err(ChangeError::BadEmail(_))), "{bad:?}");
 }
 
-async fn an_invite_is_mailed_to_the_address_that_it_is_for(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
+async fn an_invite_is_mailed_to_the_normal_form_of_its_address(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
     for ways in WRITTEN {
         let mut last = None;
         for way in ways {
-            let sent = stand
+            let sent = env
                 .catalog
-                .create_invite(&stand.owner, stand.organization, NewInvite::to(way))
+                .create_invite(&env.owner, env.organization, NewInvite::to(way))
                 .await
                 .unwrap();
             let record = sent.invite.record;
-            // But for its case, which is the receiving server's affair.
+            // All but its case, which is up to the receiving server.
             assert_eq!(record.target_email.to_lowercase(), record.email_key);
             let key = last.get_or_insert(record.email_key.clone());
             assert_eq!(*key, record.email_key, "{way}");
         }
     }
     let bad = NewInvite::to("a@xn--\u{80}.example");
-    let refused = stand
+    let refused = env
         .catalog
-        .create_invite(&stand.owner, stand.organization, bad)
+        .create_invite(&env.owner, env.organization, bad)
         .await;
     assert_eq!(blame(refused), field("invalid_input", "target_email"));
 }
 
-async fn addresses_of_before_get_the_one_form(database: TestDatabase) {
+async fn addresses_from_older_schemas_are_normalised(database: TestDatabase) {
     let old = database.open_old(BEFORE).await.unwrap();
     let system = millrace_catalog::Actor::system();
     let acme = old.create_organization(&system, "Acme", None).await;
@@ -110,7 +110,7 @@ async fn addresses_of_before_get_the_one_form(database: TestDatabase) {
             ("Ann@b\u{fc}cher.example", "ann@b\u{fc}cher.example"),
             ("Ann@xn--bcher-kva.example", "ann@xn--bcher-kva.example"),
         ),
-        // It was mailed to what may be another mailbox.
+        // It was mailed to an address that may be another mailbox.
         (
             ("jose\u{301}@example.com", "jose\u{301}@example.com"),
             ("jose\u{301}@example.com", "jos\u{e9}@example.com"),

@@ -1,21 +1,21 @@
-//! Features that went while somebody waited to use them: whatever the caller saw before, the catalog looks at
-//! the organization that it has locked.
+//! Features that are taken away while a change waits: the catalog checks those of the locked
+//! organization, not those that the caller saw before.
 
 use crate::fixture::Fixture;
-use crate::lock_order::wish;
+use crate::lock_order::new_migration;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, ChangeError, DomainChange, FEATURES, Family, NewDomain, NewInvite, NewPlugin, NewRole,
-    PluginFields, PluginWriter, ProjectAccess, ProjectAccessLevel, RoleChange,
+    Actor, ChangeError, DomainChange, FEATURES, NewDomain, NewInvite, NewPlugin, NewRole,
+    PluginFamily, PluginFields, PluginWriter, ProjectAccess, ProjectAccessLevel, RoleChange,
 };
 
 on_both!(
-    what_is_made_and_changed_takes_its_feature_on_the_locked_organization,
-    what_is_ended_takes_none,
+    creating_and_changing_need_the_feature_of_the_locked_organization,
+    ending_needs_no_feature,
 );
 
-/// Things that were made while there were features.
-struct Made {
+/// Resources that were created before all features were taken away.
+struct WithoutFeatures {
     fixture: Fixture,
     role: uuid::Uuid,
     domain: uuid::Uuid,
@@ -35,7 +35,7 @@ fn plugin() -> NewPlugin {
     }
 }
 
-impl Made {
+impl WithoutFeatures {
     async fn open(database: &TestDatabase) -> Self {
         let fixture = Fixture::open(database).await;
         let member = fixture.member().await;
@@ -48,7 +48,7 @@ impl Made {
         let writer = PluginWriter {
             actor,
             organization_id: id,
-            family: Family::Plugins,
+            family: PluginFamily::Plugins,
             is_operator: false,
         };
         let plugin = catalog.create_plugin(writer, plugin()).await;
@@ -67,7 +67,7 @@ impl Made {
         }
     }
 
-    fn writer(&self, family: Family) -> PluginWriter<'_> {
+    fn writer(&self, family: PluginFamily) -> PluginWriter<'_> {
         PluginWriter {
             actor: &self.fixture.actor,
             organization_id: self.fixture.organization_id,
@@ -85,10 +85,8 @@ fn missing<T>(outcome: Result<T, ChangeError>) -> &'static str {
     }
 }
 
-async fn what_is_made_and_changed_takes_its_feature_on_the_locked_organization(
-    database: TestDatabase,
-) {
-    let made = Made::open(&database).await;
+async fn creating_and_changing_need_the_feature_of_the_locked_organization(database: TestDatabase) {
+    let made = WithoutFeatures::open(&database).await;
     let (catalog, actor) = (&made.fixture.catalog, &made.fixture.actor);
     let id = made.fixture.organization_id;
     let new = NewRole::named("Other");
@@ -114,7 +112,7 @@ async fn what_is_made_and_changed_takes_its_feature_on_the_locked_organization(
 
     let proxy = catalog.create_proxy_record(actor, id, "f.a.example", "proxy.example");
     assert_eq!(missing(proxy.await), "managed_reverse_proxy");
-    let asked = catalog.request_historical_migration(actor, id, wish());
+    let asked = catalog.request_historical_migration(actor, id, new_migration());
     assert_eq!(missing(asked.await), "historical_migrations");
     let invite = NewInvite {
         private_project_access: vec![ProjectAccess {
@@ -128,26 +126,26 @@ async fn what_is_made_and_changed_takes_its_feature_on_the_locked_organization(
     let invited = catalog.create_invites(actor, id, vec![invite]).await;
     assert_eq!(missing(invited), "advanced_permissions");
 
-    for family in [Family::Destinations, Family::Transformations] {
+    for family in [PluginFamily::Destinations, PluginFamily::Transformations] {
         let new = catalog.create_plugin(made.writer(family), plugin()).await;
         assert_eq!(missing(new), "data_pipelines");
         let fields = PluginFields::default();
         let changed = catalog.update_plugin(made.writer(family), made.plugin, fields);
         assert_eq!(missing(changed.await), "data_pipelines");
     }
-    let other = catalog.create_plugin(made.writer(Family::Plugins), plugin());
+    let other = catalog.create_plugin(made.writer(PluginFamily::Plugins), plugin());
     assert_eq!(missing(other.await), "none");
 }
 
-async fn what_is_ended_takes_none(database: TestDatabase) {
-    let made = Made::open(&database).await;
+async fn ending_needs_no_feature(database: TestDatabase) {
+    let made = WithoutFeatures::open(&database).await;
     let (catalog, actor) = (&made.fixture.catalog, &made.fixture.actor);
     let id = made.fixture.organization_id;
     catalog.delete_role(actor, id, made.role).await.unwrap();
     catalog.delete_domain(actor, id, made.domain).await.unwrap();
     let deleted = catalog.delete_proxy_record(actor, id, made.proxy);
     deleted.await.unwrap();
-    let deleted = catalog.delete_plugin(made.writer(Family::Plugins), made.plugin);
+    let deleted = catalog.delete_plugin(made.writer(PluginFamily::Plugins), made.plugin);
     deleted.await.unwrap();
     let invited = catalog.create_invite(actor, id, NewInvite::to("new@example.org"));
     invited.await.unwrap();

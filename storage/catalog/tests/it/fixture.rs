@@ -1,4 +1,4 @@
-//! An organization to try things in, and another that must not notice.
+//! Fixture with an organization for a test, and another that must not be affected.
 
 use millrace_catalog::testing::{SourcesInProcess, TestDatabase};
 use millrace_catalog::{
@@ -9,15 +9,15 @@ use millrace_rows::{Clock, Micros, TeamId, TestClock};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// When tests begin: 2026-01-01T00:00:00Z, a Thursday.
+/// Start of tests: 2026-01-01T00:00:00Z, a Thursday.
 pub const NOW: Micros = Micros(1_767_225_600_000_000);
-/// All of a short list.
+/// Page that holds all of a short list.
 pub const ALL: PageRequest = PageRequest {
     limit: 100,
     offset: 0,
 };
 
-/// A catalog with two organizations of one owner.
+/// Catalog with two organizations, one of which the actor owns.
 pub struct Fixture {
     pub catalog: Catalog,
     clock: TestClock,
@@ -56,7 +56,7 @@ impl Fixture {
         }
     }
 
-    /// Somebody who is a member, at the lowest level.
+    /// Adds a member of the lowest level.
     pub async fn member(&self) -> User {
         let new = NewUser {
             email: "mia@example.com".to_owned(),
@@ -76,12 +76,12 @@ impl Fixture {
         self.clock.now()
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub fn pass_micros(&self, micros: i64) {
         self.clock.set(Micros(self.now().0 + micros));
     }
 
-    /// What the log says of a kind of thing, newest first.
+    /// Entries of a scope in the activity log, newest first.
     pub async fn activity(&self, scope: ActivityScope) -> Vec<ActivityEntry> {
         let filter = ActivityFilter {
             organization_id: self.organization_id,

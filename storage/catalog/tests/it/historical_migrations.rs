@@ -1,4 +1,4 @@
-//! Historical migrations: asked for and decided.
+//! Historical migrations: requests and decisions.
 
 use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
@@ -9,14 +9,14 @@ use millrace_catalog::{
 use uuid::Uuid;
 
 on_both!(
-    a_request_goes_to_the_first_project_unless_it_says_where,
-    bad_requests_are_blamed,
-    decisions_follow_the_states,
+    a_request_without_a_project_is_for_the_first_project,
+    bad_requests_are_refused_with_the_field_at_fault,
+    decisions_follow_the_state_machine,
     the_operator_grants_by_project,
-    who_was_shut_out_meanwhile_changes_nothing,
+    an_actor_whose_access_ended_meanwhile_changes_nothing,
 );
 
-fn wish() -> NewHistoricalMigration {
+fn new_migration() -> NewHistoricalMigration {
     NewHistoricalMigration {
         team_id: None,
         source: "Amplitude".to_owned(),
@@ -35,7 +35,7 @@ fn approval() -> HistoricalDecision {
 
 async fn request(fixture: &Fixture) -> HistoricalMigration {
     let (catalog, id) = (&fixture.catalog, fixture.organization_id);
-    let made = catalog.request_historical_migration(&fixture.actor, id, wish());
+    let made = catalog.request_historical_migration(&fixture.actor, id, new_migration());
     made.await.unwrap()
 }
 
@@ -51,7 +51,7 @@ async fn decide(
     decided.await
 }
 
-async fn a_request_goes_to_the_first_project_unless_it_says_where(database: TestDatabase) {
+async fn a_request_without_a_project_is_for_the_first_project(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, id) = (&fixture.catalog, fixture.organization_id);
     let made = request(&fixture).await;
@@ -60,7 +60,7 @@ async fn a_request_goes_to_the_first_project_unless_it_says_where(database: Test
         (fixture.team_id.0, MigrationState::Requested)
     );
     assert_eq!((made.events_imported, made.decided_at), (0, None));
-    let mut there = wish();
+    let mut there = new_migration();
     there.team_id = Some(fixture.team_id);
     catalog
         .request_historical_migration(&fixture.actor, id, there.clone())
@@ -98,7 +98,7 @@ async fn a_request_goes_to_the_first_project_unless_it_says_where(database: Test
 
 type Spoil = fn(&mut NewHistoricalMigration);
 
-async fn bad_requests_are_blamed(database: TestDatabase) {
+async fn bad_requests_are_refused_with_the_field_at_fault(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let table: [(Spoil, &str, &str); 5] = [
         (|new| new.source = " ".to_owned(), "source", "blank"),
@@ -116,7 +116,7 @@ async fn bad_requests_are_blamed(database: TestDatabase) {
         ),
     ];
     for (spoil, field, code) in table {
-        let mut new = wish();
+        let mut new = new_migration();
         spoil(&mut new);
         let id = fixture.organization_id;
         let refused = fixture
@@ -130,7 +130,7 @@ async fn bad_requests_are_blamed(database: TestDatabase) {
     }
 }
 
-async fn decisions_follow_the_states(database: TestDatabase) {
+async fn decisions_follow_the_state_machine(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, id) = (&fixture.catalog, fixture.organization_id);
     let made = request(&fixture).await;
@@ -226,7 +226,7 @@ async fn the_operator_grants_by_project(database: TestDatabase) {
     );
 }
 
-async fn who_was_shut_out_meanwhile_changes_nothing(database: TestDatabase) {
+async fn an_actor_whose_access_ended_meanwhile_changes_nothing(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, id) = (&fixture.catalog, fixture.organization_id);
     let made = request(&fixture).await;
@@ -245,7 +245,7 @@ async fn who_was_shut_out_meanwhile_changes_nothing(database: TestDatabase) {
                 set.await.unwrap();
             }
         }
-        let asked = catalog.request_historical_migration(&actor, id, wish());
+        let asked = catalog.request_historical_migration(&actor, id, new_migration());
         let asked = asked.await.map(drop);
         let finished = catalog.finish_historical_migration(&actor, id, made.id);
         for outcome in [asked, finished.await.map(drop)] {
@@ -257,7 +257,7 @@ async fn who_was_shut_out_meanwhile_changes_nothing(database: TestDatabase) {
         .delete_organization(&fixture.actor, id)
         .await
         .unwrap();
-    let late = catalog.request_historical_migration(&fixture.actor, id, wish());
+    let late = catalog.request_historical_migration(&fixture.actor, id, new_migration());
     let decided = catalog.decide_historical_migration(&actor, Some(id), made.id, approval());
     for outcome in [late.await, decided.await] {
         let is_gone = matches!(outcome, Err(ChangeError::NotFound { .. }));

@@ -1,6 +1,7 @@
-//! Nodes that take events: registered, heard of, stopped, forgotten, and what exports may go up to.
+//! Registry of ingest nodes: registered, running, stopped, deregistered; and the watermark of
+//! exports.
 
-use crate::stand::START;
+use crate::test_env::START;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Catalog, ChangeError, NodeStart, NodeStarts, NodeState, Published, RegisterError, UtcTime,
@@ -9,15 +10,15 @@ use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
 
 on_both!(
-    nothing_may_run_before_every_node_has_said_how_far_it_is,
-    a_node_that_comes_later_makes_no_row_where_exports_have_been,
-    a_node_that_died_counts_with_what_it_said_last,
-    a_node_that_stopped_holds_nobody_up_and_keeps_its_floor,
-    a_registration_that_failed_after_all_is_taken_back,
+    nothing_may_run_before_every_node_has_published_a_watermark,
+    a_new_node_makes_no_row_in_exported_windows,
+    a_node_that_died_counts_with_its_last_watermark,
+    a_stopped_node_holds_up_no_export_and_keeps_its_min_created_at,
+    a_registration_whose_answer_was_lost_is_taken_back,
     a_watermark_never_falls,
-    a_forgotten_node_has_to_register_again,
-    in_a_copy_nobody_waits_for_the_nodes_of_the_original,
-    who_starts_last_has_the_name_and_the_other_is_told,
+    a_deregistered_node_has_to_register_again,
+    exports_of_a_copied_catalog_do_not_wait_for_the_originals_nodes,
+    the_process_that_started_last_has_the_name_and_the_other_is_told,
     nodes_are_listed_with_their_times,
 );
 
@@ -54,7 +55,7 @@ async fn stop(catalog: &Catalog, name: &str, watermark: UtcTime) {
     stopped.await.unwrap();
 }
 
-/// The start after that of this number, which has its number as its id.
+/// Starts of a folder that saw the start of this number, which has its number as its id.
 fn after(before: i64) -> NodeStarts {
     let start = |count: i64| NodeStart {
         count,
@@ -73,7 +74,7 @@ async fn exports(catalog: &Catalog) -> Option<UtcTime> {
     catalog.exports_watermark().await.unwrap()
 }
 
-async fn nothing_may_run_before_every_node_has_said_how_far_it_is(database: TestDatabase) {
+async fn nothing_may_run_before_every_node_has_published_a_watermark(database: TestDatabase) {
     let (catalog, _) = open(&database).await;
     assert_eq!(exports(&catalog).await, None);
     assert_eq!(register(&catalog, "a").await, None);
@@ -84,7 +85,7 @@ async fn nothing_may_run_before_every_node_has_said_how_far_it_is(database: Test
     assert_eq!(exports(&catalog).await, Some(at(10)));
 }
 
-async fn a_node_that_comes_later_makes_no_row_where_exports_have_been(database: TestDatabase) {
+async fn a_new_node_makes_no_row_in_exported_windows(database: TestDatabase) {
     let (catalog, _) = open(&database).await;
     register(&catalog, "a").await;
     publish(&catalog, "a", at(10)).await;
@@ -96,7 +97,7 @@ async fn a_node_that_comes_later_makes_no_row_where_exports_have_been(database: 
     assert_eq!(register(&catalog, "c").await, Some(at(15)));
 }
 
-async fn a_node_that_died_counts_with_what_it_said_last(database: TestDatabase) {
+async fn a_node_that_died_counts_with_its_last_watermark(database: TestDatabase) {
     let (catalog, _) = open(&database).await;
     for name in ["a", "b"] {
         register(&catalog, name).await;
@@ -104,14 +105,14 @@ async fn a_node_that_died_counts_with_what_it_said_last(database: TestDatabase) 
     }
     publish(&catalog, "a", at(20)).await;
     assert_eq!(exports(&catalog).await, Some(at(10)));
-    // It comes back, and counts meanwhile as it did.
+    // It comes back, and counted meanwhile with its old watermark.
     assert_eq!(register(&catalog, "b").await, Some(at(10)));
     assert_eq!(exports(&catalog).await, Some(at(10)));
     publish(&catalog, "b", at(30)).await;
     assert_eq!(exports(&catalog).await, Some(at(20)));
 }
 
-async fn a_node_that_stopped_holds_nobody_up_and_keeps_its_floor(database: TestDatabase) {
+async fn a_stopped_node_holds_up_no_export_and_keeps_its_min_created_at(database: TestDatabase) {
     let (catalog, _) = open(&database).await;
     for name in ["a", "b"] {
         register(&catalog, name).await;
@@ -130,7 +131,7 @@ async fn a_node_that_stopped_holds_nobody_up_and_keeps_its_floor(database: TestD
     assert_eq!(exports(&catalog).await, Some(at(22)));
 }
 
-async fn a_registration_that_failed_after_all_is_taken_back(database: TestDatabase) {
+async fn a_registration_whose_answer_was_lost_is_taken_back(database: TestDatabase) {
     let (catalog, _) = open(&database).await;
     for name in ["runs", "begins"] {
         register(&catalog, name).await;
@@ -156,34 +157,34 @@ async fn a_watermark_never_falls(database: TestDatabase) {
     assert_eq!(exports(&catalog).await, Some(at(10)));
 }
 
-async fn a_forgotten_node_has_to_register_again(database: TestDatabase) {
+async fn a_deregistered_node_has_to_register_again(database: TestDatabase) {
     let (catalog, _) = open(&database).await;
     for name in ["a", "b"] {
         register(&catalog, name).await;
         publish(&catalog, name, at(10)).await;
     }
     publish(&catalog, "a", at(20)).await;
-    catalog.forget_ingest_node("b").await.unwrap();
+    catalog.deregister_ingest_node("b").await.unwrap();
     assert_eq!(exports(&catalog).await, Some(at(20)));
     let known = try_to_publish(&catalog, "b", Some(at(30))).await;
     assert_eq!(known, Published::Unknown);
     assert_eq!(register(&catalog, "b").await, Some(at(20)));
     assert_eq!(exports(&catalog).await, None);
-    let error = catalog.forget_ingest_node("c").await.unwrap_err();
+    let error = catalog.deregister_ingest_node("c").await.unwrap_err();
     assert!(matches!(error, ChangeError::NotFound { .. }), "{error:?}");
 }
 
-async fn in_a_copy_nobody_waits_for_the_nodes_of_the_original(database: TestDatabase) {
+async fn exports_of_a_copied_catalog_do_not_wait_for_the_originals_nodes(database: TestDatabase) {
     let (catalog, _) = open(&database).await;
     register(&catalog, "a").await;
     publish(&catalog, "a", at(10)).await;
     register(&catalog, "b").await;
-    catalog.retire_ingest_nodes().await.unwrap();
+    catalog.deregister_ingest_nodes().await.unwrap();
     assert_eq!(exports(&catalog).await, Some(at(10)));
     assert_eq!(register(&catalog, "c").await, Some(at(10)));
 }
 
-async fn who_starts_last_has_the_name_and_the_other_is_told(database: TestDatabase) {
+async fn the_process_that_started_last_has_the_name_and_the_other_is_told(database: TestDatabase) {
     let (catalog, _) = open(&database).await;
     let register = async |host: &str, starts: &NodeStarts| {
         catalog.register_ingest_node("a", host, starts).await
@@ -213,10 +214,10 @@ async fn who_starts_last_has_the_name_and_the_other_is_told(database: TestDataba
         (NodeState::Running, Some(at(10)))
     );
     assert_eq!(publish(&second, Some(at(13))).await, Published::Done);
-    // What the first one knows of is not the last start any more.
+    // The start that the first folder knows of is not the last one any more.
     let refused = register("here", &first).await.unwrap_err();
     assert!(matches!(refused, RegisterError::Taken(other) if other.host == "there"));
-    // Nor does it matter that the other one ended.
+    // It makes no difference that the other one ended.
     catalog
         .stop_ingest_node("a", &second, at(14))
         .await
@@ -224,8 +225,8 @@ async fn who_starts_last_has_the_name_and_the_other_is_told(database: TestDataba
     assert!(matches!(publish(&first, None).await, Published::Taken(_)));
     assert_eq!(register("here", &third).await.unwrap(), Some(at(14)));
     has_it(&third, "here").await;
-    // A node that was forgotten is nobody's.
-    catalog.forget_ingest_node("a").await.unwrap();
+    // The name of a deregistered node is free.
+    catalog.deregister_ingest_node("a").await.unwrap();
     assert_eq!(publish(&third, None).await, Published::Unknown);
     register("here", &third).await.unwrap();
     assert_eq!(publish(&third, None).await, Published::Done);
@@ -255,7 +256,7 @@ async fn nodes_are_listed_with_their_times(database: TestDatabase) {
 }
 
 #[tokio::test]
-async fn a_node_that_counts_may_start_while_nobody_can_write_and_no_other_may() {
+async fn only_a_node_that_counts_may_start_while_the_catalog_cannot_be_written() {
     let database = TestDatabase::sqlite();
     let (catalog, _) = open(&database).await;
     register(&catalog, "a").await;
@@ -269,7 +270,7 @@ async fn a_node_that_counts_may_start_while_nobody_can_write_and_no_other_may() 
     assert_eq!(old.unwrap(), Some(at(10)));
     new.unwrap_err();
     drop(lock);
-    // It says so once somebody can.
+    // It publishes its watermark once the database can be written.
     let published = catalog.publish_watermark("a", &starts, Some(at(20))).await;
     assert_eq!(published.unwrap(), Published::Unnoted);
     let registered = catalog.register_ingest_node("a", "host", &starts).await;

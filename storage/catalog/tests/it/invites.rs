@@ -1,7 +1,7 @@
-//! Invites: who may invite whom, lists, links.
+//! Invites: permissions, lists, links.
 
-use crate::crowd::{numbers, random_uuid};
-use crate::stand::{DAY_MICROS, FIRST, START, Stand, actor, blame, field};
+use crate::seed::{numbers, random_uuid};
+use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Activity, ActivityScope, Actor, Level, NewInvite, NewProject, PageRequest, ProjectAccess,
@@ -11,35 +11,32 @@ use millrace_rows::{Clock, Micros};
 use uuid::Uuid;
 
 on_both!(
-    an_invite_is_kept_without_its_token,
-    what_is_no_invite_is_refused,
+    an_invite_is_stored_without_its_token,
+    malformed_invites_are_refused,
     nobody_invites_above_their_own_level,
-    projects_of_an_invite_are_the_organizations_and_levels_not_above_ones_own,
+    projects_of_an_invite_are_the_organizations_with_levels_up_to_the_inviters,
     an_older_invite_of_the_address_is_replaced,
     nobody_replaces_an_invite_above_their_own_level,
-    bulk_invites_are_all_or_nothing_and_blame_the_item,
+    bulk_invites_are_all_or_nothing_and_name_the_item_at_fault,
     invites_expire_after_three_days_and_stay_listed,
-    a_new_link_kills_the_old_one,
-    any_member_deletes_an_invite_and_its_link_is_dead,
-    who_loses_a_level_loses_the_invites_to_it,
+    a_new_link_invalidates_the_old_one,
+    any_member_deletes_an_invite_and_its_link_stops_working,
+    a_demoted_member_loses_invites_above_the_new_level,
     a_list_of_1000_invites_takes_three_statements,
 );
 
-async fn invite(stand: &Stand, by: &Actor, new: NewInvite) -> SentInvite {
-    let made = stand
-        .catalog
-        .create_invite(by, stand.organization, new)
-        .await;
+async fn invite(env: &TestEnv, by: &Actor, new: NewInvite) -> SentInvite {
+    let made = env.catalog.create_invite(by, env.organization, new).await;
     made.unwrap()
 }
 
-async fn is_open(stand: &Stand, sent: &SentInvite) -> bool {
-    let open = stand.catalog.open_invite(sent.token.expose()).await;
+async fn is_open(env: &TestEnv, sent: &SentInvite) -> bool {
+    let open = env.catalog.open_invite(sent.token.expose()).await;
     open.unwrap().is_some()
 }
 
-async fn an_invite_is_kept_without_its_token(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
+async fn an_invite_is_stored_without_its_token(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
     let new = NewInvite {
         first_name: " Bob ".to_owned(),
         level: Level::Administrator,
@@ -47,7 +44,7 @@ async fn an_invite_is_kept_without_its_token(database: TestDatabase) {
         emailing_attempt_made: true,
         ..NewInvite::to(" Bob.Smith@Example.COM ")
     };
-    let sent = invite(&stand, &stand.owner, new).await;
+    let sent = invite(&env, &env.owner, new).await;
     let kept = &sent.invite.record;
     assert_eq!(kept.target_email, "Bob.Smith@example.com");
     assert_eq!(kept.email_key, "bob.smith@example.com");
@@ -58,10 +55,10 @@ async fn an_invite_is_kept_without_its_token(database: TestDatabase) {
     assert_eq!(kept.message.as_deref(), Some("Welcome"));
     assert!(kept.emailing_attempt_made);
     assert_eq!(kept.expires_at.0, START.0 + 3 * DAY_MICROS);
-    assert_eq!(sent.invite.created_by.as_ref(), Some(&stand.ann));
+    assert_eq!(sent.invite.created_by.as_ref(), Some(&env.ann));
     assert_eq!(sent.organization.name, "Acme");
     assert_ne!(kept.token_hash, sent.token.expose());
-    let entry = stand.newest_entry().await;
+    let entry = env.newest_entry().await;
     assert_eq!(
         (entry.scope, entry.activity),
         (ActivityScope::Invite, Activity::Created)
@@ -72,13 +69,13 @@ async fn an_invite_is_kept_without_its_token(database: TestDatabase) {
         !text.contains(sent.token.expose()) && !text.contains(&kept.token_hash),
         "{text}"
     );
-    let listed = stand
+    let listed = env
         .catalog
-        .invites_of(stand.organization, FIRST)
+        .invites_of(env.organization, FIRST)
         .await
         .unwrap();
     assert_eq!((listed.count, &listed.rows[0]), (1, &sent.invite));
-    let open = stand
+    let open = env
         .catalog
         .open_invite(sent.token.expose())
         .await
@@ -87,14 +84,14 @@ async fn an_invite_is_kept_without_its_token(database: TestDatabase) {
     assert_eq!((&open.record, &*open.organization_name), (kept, "Acme"));
     for wrong in ["", "x", &kept.id.to_string(), &kept.token_hash] {
         assert!(
-            stand.catalog.open_invite(wrong).await.unwrap().is_none(),
+            env.catalog.open_invite(wrong).await.unwrap().is_none(),
             "{wrong}"
         );
     }
 }
 
-async fn what_is_no_invite_is_refused(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
+async fn malformed_invites_are_refused(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
     let invalid = |name| field("invalid_input", name);
     let table = [
         (NewInvite::to(""), field("blank", "target_email")),
@@ -122,40 +119,40 @@ async fn what_is_no_invite_is_refused(database: TestDatabase) {
         ),
     ];
     for (new, expected) in table {
-        let refused = stand
+        let refused = env
             .catalog
-            .create_invite(&stand.owner, stand.organization, new)
+            .create_invite(&env.owner, env.organization, new)
             .await;
         assert_eq!(blame(refused), expected);
     }
-    let listed = stand
+    let listed = env
         .catalog
-        .invites_of(stand.organization, FIRST)
+        .invites_of(env.organization, FIRST)
         .await
         .unwrap();
     assert_eq!(listed.count, 0);
 }
 
 async fn nobody_invites_above_their_own_level(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, here) = (&stand.catalog, stand.organization);
-    let member = stand.user("member").await;
+    let env = TestEnv::new(&database).await;
+    let (catalog, here) = (&env.catalog, env.organization);
+    let member = env.user("member").await;
     catalog
         .add_member(here, member.id, Level::Member)
         .await
         .unwrap();
-    let admin = stand.user("admin").await;
+    let admin = env.user("admin").await;
     catalog
         .add_member(here, admin.id, Level::Administrator)
         .await
         .unwrap();
-    let stranger = stand.user("stranger").await;
+    let stranger = env.user("stranger").await;
     let table = [
         (actor(&member), Level::Member, true),
         (actor(&member), Level::Administrator, false),
         (actor(&admin), Level::Administrator, true),
         (actor(&admin), Level::Owner, false),
-        (stand.owner.clone(), Level::Owner, true),
+        (env.owner.clone(), Level::Owner, true),
         (Actor::command_line(), Level::Owner, true),
         (actor(&stranger), Level::Member, false),
     ];
@@ -167,7 +164,7 @@ async fn nobody_invites_above_their_own_level(database: TestDatabase) {
         let made = catalog.create_invite(&by, here, new).await;
         if allowed {
             let sent = made.unwrap();
-            // Nor does sending again hand out what one may not give.
+            // Nor does a new link hand out a level above one's own.
             let (id, member) = (sent.invite.record.id, actor(&member));
             let again = catalog.resend_invite(&member, here, id, true).await;
             assert_eq!(again.is_ok(), level == Level::Member, "case {number}");
@@ -177,11 +174,11 @@ async fn nobody_invites_above_their_own_level(database: TestDatabase) {
     }
 }
 
-async fn projects_of_an_invite_are_the_organizations_and_levels_not_above_ones_own(
+async fn projects_of_an_invite_are_the_organizations_with_levels_up_to_the_inviters(
     database: TestDatabase,
 ) {
-    let stand = Stand::new(&database).await;
-    let (catalog, here) = (&stand.catalog, stand.organization);
+    let env = TestEnv::new(&database).await;
+    let (catalog, here) = (&env.catalog, env.organization);
     let own = catalog
         .list_projects(Some(here))
         .await
@@ -189,7 +186,7 @@ async fn projects_of_an_invite_are_the_organizations_and_levels_not_above_ones_o
         .remove(0)
         .id;
     let other = catalog
-        .create_organization(&stand.owner, "Other", None)
+        .create_organization(&env.owner, "Other", None)
         .await
         .unwrap();
     let foreign = NewProject::named("Foreign");
@@ -197,12 +194,12 @@ async fn projects_of_an_invite_are_the_organizations_and_levels_not_above_ones_o
         .create_project(&Actor::command_line(), other.id, foreign)
         .await;
     let foreign = foreign.unwrap().id;
-    let member = stand.user("member").await;
+    let member = env.user("member").await;
     catalog
         .add_member(here, member.id, Level::Member)
         .await
         .unwrap();
-    let (ann, member) = (stand.owner.clone(), actor(&member));
+    let (ann, member) = (env.owner.clone(), actor(&member));
     let number = ProjectAccessLevel::Number;
     let word = |word: &str| ProjectAccessLevel::Word(word.to_owned());
     let table = [
@@ -236,26 +233,26 @@ async fn projects_of_an_invite_are_the_organizations_and_levels_not_above_ones_o
 }
 
 async fn an_older_invite_of_the_address_is_replaced(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let older = invite(&stand, &stand.owner, NewInvite::to("bob@example.com")).await;
-    let newer = invite(&stand, &stand.owner, NewInvite::to("BOB@example.com")).await;
+    let env = TestEnv::new(&database).await;
+    let older = invite(&env, &env.owner, NewInvite::to("bob@example.com")).await;
+    let newer = invite(&env, &env.owner, NewInvite::to("BOB@example.com")).await;
     assert_ne!(newer.invite.record.id, older.invite.record.id);
-    assert!(!is_open(&stand, &older).await);
-    assert!(is_open(&stand, &newer).await);
-    let listed = stand
+    assert!(!is_open(&env, &older).await);
+    assert!(is_open(&env, &newer).await);
+    let listed = env
         .catalog
-        .invites_of(stand.organization, FIRST)
+        .invites_of(env.organization, FIRST)
         .await
         .unwrap();
     assert_eq!(listed.count, 1);
 }
 
 async fn nobody_replaces_an_invite_above_their_own_level(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, here) = (&stand.catalog, stand.organization);
-    let mut people = vec![(stand.owner.clone(), Level::Owner)];
+    let env = TestEnv::new(&database).await;
+    let (catalog, here) = (&env.catalog, env.organization);
+    let mut people = vec![(env.owner.clone(), Level::Owner)];
     for (name, level) in [("adam", Level::Administrator), ("mia", Level::Member)] {
-        let user = stand.user(name).await;
+        let user = env.user(name).await;
         catalog.add_member(here, user.id, level).await.unwrap();
         people.push((actor(&user), level));
     }
@@ -265,11 +262,11 @@ async fn nobody_replaces_an_invite_above_their_own_level(database: TestDatabase)
         ..NewInvite::to("bob@example.com")
     };
     for level in [Level::Member, Level::Administrator, Level::Owner] {
-        let mut older = invite(&stand, &stand.owner, at(level)).await;
+        let mut older = invite(&env, &env.owner, at(level)).await;
         for days in [0, 4] {
-            // Expired ones can be sent again, so they are nobody else's to replace either.
-            let later = Micros(stand.clock.now().0 + days * DAY_MICROS);
-            stand.clock.set(later);
+            // Expired ones can be sent again, so lower levels must not replace them either.
+            let later = Micros(env.clock.now().0 + days * DAY_MICROS);
+            env.clock.set(later);
             for (by, own) in &people {
                 let case = format!("{own} over {level}, {days} days old");
                 let member = at(Level::Member);
@@ -282,7 +279,7 @@ async fn nobody_replaces_an_invite_above_their_own_level(database: TestDatabase)
                     "{case}"
                 );
                 if is_allowed {
-                    older = invite(&stand, &stand.owner, at(level)).await;
+                    older = invite(&env, &env.owner, at(level)).await;
                 } else {
                     assert_eq!(blame(one).0, "permission_denied", "{case}");
                     let refused = many.unwrap_err().to_string();
@@ -294,13 +291,13 @@ async fn nobody_replaces_an_invite_above_their_own_level(database: TestDatabase)
             assert_eq!(listed.rows[0].record.id, older.invite.record.id);
         }
         let id = older.invite.record.id;
-        catalog.delete_invite(&stand.owner, here, id).await.unwrap();
+        catalog.delete_invite(&env.owner, here, id).await.unwrap();
     }
 }
 
-async fn bulk_invites_are_all_or_nothing_and_blame_the_item(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, here) = (&stand.catalog, stand.organization);
+async fn bulk_invites_are_all_or_nothing_and_name_the_item_at_fault(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let (catalog, here) = (&env.catalog, env.organization);
     let good = |count: usize| -> Vec<NewInvite> {
         let addresses = (0..count).map(|number| format!("new{number}@example.com"));
         addresses.map(|address| NewInvite::to(&address)).collect()
@@ -337,12 +334,12 @@ async fn bulk_invites_are_all_or_nothing_and_blame_the_item(database: TestDataba
         ),
     ];
     for (new, expected) in table {
-        let refused = catalog.create_invites(&stand.owner, here, new).await;
+        let refused = catalog.create_invites(&env.owner, here, new).await;
         assert_eq!(blame(refused), expected);
         assert_eq!(catalog.invites_of(here, FIRST).await.unwrap().count, 0);
     }
     let made = catalog
-        .create_invites(&stand.owner, here, good(20))
+        .create_invites(&env.owner, here, good(20))
         .await
         .unwrap();
     assert_eq!(made.len(), 20);
@@ -359,7 +356,7 @@ async fn bulk_invites_are_all_or_nothing_and_blame_the_item(database: TestDataba
     assert_eq!(listed, made, "in the order of the list");
     assert!(
         catalog
-            .create_invites(&stand.owner, here, Vec::new())
+            .create_invites(&env.owner, here, Vec::new())
             .await
             .unwrap()
             .is_empty()
@@ -367,64 +364,60 @@ async fn bulk_invites_are_all_or_nothing_and_blame_the_item(database: TestDataba
 }
 
 async fn invites_expire_after_three_days_and_stay_listed(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let sent = invite(&stand, &stand.owner, NewInvite::to("bob@example.com")).await;
+    let env = TestEnv::new(&database).await;
+    let sent = invite(&env, &env.owner, NewInvite::to("bob@example.com")).await;
     for (after, expired) in [
         (0, false),
         (3 * DAY_MICROS - 1, false),
         (3 * DAY_MICROS, true),
     ] {
-        stand.clock.set(START.plus_micros(after));
-        let listed = stand
+        env.clock.set(START.plus_micros(after));
+        let listed = env
             .catalog
-            .invites_of(stand.organization, FIRST)
+            .invites_of(env.organization, FIRST)
             .await
             .unwrap();
         assert_eq!(listed.rows[0].is_expired, expired, "after {after}");
-        let open = stand
-            .catalog
-            .open_invite(sent.token.expose())
-            .await
-            .unwrap();
+        let open = env.catalog.open_invite(sent.token.expose()).await.unwrap();
         assert_eq!(open.unwrap().is_expired, expired, "after {after}");
     }
 }
 
-async fn a_new_link_kills_the_old_one(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let old = invite(&stand, &stand.owner, NewInvite::to("bob@example.com")).await;
-    stand.clock.set(START.plus_micros(4 * DAY_MICROS));
+async fn a_new_link_invalidates_the_old_one(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let old = invite(&env, &env.owner, NewInvite::to("bob@example.com")).await;
+    env.clock.set(START.plus_micros(4 * DAY_MICROS));
     let id = old.invite.record.id;
-    let new = stand
+    let new = env
         .catalog
-        .resend_invite(&stand.owner, stand.organization, id, true)
+        .resend_invite(&env.owner, env.organization, id, true)
         .await;
     let new = new.unwrap();
-    assert!(!is_open(&stand, &old).await);
-    assert!(is_open(&stand, &new).await);
+    assert!(!is_open(&env, &old).await);
+    assert!(is_open(&env, &new).await);
     assert_eq!(new.invite.record.id, id);
     assert!(!new.invite.is_expired);
     assert!(new.invite.record.emailing_attempt_made);
     assert_eq!(new.invite.record.expires_at.0, START.0 + 7 * DAY_MICROS);
     assert_eq!(new.invite.record.created_at, old.invite.record.created_at);
     let unknown = Uuid::now_v7();
-    let refused = stand
+    let refused = env
         .catalog
-        .resend_invite(&stand.owner, stand.organization, unknown, true);
+        .resend_invite(&env.owner, env.organization, unknown, true);
     assert_eq!(blame(refused.await).0, "not_found");
 }
 
-async fn any_member_deletes_an_invite_and_its_link_is_dead(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, here) = (&stand.catalog, stand.organization);
-    let bob = stand.user("bob").await;
+async fn any_member_deletes_an_invite_and_its_link_stops_working(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let (catalog, here) = (&env.catalog, env.organization);
+    let bob = env.user("bob").await;
     let owner = Some(bob.id);
     let theirs = catalog
         .create_organization(&actor(&bob), "Bob's", owner)
         .await
         .unwrap()
         .id;
-    let sent = invite(&stand, &stand.owner, NewInvite::to("new@example.com")).await;
+    let sent = invite(&env, &env.owner, NewInvite::to("new@example.com")).await;
     let id = sent.invite.record.id;
     let refused = catalog.delete_invite(&actor(&bob), theirs, id).await;
     assert_eq!(blame(refused).0, "not_found");
@@ -435,8 +428,8 @@ async fn any_member_deletes_an_invite_and_its_link_is_dead(database: TestDatabas
         .await
         .unwrap();
     catalog.delete_invite(&actor(&bob), here, id).await.unwrap();
-    assert!(!is_open(&stand, &sent).await);
-    let entry = stand.newest_entry().await;
+    assert!(!is_open(&env, &sent).await);
+    let entry = env.newest_entry().await;
     assert_eq!(
         (entry.scope, entry.activity),
         (ActivityScope::Invite, Activity::Deleted)
@@ -445,10 +438,10 @@ async fn any_member_deletes_an_invite_and_its_link_is_dead(database: TestDatabas
     assert_eq!(blame(again).0, "not_found");
 }
 
-async fn who_loses_a_level_loses_the_invites_to_it(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, here) = (&stand.catalog, stand.organization);
-    let bob = stand.user("bob").await;
+async fn a_demoted_member_loses_invites_above_the_new_level(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let (catalog, here) = (&env.catalog, env.organization);
+    let bob = env.user("bob").await;
     catalog
         .add_member(here, bob.id, Level::Owner)
         .await
@@ -459,13 +452,13 @@ async fn who_loses_a_level_loses_the_invites_to_it(database: TestDatabase) {
             level,
             ..NewInvite::to(&format!("{}@example.com", level.number()))
         };
-        sent.push(invite(&stand, &actor(&bob), new).await);
+        sent.push(invite(&env, &actor(&bob), new).await);
     }
-    let anns = invite(&stand, &stand.owner, NewInvite::to("dan@example.com")).await;
+    let anns = invite(&env, &env.owner, NewInvite::to("dan@example.com")).await;
     let open = async || {
         let mut open = Vec::new();
         for sent in sent.iter().chain([&anns]) {
-            open.push(is_open(&stand, sent).await);
+            open.push(is_open(&env, sent).await);
         }
         open
     };
@@ -477,14 +470,14 @@ async fn who_loses_a_level_loses_the_invites_to_it(database: TestDatabase) {
     for (level, left) in steps {
         match level {
             Some(level) => {
-                let set = catalog.set_member_level(&stand.owner, here, bob.uuid, level);
+                let set = catalog.set_member_level(&env.owner, here, bob.uuid, level);
                 set.await.map(drop)
             }
-            None => catalog.remove_member(&stand.owner, here, bob.uuid).await,
+            None => catalog.remove_member(&env.owner, here, bob.uuid).await,
         }
         .unwrap();
         assert_eq!(open().await, left, "{level:?}");
-        let entry = stand.newest_entry().await;
+        let entry = env.newest_entry().await;
         assert_eq!(
             (entry.scope, entry.activity),
             (ActivityScope::Invite, Activity::Deleted)
@@ -493,7 +486,7 @@ async fn who_loses_a_level_loses_the_invites_to_it(database: TestDatabase) {
 }
 
 async fn a_list_of_1000_invites_takes_three_statements(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
+    let env = TestEnv::new(&database).await;
     let fill = format!(
         "INSERT INTO organization_invites (id, organization_id, target_email, email_key, \
          first_name, level, private_project_access, emailing_attempt_made, token_hash, \
@@ -504,12 +497,12 @@ async fn a_list_of_1000_invites_takes_three_statements(database: TestDatabase) {
         random_uuid(&database)
     );
     database.execute(&fill).await.unwrap();
-    let (catalog, sent) = stand.catalog.counted();
+    let (catalog, sent) = env.catalog.counted();
     let page = PageRequest {
         limit: 1000,
         offset: 0,
     };
-    let listed = catalog.invites_of(stand.organization, page).await.unwrap();
+    let listed = catalog.invites_of(env.organization, page).await.unwrap();
     let statements = sent.take();
     assert!(statements.len() <= 3, "{statements:#?}");
     assert_eq!((listed.count, listed.rows.len()), (1000, 1000));
@@ -517,7 +510,7 @@ async fn a_list_of_1000_invites_takes_three_statements(database: TestDatabase) {
         listed
             .rows
             .iter()
-            .all(|row| row.created_by.as_ref() == Some(&stand.ann))
+            .all(|row| row.created_by.as_ref() == Some(&env.ann))
     );
     assert!(listed.rows.is_sorted_by_key(|row| row.record.created_at));
 }

@@ -1,8 +1,8 @@
-//! How many things somebody may have: so many and no more. Exports, plugins, projects, keys, proxy
+//! Limits of what an organization or a user may have. Exports, plugins, projects, keys, proxy
 //! records and backfills have tests of their own.
 
-use crate::crowd::{add_members, numbers, random_uuid};
-use crate::stand::Stand;
+use crate::seed::{add_members, numbers, random_uuid};
+use crate::test_env::TestEnv;
 use millrace_catalog::limits::{
     DOMAINS_MAX, HISTORICAL_MIGRATIONS_MAX, INVITES_MAX, MEMBERS_MAX, OWNED_ORGANIZATIONS_MAX,
     ROLE_MEMBERSHIPS_MAX, ROLES_MAX,
@@ -11,16 +11,16 @@ use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{ChangeError, NewDomain, NewHistoricalMigration, NewInvite, NewRole};
 
 on_both!(
-    an_organization_has_so_many_roles_domains_and_migrations,
-    an_organization_gives_so_many_roles_in_all,
-    an_organization_has_so_many_invites_and_one_may_take_the_place_of_another,
-    an_organization_has_so_many_members_and_nobody_joins_a_full_one,
-    a_user_owns_so_many_organizations_and_makes_no_more,
+    roles_domains_and_migrations_of_an_organization_are_limited,
+    role_memberships_of_an_organization_are_limited,
+    invites_are_limited_and_one_may_be_replaced_at_the_limit,
+    nobody_joins_an_organization_at_its_member_limit,
+    organizations_that_a_user_owns_are_limited,
 );
 
 const HERE: &str = "(SELECT id FROM organizations WHERE name = 'Acme')";
 
-/// Rows that requests would take too long to make.
+/// Inserts rows whose creation by the catalog would take too long.
 async fn fill(database: &TestDatabase, rows: u64, table: &str, columns: &str, values: &str) {
     let (numbers, uuid) = (numbers(u32::try_from(rows).unwrap()), random_uuid(database));
     let values = values.replace("UUID", uuid).replace("HERE", HERE);
@@ -34,9 +34,9 @@ fn must_be_refused<T: std::fmt::Debug>(most: u64, made: Result<T, ChangeError>) 
     assert!(error.to_string().contains(&most.to_string()), "{error}");
 }
 
-async fn an_organization_has_so_many_roles_domains_and_migrations(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, actor, id) = (&stand.catalog, &stand.owner, stand.organization);
+async fn roles_domains_and_migrations_of_an_organization_are_limited(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let (catalog, actor, id) = (&env.catalog, &env.owner, env.organization);
     let columns = "id, organization_id, name, name_key, feature_flags_access_level, created_at";
     let values = "UUID, HERE, 'r' || i, 'r' || i, 37, i";
     fill(&database, ROLES_MAX - 1, "roles", columns, values).await;
@@ -79,9 +79,9 @@ async fn an_organization_has_so_many_roles_domains_and_migrations(database: Test
     must_be_refused(HISTORICAL_MIGRATIONS_MAX, migration().await);
 }
 
-async fn an_organization_gives_so_many_roles_in_all(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, actor, id) = (&stand.catalog, &stand.owner, stand.organization);
+async fn role_memberships_of_an_organization_are_limited(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let (catalog, actor, id) = (&env.catalog, &env.owner, env.organization);
     add_members(&database, 1_000).await;
     let columns = "id, organization_id, name, name_key, feature_flags_access_level, created_at";
     let values = "UUID, HERE, 'r' || i, 'r' || i, 37, i";
@@ -109,11 +109,9 @@ async fn an_organization_gives_so_many_roles_in_all(database: TestDatabase) {
     must_be_refused(ROLE_MEMBERSHIPS_MAX, give(other.user.uuid).await);
 }
 
-async fn an_organization_has_so_many_invites_and_one_may_take_the_place_of_another(
-    database: TestDatabase,
-) {
-    let stand = Stand::new(&database).await;
-    let (catalog, actor, id) = (&stand.catalog, &stand.owner, stand.organization);
+async fn invites_are_limited_and_one_may_be_replaced_at_the_limit(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let (catalog, actor, id) = (&env.catalog, &env.owner, env.organization);
     let columns = "id, organization_id, target_email, email_key, first_name, level, \
                    private_project_access, emailing_attempt_made, token_hash, expires_at, \
                    created_at, updated_at";
@@ -126,9 +124,9 @@ async fn an_organization_has_so_many_invites_and_one_may_take_the_place_of_anoth
     invite("last@example.com").await.unwrap();
 }
 
-async fn an_organization_has_so_many_members_and_nobody_joins_a_full_one(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, actor, id) = (&stand.catalog, &stand.owner, stand.organization);
+async fn nobody_joins_an_organization_at_its_member_limit(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let (catalog, actor, id) = (&env.catalog, &env.owner, env.organization);
     let invite = async |email: &str| {
         let sent = catalog.create_invite(actor, id, NewInvite::to(email));
         sent.await.unwrap().token.expose().to_owned()
@@ -138,9 +136,9 @@ async fn an_organization_has_so_many_members_and_nobody_joins_a_full_one(databas
         invite("more@example.com").await,
         invite("bob@example.com").await,
     ];
-    let bob = stand.user("bob").await;
-    let bob = stand.caller(&bob).await;
-    // Ann is one.
+    let bob = env.user("bob").await;
+    let bob = env.caller(&bob).await;
+    // Ann is a member already.
     add_members(&database, u32::try_from(MEMBERS_MAX - 2).unwrap()).await;
     let join = |token: &str| {
         let token = token.to_owned();
@@ -150,7 +148,7 @@ async fn an_organization_has_so_many_members_and_nobody_joins_a_full_one(databas
     must_be_refused(MEMBERS_MAX, join(&tokens[1]).await);
     let joined = catalog.accept_invite_as(&tokens[2], &bob).await;
     must_be_refused(MEMBERS_MAX, joined);
-    // Whoever leaves makes room, and the invite is still there.
+    // A member who leaves makes room, and the invite still works.
     let last = "DELETE FROM organization_memberships WHERE user_id = (SELECT id FROM users WHERE \
                 email = 'crowd1@example.com')";
     database.execute(last).await.unwrap();
@@ -159,13 +157,13 @@ async fn an_organization_has_so_many_members_and_nobody_joins_a_full_one(databas
     join(&tokens[1]).await.unwrap();
 }
 
-async fn a_user_owns_so_many_organizations_and_makes_no_more(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, actor, ann) = (&stand.catalog, &stand.owner, stand.ann.id);
+async fn organizations_that_a_user_owns_are_limited(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let (catalog, actor, ann) = (&env.catalog, &env.owner, env.ann.id);
     let columns = "id, name, slug, created_at, updated_at, is_member_join_email_enabled, \
                    members_can_write_pipelines, plugins_access_level, disabled_features";
     let values = "UUID, 'o' || i, 'o' || i, i, i, true, true, 9, '[]'";
-    // Acme is one.
+    // Acme counts.
     let rows = OWNED_ORGANIZATIONS_MAX - 2;
     fill(&database, rows, "organizations", columns, values).await;
     let uuid = random_uuid(&database);

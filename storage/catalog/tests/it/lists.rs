@@ -1,17 +1,17 @@
-//! What long lists cost: how many statements, and whether each finds its rows by an index.
+//! Cost of long lists: their number of statements, and their use of indexes.
 
-use crate::crowd::{Sizes, add_lists};
-use crate::stand::Stand;
+use crate::seed::{Sizes, add_lists};
+use crate::test_env::TestEnv;
 use millrace_catalog::testing::{StatementCount, TestDatabase};
 use millrace_catalog::{
-    ActivityFilter, ActivityScope, Caller, Catalog, ExportLogFilter, ExportPlace, Family,
-    PageRequest, RoleFilter, RunFilter,
+    ActivityFilter, ActivityScope, Caller, Catalog, ExportLogFilter, ExportPlace, PageRequest,
+    PluginFamily, RoleFilter, RunFilter,
 };
 use uuid::Uuid;
 
 on_both!(
     long_lists_take_three_statements,
-    a_part_is_the_same_near_and_far_from_the_start,
+    a_page_is_the_same_near_and_far_from_the_start,
 );
 
 const PAGE: PageRequest = PageRequest {
@@ -19,11 +19,11 @@ const PAGE: PageRequest = PageRequest {
     offset: 500,
 };
 const STATEMENTS_MAX: usize = 3;
-/// How many rows each list has at least.
+/// Least rows of each list.
 const ROWS: u32 = 1000;
-/// Lists that something else keeps short, so that SQLite may sort them: memberships of one person,
-/// projects of an organization (1500), keys of one person (100), plugins of an organization, the
-/// newest ten runs of each export of a page, the first members of its roles.
+/// Lists that SQLite may sort, as other limits keep them short: memberships of one user, projects
+/// of an organization (1500), keys of one user (100), plugins of an organization, the newest ten
+/// runs of each export of a page, the first members of its roles.
 const SORTED: [&str; 7] = [
     "exports",
     "roles",
@@ -34,8 +34,8 @@ const SORTED: [&str; 7] = [
     "exporting plugins",
 ];
 
-/// An organization with long lists of everything.
-struct Crowd {
+/// Organization with long lists of every resource.
+struct LongLists {
     catalog: Catalog,
     sent: StatementCount,
     organization: Uuid,
@@ -43,15 +43,13 @@ struct Crowd {
     role: Uuid,
 }
 
-impl Crowd {
+impl LongLists {
     async fn new(database: &TestDatabase) -> Self {
-        let stand = Stand::new(database).await;
+        let env = TestEnv::new(database).await;
         let new = millrace_catalog::NewRole::named("Everybody");
-        let role = stand
-            .catalog
-            .create_role(&stand.owner, stand.organization, new);
+        let role = env.catalog.create_role(&env.owner, env.organization, new);
         let role = role.await.unwrap().role.id;
-        let caller = stand.caller(&stand.ann).await;
+        let caller = env.caller(&env.ann).await;
         let sizes = Sizes {
             members: ROWS,
             invites: ROWS,
@@ -59,18 +57,18 @@ impl Crowd {
             projects: ROWS,
             others: ROWS,
         };
-        add_lists(database, stand.ann.id, &sizes).await;
-        let (catalog, sent) = stand.catalog.counted();
+        add_lists(database, env.ann.id, &sizes).await;
+        let (catalog, sent) = env.catalog.counted();
         Self {
             catalog,
             sent,
-            organization: stand.organization,
+            organization: env.organization,
             caller,
             role,
         }
     }
 
-    /// Reads every list once: its name, its length, its rows in a part of it, and what was sent.
+    /// Reads a page of every list once: its name, length, rows of the page, and statements.
     async fn read_all(&self) -> Vec<(&'static str, u64, usize, Vec<String>)> {
         let (catalog, here) = (&self.catalog, self.organization);
         let mut read = Vec::new();
@@ -97,10 +95,13 @@ impl Crowd {
         list!("proxy records", catalog.list_proxy_records(here, PAGE));
         let migrations = catalog.list_historical_migrations(here, PAGE);
         list!("historical migrations", migrations);
-        list!("plugins", catalog.list_plugins(here, Family::Plugins, PAGE));
-        let unused = catalog.list_unused_plugins(here, Family::Plugins, PAGE);
+        list!(
+            "plugins",
+            catalog.list_plugins(here, PluginFamily::Plugins, PAGE)
+        );
+        let unused = catalog.list_unused_plugins(here, PluginFamily::Plugins, PAGE);
         list!("unused plugins", unused);
-        let exporting = catalog.list_exporting_plugins(here, Family::Plugins, PAGE);
+        let exporting = catalog.list_exporting_plugins(here, PluginFamily::Plugins, PAGE);
         list!("exporting plugins", exporting);
         for (scopes, item_id) in [
             (vec![], None),
@@ -133,17 +134,17 @@ impl Crowd {
 }
 
 async fn long_lists_take_three_statements(database: TestDatabase) {
-    let crowd = Crowd::new(&database).await;
-    for (name, count, rows, sent) in crowd.read_all().await {
+    let lists = LongLists::new(&database).await;
+    for (name, count, rows, sent) in lists.read_all().await {
         assert!(count >= u64::from(ROWS), "{name}: {count}");
         assert!(rows >= 500, "{name}: {rows}");
         assert!(sent.len() <= STATEMENTS_MAX, "{name}: {sent:#?}");
     }
 }
 
-async fn a_part_is_the_same_near_and_far_from_the_start(database: TestDatabase) {
-    let crowd = Crowd::new(&database).await;
-    let (catalog, here) = (&crowd.catalog, crowd.organization);
+async fn a_page_is_the_same_near_and_far_from_the_start(database: TestDatabase) {
+    let lists = LongLists::new(&database).await;
+    let (catalog, here) = (&lists.catalog, lists.organization);
     let near = PageRequest {
         limit: 1000,
         offset: 0,
@@ -171,18 +172,18 @@ async fn a_part_is_the_same_near_and_far_from_the_start(database: TestDatabase) 
     }
 }
 
-/// Neither is a whole table read, nor a long list sorted for one part of it.
+/// No statement reads a whole table, or sorts a long list for one page.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sqlite_reads_every_list_by_an_index_and_in_its_order() {
+async fn sqlite_reads_every_list_in_order_by_an_index() {
     let database = TestDatabase::sqlite();
-    let crowd = Crowd::new(&database).await;
+    let lists = LongLists::new(&database).await;
     let mut slow = Vec::new();
-    for (name, _, _, sent) in crowd.read_all().await {
+    for (name, _, _, sent) in lists.read_all().await {
         for sql in sent {
             let plan = database.sqlite_plan(&sql).await.unwrap();
             let may_sort = SORTED.contains(&name);
             let is_slow = |line: &String| {
-                // What subqueries found by an index is no table.
+                // A scan of a subquery's result is no scan of a table.
                 let scanned = line.strip_prefix("SCAN ");
                 let found = |name: &str| {
                     ["part", "first", "numbered"].contains(&name) || name.starts_with("(subquery")

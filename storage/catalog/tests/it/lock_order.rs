@@ -1,7 +1,7 @@
-//! Changes at the same time: whatever comes first, none waits for another that waits for it.
+//! Lock order: concurrent changes never deadlock, whichever comes first.
 
 use crate::fixture::Fixture;
-use crate::stand::{Stand, actor};
+use crate::test_env::{TestEnv, actor};
 use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
     Actor, BatchExport, CatalogError, ChangeError, DestinationChange, DestinationLimits,
@@ -16,16 +16,16 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 on_both!(
-    things_are_made_while_their_organization_is_deleted,
+    resources_are_created_while_their_organization_is_deleted,
     runs_end_while_their_backfill_is_cancelled,
     runs_end_while_their_export_is_deleted,
-    keys_of_those_who_joined_in_another_order_change_together,
+    keys_of_users_who_joined_in_opposite_orders_change_together,
 );
 
-/// How often each race is run.
+/// Repetitions of each race.
 const ROUNDS: usize = 12;
 
-/// A change that lost is told so; the database has nothing to complain of.
+/// Asserts that no change fails with a database error; a change may be refused by a rule.
 async fn all_end_well(changes: JoinSet<Result<(), ChangeError>>) {
     for outcome in changes.join_all().await {
         let well = !matches!(outcome, Err(ChangeError::Catalog(_)));
@@ -33,8 +33,8 @@ async fn all_end_well(changes: JoinSet<Result<(), ChangeError>>) {
     }
 }
 
-/// A migration that somebody asks for.
-pub fn wish() -> NewHistoricalMigration {
+/// Input for a historical migration.
+pub fn new_migration() -> NewHistoricalMigration {
     NewHistoricalMigration {
         team_id: None,
         source: "Amplitude".to_owned(),
@@ -74,12 +74,12 @@ fn place(organization_id: Uuid) -> ExportPlace {
     }
 }
 
-/// The ways to make something below an organization, or to change it.
+/// Creates or changes a resource of an organization, in one of several ways.
 async fn make(fixture: &Fixture, way: usize, id: Uuid, team_id: TeamId) -> Result<(), ChangeError> {
     let (catalog, system) = (&fixture.catalog, &Actor::system());
     match way {
         0 => {
-            let asked = catalog.request_historical_migration(system, id, wish());
+            let asked = catalog.request_historical_migration(system, id, new_migration());
             asked.await.map(drop)
         }
         1 => {
@@ -113,7 +113,7 @@ async fn make(fixture: &Fixture, way: usize, id: Uuid, team_id: TeamId) -> Resul
     }
 }
 
-async fn things_are_made_while_their_organization_is_deleted(database: TestDatabase) {
+async fn resources_are_created_while_their_organization_is_deleted(database: TestDatabase) {
     let fixture = Arc::new(Fixture::open(&database).await);
     for _ in 0..ROUNDS {
         let system = Actor::system();
@@ -135,7 +135,7 @@ async fn things_are_made_while_their_organization_is_deleted(database: TestDatab
     }
 }
 
-/// An export with a backfill of four runs.
+/// Export with a backfill of four runs.
 async fn backfilled(fixture: &Fixture) -> (BatchExport, Uuid, Vec<Uuid>) {
     let key = SecretKey::generate().unwrap();
     let export = new_export(fixture, &key, fixture.organization_id);
@@ -163,7 +163,7 @@ async fn backfilled(fixture: &Fixture) -> (BatchExport, Uuid, Vec<Uuid>) {
     (export, backfill, runs)
 }
 
-/// All runs end, each in a task of its own.
+/// Ends all runs, each in a task of its own.
 fn ending(fixture: &Arc<Fixture>, runs: &[Uuid]) -> JoinSet<Result<(), ChangeError>> {
     let mut changes = JoinSet::new();
     for run in runs.iter().copied() {
@@ -231,16 +231,16 @@ async fn runs_end_while_their_export_is_deleted(database: TestDatabase) {
 }
 
 /// Joins organizations one after the other.
-async fn join(stand: &Stand, user: &User, organizations: impl Iterator<Item = &Uuid>) {
+async fn join(env: &TestEnv, user: &User, organizations: impl Iterator<Item = &Uuid>) {
     for organization in organizations {
-        let added = stand
+        let added = env
             .catalog
             .add_member(*organization, user.id, Level::Member);
         added.await.unwrap();
     }
 }
 
-async fn make_key(stand: &Stand, user: &User) -> Result<(), ChangeError> {
+async fn make_key(env: &TestEnv, user: &User) -> Result<(), ChangeError> {
     let new = NewPersonalKey {
         email: user.email.clone(),
         label: "Test".to_owned(),
@@ -249,38 +249,38 @@ async fn make_key(stand: &Stand, user: &User) -> Result<(), ChangeError> {
         scoped_organizations: None,
     };
     let who = actor(user);
-    let made = stand.catalog.create_personal_key(&who, new);
+    let made = env.catalog.create_personal_key(&who, new);
     made.await.map(drop)
 }
 
-async fn keys_of_those_who_joined_in_another_order_change_together(database: TestDatabase) {
-    let stand = Arc::new(Stand::new(&database).await);
+async fn keys_of_users_who_joined_in_opposite_orders_change_together(database: TestDatabase) {
+    let env = Arc::new(TestEnv::new(&database).await);
     let mut organizations = Vec::new();
     for number in 0..40 {
         let (system, name) = (Actor::system(), format!("Organization {number}"));
-        let made = stand.catalog.create_organization(&system, &*name, None);
+        let made = env.catalog.create_organization(&system, &*name, None);
         organizations.push(made.await.unwrap().id);
     }
     let mut users = Vec::new();
     for pair in 0..4 {
-        let there = stand.user(&format!("there{pair}")).await;
-        join(&stand, &there, organizations.iter()).await;
-        let back = stand.user(&format!("back{pair}")).await;
-        join(&stand, &back, organizations.iter().rev()).await;
+        let there = env.user(&format!("there{pair}")).await;
+        join(&env, &there, organizations.iter()).await;
+        let back = env.user(&format!("back{pair}")).await;
+        join(&env, &back, organizations.iter().rev()).await;
         users.extend([there, back]);
     }
     for _ in 0..ROUNDS {
         let mut changes = JoinSet::new();
         for user in &users {
-            let (stand, user) = (stand.clone(), user.clone());
-            changes.spawn(async move { make_key(&stand, &user).await });
+            let (env, user) = (env.clone(), user.clone());
+            changes.spawn(async move { make_key(&env, &user).await });
         }
         all_end_well(changes).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn changes_that_waited_for_each_other_can_be_tried_again() {
+async fn deadlocked_changes_can_be_retried() {
     for code in ["40P01", "40001"] {
         let database = TestDatabase::postgres().await;
         let fixture = Fixture::open(&database).await;

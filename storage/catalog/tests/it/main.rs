@@ -1,4 +1,4 @@
-//! The catalog on real databases.
+//! Tests of the catalog on real databases.
 //!
 //! Rules: every test of behaviour runs on SQLite and on PostgreSQL, through `on_both!`; one
 //! database per test; time is a `TestClock`.
@@ -20,14 +20,14 @@ mod batch_exports;
 mod bootstrap;
 mod cleanup;
 mod conditions;
-mod crowd;
+mod contention;
 mod domains;
 mod emails;
 mod features;
 mod fixture;
 mod historical_migrations;
-mod historical_slices;
 mod idempotency;
+mod import_quota;
 mod ingest_nodes;
 mod invites;
 mod limits;
@@ -44,9 +44,9 @@ mod plugins;
 mod project_keys;
 mod projects;
 mod proxy_records;
-mod rivals;
 mod roles;
+mod seed;
 mod signup;
-mod stand;
+mod test_env;
 mod upgrade;
 mod writers;

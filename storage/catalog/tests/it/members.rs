@@ -1,7 +1,7 @@
-//! Members: lists, levels, departures.
+//! Members: lists, levels, removal.
 
-use crate::crowd::add_members;
-use crate::stand::{FIRST, Stand, actor, blame};
+use crate::seed::add_members;
+use crate::test_env::{FIRST, TestEnv, actor, blame};
 use Level::{Administrator, Member, Owner};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
@@ -11,55 +11,49 @@ use uuid::Uuid;
 
 on_both!(
     a_list_of_1000_members_takes_three_statements,
-    a_member_is_found_by_address_and_by_person,
+    a_member_is_found_by_address_and_by_uuid,
     levels_change_by_the_rules,
     members_are_removed_by_the_rules,
     the_last_owner_can_neither_be_demoted_nor_leave,
     parallel_demotions_and_departures_leave_an_owner,
-    of_50_parallel_demotions_the_last_is_refused,
+    the_last_of_50_parallel_demotions_is_refused,
 );
 
 const FORBIDDEN: &str = "permission_denied";
 
-/// Somebody of this level.
-async fn add(stand: &Stand, name: &str, level: Level) -> User {
-    let user = stand.user(name).await;
-    let catalog = &stand.catalog;
+/// Adds a member of this level.
+async fn add(env: &TestEnv, name: &str, level: Level) -> User {
+    let user = env.user(name).await;
+    let catalog = &env.catalog;
     catalog
-        .add_member(stand.organization, user.id, level)
+        .add_member(env.organization, user.id, level)
         .await
         .unwrap();
     user
 }
 
-async fn levels(stand: &Stand) -> Vec<(String, Level)> {
-    let page = stand
-        .catalog
-        .members_of(stand.organization, None, FIRST)
-        .await;
+async fn levels(env: &TestEnv) -> Vec<(String, Level)> {
+    let page = env.catalog.members_of(env.organization, None, FIRST).await;
     let rows = page.unwrap().rows.into_iter();
     rows.map(|row| (row.user.first_name, row.membership.level))
         .collect()
 }
 
-/// How many members the organization says it has.
-async fn counted(stand: &Stand) -> u64 {
-    let page = stand
-        .catalog
-        .members_of(stand.organization, None, FIRST)
-        .await;
+/// Member count of the organization.
+async fn counted(env: &TestEnv) -> u64 {
+    let page = env.catalog.members_of(env.organization, None, FIRST).await;
     page.unwrap().count
 }
 
 async fn a_list_of_1000_members_takes_three_statements(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
+    let env = TestEnv::new(&database).await;
     add_members(&database, 1000).await;
-    let (catalog, sent) = stand.catalog.counted();
+    let (catalog, sent) = env.catalog.counted();
     let mut seen = Vec::new();
     for offset in [0, 500, 1000] {
         let page = PageRequest { limit: 500, offset };
         let part = catalog
-            .members_of(stand.organization, None, page)
+            .members_of(env.organization, None, page)
             .await
             .unwrap();
         let statements = sent.take();
@@ -77,23 +71,23 @@ async fn a_list_of_1000_members_takes_three_statements(database: TestDatabase) {
     );
     let email = Some(" Crowd7@example.com");
     let found = catalog
-        .members_of(stand.organization, email, FIRST)
+        .members_of(env.organization, email, FIRST)
         .await
         .unwrap();
     assert_eq!((found.count, sent.take().len()), (1, 1));
     assert_eq!(found.rows[0].user.email, "crowd7@example.com");
 }
 
-async fn a_member_is_found_by_address_and_by_person(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let stranger = stand.user("stranger").await;
-    let (catalog, here) = (&stand.catalog, stand.organization);
-    let me = catalog.member(here, stand.ann.uuid).await.unwrap().unwrap();
-    assert_eq!((me.user.id, me.membership.level), (stand.ann.id, Owner));
+async fn a_member_is_found_by_address_and_by_uuid(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let stranger = env.user("stranger").await;
+    let (catalog, here) = (&env.catalog, env.organization);
+    let me = catalog.member(here, env.ann.uuid).await.unwrap().unwrap();
+    assert_eq!((me.user.id, me.membership.level), (env.ann.id, Owner));
     assert!(catalog.member(here, stranger.uuid).await.unwrap().is_none());
     assert!(
         catalog
-            .member(Uuid::now_v7(), stand.ann.uuid)
+            .member(Uuid::now_v7(), env.ann.uuid)
             .await
             .unwrap()
             .is_none()
@@ -105,13 +99,13 @@ async fn a_member_is_found_by_address_and_by_person(database: TestDatabase) {
 }
 
 async fn levels_change_by_the_rules(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, here) = (&stand.catalog, stand.organization);
-    let owner = add(&stand, "owner", Owner).await;
-    let admin = add(&stand, "admin", Administrator).await;
-    let second = add(&stand, "second", Administrator).await;
-    let member = add(&stand, "member", Member).await;
-    let stranger = stand.user("stranger").await;
+    let env = TestEnv::new(&database).await;
+    let (catalog, here) = (&env.catalog, env.organization);
+    let owner = add(&env, "owner", Owner).await;
+    let admin = add(&env, "admin", Administrator).await;
+    let second = add(&env, "second", Administrator).await;
+    let member = add(&env, "member", Member).await;
+    let stranger = env.user("stranger").await;
     let table = [
         (&owner, &owner, Administrator, Err(FORBIDDEN)),
         (&member, &member, Administrator, Err(FORBIDDEN)),
@@ -123,8 +117,8 @@ async fn levels_change_by_the_rules(database: TestDatabase) {
         (&admin, &member, Administrator, Ok(())),
         (&admin, &second, Member, Ok(())),
         (&owner, &admin, Owner, Ok(())),
-        (&owner, &stand.ann, Member, Ok(())),
-        (&owner, &stand.ann, Member, Ok(())),
+        (&owner, &env.ann, Member, Ok(())),
+        (&owner, &env.ann, Member, Ok(())),
     ];
     for (number, (by, whom, level, expected)) in table.into_iter().enumerate() {
         let set = catalog
@@ -143,29 +137,29 @@ async fn levels_change_by_the_rules(database: TestDatabase) {
         ("member", Administrator),
     ];
     assert_eq!(
-        levels(&stand).await,
+        levels(&env).await,
         expected.map(|(name, level)| (name.to_owned(), level))
     );
-    let entry = stand.newest_entry().await;
+    let entry = env.newest_entry().await;
     assert_eq!(
         (entry.scope, entry.activity),
         (ActivityScope::Membership, Activity::Updated)
     );
-    assert_eq!(entry.item_id, stand.ann.uuid.to_string());
+    assert_eq!(entry.item_id, env.ann.uuid.to_string());
     assert_eq!(entry.user_id, Some(owner.id));
     let change = &entry.detail.changes[0];
     assert_eq!((&change.before, &change.after), (&15.into(), &1.into()));
 }
 
 async fn members_are_removed_by_the_rules(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, here) = (&stand.catalog, stand.organization);
-    let owner = add(&stand, "owner", Owner).await;
-    let admin = add(&stand, "admin", Administrator).await;
-    let second = add(&stand, "second", Administrator).await;
-    let member = add(&stand, "member", Member).await;
-    let other = add(&stand, "other", Member).await;
-    let stranger = stand.user("stranger").await;
+    let env = TestEnv::new(&database).await;
+    let (catalog, here) = (&env.catalog, env.organization);
+    let owner = add(&env, "owner", Owner).await;
+    let admin = add(&env, "admin", Administrator).await;
+    let second = add(&env, "second", Administrator).await;
+    let member = add(&env, "member", Member).await;
+    let other = add(&env, "other", Member).await;
+    let stranger = env.user("stranger").await;
     let table = [
         (&member, &other, Err(FORBIDDEN)),
         (&stranger, &other, Err(FORBIDDEN)),
@@ -175,7 +169,7 @@ async fn members_are_removed_by_the_rules(database: TestDatabase) {
         (&member, &member, Err("not_found")),
         (&admin, &other, Ok(())),
         (&admin, &second, Ok(())),
-        (&owner, &stand.ann, Ok(())),
+        (&owner, &env.ann, Ok(())),
         (&owner, &owner, Err("invalid_input")),
     ];
     for (number, (by, whom, expected)) in table.into_iter().enumerate() {
@@ -185,14 +179,14 @@ async fn members_are_removed_by_the_rules(database: TestDatabase) {
             Err(code) => assert_eq!(blame(removed).0, code, "case {number}"),
         }
     }
-    let names: Vec<_> = levels(&stand)
+    let names: Vec<_> = levels(&env)
         .await
         .into_iter()
         .map(|(name, _)| name)
         .collect();
     assert_eq!(names, ["owner", "admin"]);
-    assert_eq!(counted(&stand).await, 2);
-    let entry = stand.newest_entry().await;
+    assert_eq!(counted(&env).await, 2);
+    let entry = env.newest_entry().await;
     assert_eq!(
         (entry.activity, &*entry.detail.name),
         (Activity::Deleted, "ann@example.com")
@@ -200,10 +194,10 @@ async fn members_are_removed_by_the_rules(database: TestDatabase) {
 }
 
 async fn the_last_owner_can_neither_be_demoted_nor_leave(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, here, ann) = (&stand.catalog, stand.organization, stand.ann.uuid);
+    let env = TestEnv::new(&database).await;
+    let (catalog, here, ann) = (&env.catalog, env.organization, env.ann.uuid);
     let operator = Actor::command_line();
-    for by in [&stand.owner, &operator] {
+    for by in [&env.owner, &operator] {
         let refused = catalog.remove_member(by, here, ann).await;
         assert_eq!(blame(refused), ("invalid_input", None));
     }
@@ -211,20 +205,17 @@ async fn the_last_owner_can_neither_be_demoted_nor_leave(database: TestDatabase)
         .set_member_level(&operator, here, ann, Administrator)
         .await;
     assert_eq!(blame(refused), ("invalid_input", None));
-    let second = add(&stand, "second", Member).await;
+    let second = add(&env, "second", Member).await;
     let promoted = catalog
         .set_member_level(&operator, here, second.uuid, Owner)
         .await;
     promoted.unwrap();
-    catalog
-        .remove_member(&stand.owner, here, ann)
-        .await
-        .unwrap();
-    assert_eq!(levels(&stand).await, [("second".to_owned(), Owner)]);
+    catalog.remove_member(&env.owner, here, ann).await.unwrap();
+    assert_eq!(levels(&env).await, [("second".to_owned(), Owner)]);
 }
 
-/// What one of many does at the same time as the others.
-async fn attack(
+/// Runs one of many concurrent demotions and removals.
+async fn change_someone(
     catalog: Catalog,
     here: Uuid,
     owners: Vec<User>,
@@ -245,42 +236,42 @@ async fn attack(
 }
 
 async fn parallel_demotions_and_departures_leave_an_owner(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let mut owners = vec![stand.ann.clone()];
+    let env = TestEnv::new(&database).await;
+    let mut owners = vec![env.ann.clone()];
     for number in 1..8 {
-        owners.push(add(&stand, &format!("owner{number}"), Owner).await);
+        owners.push(add(&env, &format!("owner{number}"), Owner).await);
     }
-    let attacks: Vec<_> = (0..50)
+    let changes: Vec<_> = (0..50)
         .map(|number| {
-            let (catalog, owners) = (stand.catalog.clone(), owners.clone());
-            tokio::spawn(attack(catalog, stand.organization, owners, number))
+            let (catalog, owners) = (env.catalog.clone(), owners.clone());
+            tokio::spawn(change_someone(catalog, env.organization, owners, number))
         })
         .collect();
     let mut done = 0;
-    for attack in attacks {
-        match attack.await.unwrap() {
+    for change in changes {
+        match change.await.unwrap() {
             Ok(()) => done += 1,
             Err(ChangeError::Catalog(error)) => panic!("{error}"),
             Err(_) => {}
         }
     }
-    let left = levels(&stand).await;
-    assert_eq!(counted(&stand).await, left.len() as u64);
+    let left = levels(&env).await;
+    assert_eq!(counted(&env).await, left.len() as u64);
     let owners_left = left.iter().filter(|(_, level)| *level == Owner).count();
     assert!(owners_left >= 1, "{left:?}");
     assert!(done >= 1 && owners_left < owners.len(), "{done} {left:?}");
 }
 
-async fn of_50_parallel_demotions_the_last_is_refused(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let mut owners = vec![stand.ann.clone()];
+async fn the_last_of_50_parallel_demotions_is_refused(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let mut owners = vec![env.ann.clone()];
     for number in 1..50 {
-        owners.push(add(&stand, &format!("owner{number}"), Owner).await);
+        owners.push(add(&env, &format!("owner{number}"), Owner).await);
     }
     let demotions: Vec<_> = owners
         .into_iter()
         .map(|owner| {
-            let (catalog, here) = (stand.catalog.clone(), stand.organization);
+            let (catalog, here) = (env.catalog.clone(), env.organization);
             tokio::spawn(async move {
                 let by = Actor::command_line();
                 catalog
@@ -296,7 +287,7 @@ async fn of_50_parallel_demotions_the_last_is_refused(database: TestDatabase) {
         }
     }
     assert_eq!(refusals, [("invalid_input", None)]);
-    let left = levels(&stand).await;
+    let left = levels(&env).await;
     let owners_left = left.iter().filter(|(_, level)| *level == Owner).count();
     assert_eq!((left.len(), owners_left), (50, 1));
 }

@@ -1,14 +1,14 @@
-//! Opening: the schema's history, many processes at once, and what is said when it fails.
+//! Opening a catalog: older schemas, many processes at once, and errors.
 
 use millrace_catalog::testing::{TestDatabase, TestPostgres};
 use millrace_catalog::{BootstrapOptions, Catalog, CatalogError};
 
 on_both!(
     reopening_keeps_everything,
-    many_may_open_an_empty_catalog_at_once,
+    an_empty_catalog_can_be_opened_by_many_at_once,
     every_older_schema_is_upgraded,
     a_newer_schema_is_refused,
-    a_catalog_that_is_there_is_opened_and_brought_up_to_date,
+    an_existing_catalog_is_opened_and_upgraded,
 );
 
 async fn reopening_keeps_everything(database: TestDatabase) {
@@ -32,7 +32,7 @@ async fn reopening_keeps_everything(database: TestDatabase) {
     );
 }
 
-async fn many_may_open_an_empty_catalog_at_once(database: TestDatabase) {
+async fn an_empty_catalog_can_be_opened_by_many_at_once(database: TestDatabase) {
     let opening: Vec<_> = (0..8)
         .map(|_| {
             let url = database.url().to_owned();
@@ -98,7 +98,7 @@ async fn a_newer_schema_is_refused(database: TestDatabase) {
 }
 
 #[tokio::test]
-async fn unusable_urls_say_what_would_be_usable() {
+async fn errors_about_unusable_urls_name_usable_forms() {
     let table = [
         "",
         "mysql://localhost/millrace",
@@ -119,7 +119,7 @@ async fn unusable_urls_say_what_would_be_usable() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_down_is_named_with_the_real_cause() {
+async fn an_error_names_the_server_that_is_down_and_the_cause() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -131,7 +131,7 @@ async fn a_server_that_is_down_is_named_with_the_real_cause() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_opened_is_named() {
+async fn an_error_names_the_file_that_cannot_be_opened() {
     let directory = tempfile::TempDir::new().unwrap();
     let missing = directory.path().join("missing/catalog.db");
     for path in [missing.as_path(), directory.path()] {
@@ -149,7 +149,7 @@ async fn a_file_that_cannot_be_opened_is_named() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database_is_left_alone() {
+async fn a_file_that_is_no_database_is_not_changed() {
     let directory = tempfile::TempDir::new().unwrap();
     let path = directory.path().join("catalog.db");
     let content = "These are notes, not a database.\n".repeat(200);
@@ -161,7 +161,7 @@ async fn a_file_that_is_no_database_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_refuses_says_why() {
+async fn a_refusal_of_the_server_is_classified() {
     let url = TestPostgres::start().url("postgres");
     let stranger = url.replace("postgres@", "stranger:secret@");
     let error = Catalog::open(&stranger).await.unwrap_err();
@@ -176,7 +176,7 @@ async fn a_server_that_refuses_says_why() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_unreachable() {
+async fn a_missing_server_is_unreachable() {
     let directory = tempfile::TempDir::new().unwrap();
     let host = directory.path().to_str().unwrap().replace('/', "%2F");
     let error = Catalog::open(&format!("postgresql://me@{host}/db"))
@@ -189,7 +189,7 @@ async fn a_server_that_is_not_there_is_unreachable() {
 }
 
 #[tokio::test]
-async fn sqlite_keeps_what_it_committed_through_a_power_cut() {
+async fn sqlite_is_configured_to_survive_a_power_cut() {
     let database = TestDatabase::sqlite();
     let catalog = Catalog::open(database.url()).await.unwrap();
     let settings = catalog.sqlite_settings().await.unwrap();
@@ -205,7 +205,7 @@ async fn sqlite_keeps_what_it_committed_through_a_power_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_a_catalog_must_be_there_none_is_made() {
+async fn opening_an_existing_catalog_creates_none() {
     let folder = tempfile::TempDir::new().unwrap();
     let file = |name: &str| format!("sqlite://{}?mode=rwc", folder.path().join(name).display());
     std::fs::write(folder.path().join("empty.db"), "").unwrap();
@@ -239,7 +239,7 @@ async fn where_a_catalog_must_be_there_none_is_made() {
     }
 }
 
-async fn a_catalog_that_is_there_is_opened_and_brought_up_to_date(database: TestDatabase) {
+async fn an_existing_catalog_is_opened_and_upgraded(database: TestDatabase) {
     database.open_old(1).await.unwrap().close().await.unwrap();
     let catalog = Catalog::open_existing(database.url()).await.unwrap();
     assert_eq!(catalog.keys_version().await.unwrap(), 0);

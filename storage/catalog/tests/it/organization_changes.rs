@@ -1,6 +1,6 @@
 //! Organizations: settings, features, deletion.
 
-use crate::stand::{FIRST, Stand, actor, blame, field};
+use crate::test_env::{FIRST, TestEnv, actor, blame, field};
 use millrace_catalog::features::SAML;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
@@ -11,15 +11,15 @@ on_both!(
     settings_change_one_by_one,
     only_administrators_change_settings,
     an_operator_takes_features_away_and_gives_them_back,
-    a_deleted_organization_leaves_nothing_but_one_entry,
+    a_deleted_organization_leaves_only_one_entry,
     only_owners_delete,
     a_list_of_organizations_takes_three_statements,
-    access_is_one_statement_and_says_the_level,
+    access_takes_one_statement_and_has_the_level,
 );
 
 async fn settings_change_one_by_one(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, ann, id) = (&stand.catalog, stand.owner.clone(), stand.organization);
+    let env = TestEnv::new(&database).await;
+    let (catalog, ann, id) = (&env.catalog, env.owner.clone(), env.organization);
     let new = NewOrganization {
         enforce_2fa: Some(true),
         is_member_join_email_enabled: false,
@@ -52,17 +52,17 @@ async fn settings_change_one_by_one(database: TestDatabase) {
     for change in table {
         let changed = catalog.update_organization(&ann, id, change).await;
         last = Some(changed.unwrap());
-        assert_eq!(stand.newest_entry().await.activity, Activity::Updated);
+        assert_eq!(env.newest_entry().await.activity, Activity::Updated);
     }
     let last = last.unwrap();
     assert_eq!((&*last.name, &*last.slug), ("New name", "acme"));
     assert_eq!(last.enforce_2fa, None);
     assert!(!last.is_member_join_email_enabled);
     assert!(!last.members_can_write_pipelines);
-    let entry = stand.newest_entry().await;
+    let entry = env.newest_entry().await;
     let same = catalog.update_organization(&ann, id, change()).await;
     assert_eq!(same.unwrap(), last);
-    assert_eq!(stand.newest_entry().await, entry, "nothing changed");
+    assert_eq!(env.newest_entry().await, entry, "nothing changed");
     for (name, code) in [("", "blank"), (&*"x".repeat(65), "max_length")] {
         let change = OrganizationChange {
             name: Some(name.to_owned()),
@@ -74,25 +74,23 @@ async fn settings_change_one_by_one(database: TestDatabase) {
 }
 
 async fn only_administrators_change_settings(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let bob = actor(&stand.user("bob").await);
+    let env = TestEnv::new(&database).await;
+    let bob = actor(&env.user("bob").await);
     let change = OrganizationChange {
         name: Some("Bob's".to_owned()),
         ..OrganizationChange::default()
     };
-    let refused = stand
+    let refused = env
         .catalog
-        .update_organization(&bob, stand.organization, change.clone());
+        .update_organization(&bob, env.organization, change.clone());
     assert_eq!(blame(refused.await).0, "permission_denied");
     let nowhere = uuid::Uuid::now_v7();
-    let refused = stand
-        .catalog
-        .update_organization(&stand.owner, nowhere, change);
+    let refused = env.catalog.update_organization(&env.owner, nowhere, change);
     assert_eq!(blame(refused.await).0, "not_found");
 }
 
 async fn an_operator_takes_features_away_and_gives_them_back(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
+    let env = TestEnv::new(&database).await;
     let operator = Actor::command_line();
     let keys = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect::<Vec<_>>();
     let table: [(&[&str], &[&str], &[&str]); 4] = [
@@ -103,8 +101,8 @@ async fn an_operator_takes_features_away_and_gives_them_back(database: TestDatab
     ];
     for (on, off, left) in table {
         let (on, off) = (keys(on), keys(off));
-        let id = stand.organization;
-        let set = stand
+        let id = env.organization;
+        let set = env
             .catalog
             .set_organization_features(&operator, id, &on, &off);
         let set = set.await.unwrap();
@@ -112,32 +110,32 @@ async fn an_operator_takes_features_away_and_gives_them_back(database: TestDatab
         assert_eq!(set.features().count(), FEATURES.len() - left.len());
         assert_eq!(set.has_feature(SAML), !left.contains(&"saml"));
     }
-    let id = stand.organization;
+    let id = env.organization;
     let unknown = keys(&["flying"]);
-    let refused = stand
+    let refused = env
         .catalog
         .set_organization_features(&operator, id, &[], &unknown);
     assert_eq!(
         refused.await.unwrap_err().to_string(),
         "there is no feature \"flying\""
     );
-    let set = stand.catalog.set_plugins_access_level(&operator, id, 3);
+    let set = env.catalog.set_plugins_access_level(&operator, id, 3);
     assert_eq!(set.await.unwrap().plugins_access_level, 3);
-    let changes = stand.newest_entry().await.detail.changes;
+    let changes = env.newest_entry().await.detail.changes;
     assert_eq!(changes[0].field, "plugins_access_level");
-    let refused = stand.catalog.set_plugins_access_level(&operator, id, 4);
+    let refused = env.catalog.set_plugins_access_level(&operator, id, 4);
     let blamed = field("invalid_choice", "plugins_access_level");
     assert_eq!(blame(refused.await), blamed);
 }
 
-async fn a_deleted_organization_leaves_nothing_but_one_entry(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, id) = (&stand.catalog, stand.organization);
+async fn a_deleted_organization_leaves_only_one_entry(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let (catalog, id) = (&env.catalog, env.organization);
     let project = catalog.list_projects(Some(id)).await.unwrap().remove(0);
     let key = project.api_token.unwrap();
-    let caller = stand.caller(&stand.ann).await;
+    let caller = env.caller(&env.ann).await;
     let before = catalog.keys_version().await.unwrap();
-    catalog.delete_organization(&stand.owner, id).await.unwrap();
+    catalog.delete_organization(&env.owner, id).await.unwrap();
     assert!(catalog.list_organizations().await.unwrap().is_empty());
     assert!(catalog.list_projects(None).await.unwrap().is_empty());
     assert!(catalog.project_by_key(&key).await.unwrap().is_none());
@@ -160,29 +158,29 @@ async fn a_deleted_organization_leaves_nothing_but_one_entry(database: TestDatab
         catalog.list_activity(&filter, FIRST).await.unwrap().count,
         0
     );
-    let again = catalog.delete_organization(&stand.owner, id).await;
+    let again = catalog.delete_organization(&env.owner, id).await;
     assert_eq!(blame(again).0, "not_found");
 }
 
 async fn only_owners_delete(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let bob = actor(&stand.user("bob").await);
-    let refused = stand.catalog.delete_organization(&bob, stand.organization);
+    let env = TestEnv::new(&database).await;
+    let bob = actor(&env.user("bob").await);
+    let refused = env.catalog.delete_organization(&bob, env.organization);
     assert_eq!(blame(refused.await).0, "permission_denied");
-    assert_eq!(stand.catalog.list_organizations().await.unwrap().len(), 1);
+    assert_eq!(env.catalog.list_organizations().await.unwrap().len(), 1);
 }
 
 async fn a_list_of_organizations_takes_three_statements(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let caller = stand.caller(&stand.ann).await;
+    let env = TestEnv::new(&database).await;
+    let caller = env.caller(&env.ann).await;
     for number in 0..20 {
         let name = format!("Organization {number}");
-        let made = stand
+        let made = env
             .catalog
-            .create_organization(&stand.owner, &*name, Some(stand.ann.id));
+            .create_organization(&env.owner, &*name, Some(env.ann.id));
         made.await.unwrap();
     }
-    let (catalog, sent) = stand.catalog.counted();
+    let (catalog, sent) = env.catalog.counted();
     let page = catalog.organizations_of(&caller, FIRST).await.unwrap();
     assert_eq!((page.count, page.rows.len()), (21, 21));
     for row in &page.rows {
@@ -190,18 +188,18 @@ async fn a_list_of_organizations_takes_three_statements(database: TestDatabase) 
     }
     let sent_for_list = sent.take();
     assert!(sent_for_list.len() <= 3, "{sent_for_list:#?}");
-    let one = catalog.organization_of(&caller, stand.organization).await;
+    let one = catalog.organization_of(&caller, env.organization).await;
     assert_eq!(one.unwrap().as_ref(), page.rows.first());
     assert_eq!(sent.take().len(), 2);
 }
 
-async fn access_is_one_statement_and_says_the_level(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let mut caller = stand.caller(&stand.ann).await;
-    let bob = stand.user("bob").await;
-    let stranger = stand.caller(&bob).await;
-    let (catalog, sent) = stand.catalog.counted();
-    let id = stand.organization;
+async fn access_takes_one_statement_and_has_the_level(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let mut caller = env.caller(&env.ann).await;
+    let bob = env.user("bob").await;
+    let stranger = env.caller(&bob).await;
+    let (catalog, sent) = env.catalog.counted();
+    let id = env.organization;
     let access = catalog.access(&caller, id).await.unwrap().unwrap();
     assert_eq!(sent.take().len(), 1);
     assert_eq!(access.organization.id, id);

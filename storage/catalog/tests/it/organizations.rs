@@ -7,8 +7,8 @@ on_both!(
     slugs_stay_unique,
     callers_see_their_own_organizations_in_pages,
     a_key_for_some_organizations_sees_only_those,
-    users_are_found_whatever_the_case,
-    names_are_checked,
+    users_are_found_in_any_case,
+    names_are_validated,
 );
 
 async fn user(catalog: &Catalog, email: &str) -> i64 {
@@ -165,7 +165,7 @@ async fn a_key_for_some_organizations_sees_only_those(database: TestDatabase) {
     );
 }
 
-async fn users_are_found_whatever_the_case(database: TestDatabase) {
+async fn users_are_found_in_any_case(database: TestDatabase) {
     let catalog = Catalog::open(database.url()).await.unwrap();
     user(&catalog, "Ann@Example.com").await;
     assert!(
@@ -190,7 +190,7 @@ async fn users_are_found_whatever_the_case(database: TestDatabase) {
     assert!(matches!(error, ChangeError::EmailTaken(_)), "{error:?}");
 }
 
-async fn names_are_checked(database: TestDatabase) {
+async fn names_are_validated(database: TestDatabase) {
     let catalog = Catalog::open(database.url()).await.unwrap();
     for name in ["", "  ", &"x".repeat(65)] {
         let error = catalog

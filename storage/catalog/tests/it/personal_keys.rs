@@ -1,4 +1,4 @@
-//! Personal keys: who may do what, and until when.
+//! Personal keys of the operator: creation, expiry and revocation.
 
 use millrace_catalog::key::PersonalKey;
 use millrace_catalog::testing::TestDatabase;
@@ -15,7 +15,7 @@ on_both!(
     a_key_works_until_it_is_revoked,
     a_key_works_until_it_expires,
     the_time_of_last_use_is_written_at_most_hourly,
-    bad_wishes_are_refused,
+    malformed_keys_are_refused,
     a_user_has_at_most_100_keys,
 );
 
@@ -32,7 +32,7 @@ async fn open(database: &TestDatabase) -> (Catalog, TestClock) {
     (catalog, clock)
 }
 
-fn wish() -> NewPersonalKey {
+fn new_key() -> NewPersonalKey {
     NewPersonalKey {
         email: "owner@localhost".to_owned(),
         label: "Terraform".to_owned(),
@@ -45,11 +45,11 @@ fn wish() -> NewPersonalKey {
 async fn a_key_works_until_it_is_revoked(database: TestDatabase) {
     let (catalog, _) = open(&database).await;
     let by_id = catalog
-        .create_personal_key(&Actor::system(), wish())
+        .create_personal_key(&Actor::system(), new_key())
         .await
         .unwrap();
     let by_value = catalog
-        .create_personal_key(&Actor::system(), wish())
+        .create_personal_key(&Actor::system(), new_key())
         .await
         .unwrap();
     assert_eq!(by_id.record.mask_value, by_id.value.mask());
@@ -103,7 +103,7 @@ async fn a_key_works_until_it_is_revoked(database: TestDatabase) {
 
 async fn a_key_works_until_it_expires(database: TestDatabase) {
     let (catalog, clock) = open(&database).await;
-    let mut new = wish();
+    let mut new = new_key();
     new.expires_at = Some(UtcTime(START.0 + HOUR_MICROS));
     let key = catalog
         .create_personal_key(&Actor::system(), new.clone())
@@ -124,7 +124,7 @@ async fn a_key_works_until_it_expires(database: TestDatabase) {
 async fn the_time_of_last_use_is_written_at_most_hourly(database: TestDatabase) {
     let (catalog, clock) = open(&database).await;
     let key = catalog
-        .create_personal_key(&Actor::system(), wish())
+        .create_personal_key(&Actor::system(), new_key())
         .await
         .unwrap();
     assert_eq!(key.record.last_used_at, None);
@@ -148,11 +148,11 @@ async fn the_time_of_last_use_is_written_at_most_hourly(database: TestDatabase) 
     }
 }
 
-async fn bad_wishes_are_refused(database: TestDatabase) {
+async fn malformed_keys_are_refused(database: TestDatabase) {
     let (catalog, _) = open(&database).await;
     let unknown_user = NewPersonalKey {
         email: "nobody@localhost".to_owned(),
-        ..wish()
+        ..new_key()
     };
     let error = catalog
         .create_personal_key(&Actor::system(), unknown_user)
@@ -165,7 +165,7 @@ async fn bad_wishes_are_refused(database: TestDatabase) {
     for label in ["", &"x".repeat(41)] {
         let new = NewPersonalKey {
             label: label.to_owned(),
-            ..wish()
+            ..new_key()
         };
         let error = catalog
             .create_personal_key(&Actor::system(), new)
@@ -184,12 +184,12 @@ async fn a_user_has_at_most_100_keys(database: TestDatabase) {
     let (catalog, _) = open(&database).await;
     for _ in 1..100 {
         catalog
-            .create_personal_key(&Actor::system(), wish())
+            .create_personal_key(&Actor::system(), new_key())
             .await
             .unwrap();
     }
     let error = catalog
-        .create_personal_key(&Actor::system(), wish())
+        .create_personal_key(&Actor::system(), new_key())
         .await
         .unwrap_err();
     assert!(matches!(error, ChangeError::TooManyKeys(100)), "{error:?}");
@@ -199,7 +199,7 @@ async fn a_user_has_at_most_100_keys(database: TestDatabase) {
         .await
         .unwrap();
     catalog
-        .create_personal_key(&Actor::system(), wish())
+        .create_personal_key(&Actor::system(), new_key())
         .await
         .unwrap();
 }

@@ -1,22 +1,22 @@
-//! Project keys: made, chosen, rotated, revoked, and how others notice.
+//! Project keys: creation, choice, rotation, revocation, and the counter for caches.
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Actor, Catalog, ChangeError, NewProject, Project, ProjectChange};
 use millrace_rows::TeamId;
 
 on_both!(
-    a_rotated_key_is_dead_and_the_new_one_works,
+    a_rotated_key_is_refused_and_the_new_one_works,
     a_project_without_key_can_be_given_one,
     a_key_belongs_to_one_project,
-    every_change_moves_the_counter,
-    keys_from_elsewhere_are_listed_if_they_look_like_ours,
-    team_ids_are_never_used_again,
-    unknown_projects_are_named,
+    every_change_increments_the_counter,
+    foreign_keys_with_our_format_are_listed,
+    team_ids_are_never_reused,
+    errors_name_unknown_projects,
 );
 
-/// Who makes the changes here.
+/// Actor of the changes here.
 const SYSTEM: Actor = Actor::system();
-/// Our form, and not our checksum: so are the keys of the service that our users come from.
+/// Key with our format but not our checksum, like those of the service that our users come from.
 const IMPORTED: &str = "phc_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 async fn open(database: &TestDatabase) -> (Catalog, Project) {
@@ -34,7 +34,7 @@ async fn team_of(catalog: &Catalog, key: &str) -> Option<i64> {
     found.map(|project| project.team_id.0)
 }
 
-async fn a_rotated_key_is_dead_and_the_new_one_works(database: TestDatabase) {
+async fn a_rotated_key_is_refused_and_the_new_one_works(database: TestDatabase) {
     let (catalog, project) = open(&database).await;
     let old = project.api_token.unwrap();
     assert_eq!(team_of(&catalog, &old).await, Some(project.id));
@@ -115,7 +115,7 @@ async fn a_key_belongs_to_one_project(database: TestDatabase) {
     );
 }
 
-async fn every_change_moves_the_counter(database: TestDatabase) {
+async fn every_change_increments_the_counter(database: TestDatabase) {
     let (catalog, project) = open(&database).await;
     let elsewhere = Catalog::open(database.url()).await.unwrap();
     let mut seen = elsewhere.keys_version().await.unwrap();
@@ -184,7 +184,7 @@ async fn every_change_moves_the_counter(database: TestDatabase) {
     );
 }
 
-async fn keys_from_elsewhere_are_listed_if_they_look_like_ours(database: TestDatabase) {
+async fn foreign_keys_with_our_format_are_listed(database: TestDatabase) {
     let (catalog, project) = open(&database).await;
     let id = TeamId(project.id);
     assert!(catalog.imported_project_keys(10).await.unwrap().is_empty());
@@ -207,7 +207,7 @@ async fn keys_from_elsewhere_are_listed_if_they_look_like_ours(database: TestDat
     assert!(living().await.is_empty());
 }
 
-async fn team_ids_are_never_used_again(database: TestDatabase) {
+async fn team_ids_are_never_reused(database: TestDatabase) {
     let (catalog, project) = open(&database).await;
     let organization = project.organization_id;
     let last = catalog
@@ -226,7 +226,7 @@ async fn team_ids_are_never_used_again(database: TestDatabase) {
     assert!(next.id > last.id);
 }
 
-async fn unknown_projects_are_named(database: TestDatabase) {
+async fn errors_name_unknown_projects(database: TestDatabase) {
     let (catalog, _) = open(&database).await;
     let error = catalog
         .rotate_project_key(&SYSTEM, TeamId(4711), None)

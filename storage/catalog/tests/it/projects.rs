@@ -1,30 +1,30 @@
 //! Projects: settings, lists, deletion.
 
-use crate::stand::{FIRST, Stand, actor, blame, field};
+use crate::test_env::{FIRST, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Activity, Actor, NewProject, PageRequest, Project, ProjectChange};
 use millrace_rows::TeamId;
 
 on_both!(
     settings_change_one_by_one,
-    what_is_no_setting_is_refused,
-    another_organizations_project_is_not_there,
+    malformed_settings_are_refused,
+    another_organizations_project_is_not_found,
     lists_are_searched_and_paged,
-    a_deleted_project_is_gone_and_its_key_dead,
+    a_deleted_project_is_gone_and_its_key_refused,
     an_organization_has_at_most_1500_projects,
-    of_parallel_creations_without_the_feature_one_is_made,
-    the_first_event_is_noted_once_and_is_nobodys_change,
+    only_one_of_parallel_creations_succeeds_without_the_feature,
+    the_first_event_is_marked_once_without_an_entry,
 );
 
-async fn first(stand: &Stand) -> Project {
-    let listed = stand.catalog.list_projects(Some(stand.organization)).await;
+async fn first(env: &TestEnv) -> Project {
+    let listed = env.catalog.list_projects(Some(env.organization)).await;
     listed.unwrap().remove(0)
 }
 
 async fn settings_change_one_by_one(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let before = first(&stand).await;
-    let (ann, id) = (stand.owner.clone(), TeamId(before.id));
+    let env = TestEnv::new(&database).await;
+    let before = first(&env).await;
+    let (ann, id) = (env.owner.clone(), TeamId(before.id));
     let table = [
         ProjectChange {
             name: Some(" Shop ".to_owned()),
@@ -40,13 +40,13 @@ async fn settings_change_one_by_one(database: TestDatabase) {
         },
     ];
     for change in table {
-        let changed = stand
+        let changed = env
             .catalog
-            .update_project(&ann, stand.organization, id, change);
+            .update_project(&ann, env.organization, id, change);
         changed.await.unwrap();
-        assert_eq!(stand.newest_entry().await.activity, Activity::Updated);
+        assert_eq!(env.newest_entry().await.activity, Activity::Updated);
     }
-    let after = first(&stand).await;
+    let after = first(&env).await;
     let expected = Project {
         name: "Shop".to_owned(),
         timezone: "Europe/Berlin".to_owned(),
@@ -54,18 +54,18 @@ async fn settings_change_one_by_one(database: TestDatabase) {
         ..before
     };
     assert_eq!(after, expected);
-    let entry = stand.newest_entry().await;
+    let entry = env.newest_entry().await;
     let nothing = ProjectChange::default();
-    let same = stand
+    let same = env
         .catalog
-        .update_project(&ann, stand.organization, id, nothing);
+        .update_project(&ann, env.organization, id, nothing);
     assert_eq!(same.await.unwrap(), expected);
-    assert_eq!(stand.newest_entry().await, entry, "nothing changed");
+    assert_eq!(env.newest_entry().await, entry, "nothing changed");
 }
 
-async fn what_is_no_setting_is_refused(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let id = TeamId(first(&stand).await.id);
+async fn malformed_settings_are_refused(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let id = TeamId(first(&env).await.id);
     let table = [
         (Some(" "), None, field("blank", "name")),
         (Some(&*"x".repeat(201)), None, field("max_length", "name")),
@@ -82,24 +82,24 @@ async fn what_is_no_setting_is_refused(database: TestDatabase) {
             timezone: timezone.map(str::to_owned),
             anonymize_ips: None,
         };
-        let refused = stand
+        let refused = env
             .catalog
-            .update_project(&stand.owner, stand.organization, id, change);
+            .update_project(&env.owner, env.organization, id, change);
         assert_eq!(blame(refused.await), expected);
     }
     let mut new = NewProject::named("A");
     new.timezone = "Nowhere".to_owned();
-    let refused = stand
+    let refused = env
         .catalog
-        .create_project(&stand.owner, stand.organization, new)
+        .create_project(&env.owner, env.organization, new)
         .await;
     assert_eq!(blame(refused), field("invalid_input", "timezone"));
 }
 
-async fn another_organizations_project_is_not_there(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, id) = (&stand.catalog, TeamId(first(&stand).await.id));
-    let bob = stand.user("bob").await;
+async fn another_organizations_project_is_not_found(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let (catalog, id) = (&env.catalog, TeamId(first(&env).await.id));
+    let bob = env.user("bob").await;
     let (owner, bob) = (Some(bob.id), actor(&bob));
     let made = catalog.create_organization(&bob, "Bob's", owner).await;
     let theirs = made.unwrap().id;
@@ -113,8 +113,8 @@ async fn another_organizations_project_is_not_there(database: TestDatabase) {
     assert_eq!(blame(refused).0, "not_found");
     let refused = catalog.delete_project(&bob, theirs, id).await;
     assert_eq!(blame(refused).0, "not_found");
-    // Nor does the right address help who is no member.
-    let ours = stand.organization;
+    // A user who is no member is refused even with the right organization.
+    let ours = env.organization;
     let refused = catalog.update_project(&bob, ours, id, change).await;
     assert_eq!(blame(refused).0, "permission_denied");
     let refused = catalog
@@ -125,12 +125,12 @@ async fn another_organizations_project_is_not_there(database: TestDatabase) {
 }
 
 async fn lists_are_searched_and_paged(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
+    let env = TestEnv::new(&database).await;
     for name in ["Äpfel rot", "äpfel grün", "Birnen"] {
         let new = NewProject::named(name);
-        let made = stand
+        let made = env
             .catalog
-            .create_project(&stand.owner, stand.organization, new);
+            .create_project(&env.owner, env.organization, new);
         made.await.unwrap();
     }
     let second = PageRequest {
@@ -145,9 +145,9 @@ async fn lists_are_searched_and_paged(database: TestDatabase) {
         (Some("%"), FIRST, 0, ""),
     ];
     for (search, page, count, name) in table {
-        let listed = stand
+        let listed = env
             .catalog
-            .projects_of(stand.organization, search, page)
+            .projects_of(env.organization, search, page)
             .await;
         let listed = listed.unwrap();
         let first = listed.rows.first().map_or("", |project| &project.name);
@@ -155,29 +155,25 @@ async fn lists_are_searched_and_paged(database: TestDatabase) {
     }
 }
 
-async fn a_deleted_project_is_gone_and_its_key_dead(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let project = first(&stand).await;
+async fn a_deleted_project_is_gone_and_its_key_refused(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let project = first(&env).await;
     let (id, key) = (TeamId(project.id), project.api_token.unwrap());
-    let before = stand.catalog.keys_version().await.unwrap();
-    let deleted = stand
-        .catalog
-        .delete_project(&stand.owner, stand.organization, id);
+    let before = env.catalog.keys_version().await.unwrap();
+    let deleted = env.catalog.delete_project(&env.owner, env.organization, id);
     deleted.await.unwrap();
-    assert!(stand.catalog.project(id).await.unwrap().is_none());
-    assert!(stand.catalog.project_by_key(&key).await.unwrap().is_none());
-    assert!(stand.catalog.keys_version().await.unwrap() > before);
-    let entry = stand.newest_entry().await;
+    assert!(env.catalog.project(id).await.unwrap().is_none());
+    assert!(env.catalog.project_by_key(&key).await.unwrap().is_none());
+    assert!(env.catalog.keys_version().await.unwrap() > before);
+    let entry = env.newest_entry().await;
     assert_eq!(entry.activity, Activity::Deleted);
     assert_eq!(entry.item_id, id.to_string());
-    let again = stand
-        .catalog
-        .delete_project(&stand.owner, stand.organization, id);
+    let again = env.catalog.delete_project(&env.owner, env.organization, id);
     assert_eq!(blame(again.await).0, "not_found");
 }
 
 async fn an_organization_has_at_most_1500_projects(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
+    let env = TestEnv::new(&database).await;
     let uuid = if database.is_sqlite() {
         "randomblob(16)"
     } else {
@@ -191,32 +187,30 @@ async fn an_organization_has_at_most_1500_projects(database: TestDatabase) {
          FROM n, organizations"
     );
     database.execute(&fill).await.unwrap();
-    let (ann, id) = (stand.owner.clone(), stand.organization);
-    let last = stand
+    let (ann, id) = (env.owner.clone(), env.organization);
+    let last = env
         .catalog
         .create_project(&ann, id, NewProject::named("Last"))
         .await;
     last.unwrap();
-    let refused = stand
+    let refused = env
         .catalog
         .create_project(&ann, id, NewProject::named("One more"));
     assert_eq!(blame(refused.await).0, "permission_denied");
 }
 
-async fn of_parallel_creations_without_the_feature_one_is_made(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (by, here) = (Actor::command_line(), stand.organization);
+async fn only_one_of_parallel_creations_succeeds_without_the_feature(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let (by, here) = (Actor::command_line(), env.organization);
     let feature = "organizations_projects";
     let off = [feature.to_owned()];
-    let switched = stand
-        .catalog
-        .set_organization_features(&by, here, &[], &off);
+    let switched = env.catalog.set_organization_features(&by, here, &[], &off);
     switched.await.unwrap();
-    let only = TeamId(first(&stand).await.id);
-    let deleted = stand.catalog.delete_project(&by, here, only);
+    let only = TeamId(first(&env).await.id);
+    let deleted = env.catalog.delete_project(&by, here, only);
     deleted.await.unwrap();
     let creations = (0..20).map(|number| {
-        let (catalog, ann) = (stand.catalog.clone(), stand.owner.clone());
+        let (catalog, ann) = (env.catalog.clone(), env.owner.clone());
         tokio::spawn(async move {
             let new = NewProject::named(&format!("Project {number}"));
             catalog.create_project(&ann, here, new).await
@@ -231,30 +225,30 @@ async fn of_parallel_creations_without_the_feature_one_is_made(database: TestDat
         }
     }
     assert_eq!(made, 1);
-    let left = stand.catalog.list_projects(Some(here)).await.unwrap();
+    let left = env.catalog.list_projects(Some(here)).await.unwrap();
     assert_eq!(left.len(), 1);
 }
 
-async fn the_first_event_is_noted_once_and_is_nobodys_change(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let before = first(&stand).await;
+async fn the_first_event_is_marked_once_without_an_entry(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let before = first(&env).await;
     let id = TeamId(before.id);
-    let entry = stand.newest_entry().await;
-    let version = stand.catalog.keys_version().await.unwrap();
+    let entry = env.newest_entry().await;
+    let version = env.catalog.keys_version().await.unwrap();
     let key = before.api_token.clone().unwrap();
     for noted in [false, true, true] {
-        let found = stand.catalog.project_by_key(&key).await.unwrap().unwrap();
+        let found = env.catalog.project_by_key(&key).await.unwrap().unwrap();
         assert_eq!(found.ingested_event, noted);
-        stand.catalog.note_first_event(id).await.unwrap();
+        env.catalog.note_first_event(id).await.unwrap();
     }
-    let after = first(&stand).await;
+    let after = first(&env).await;
     let expected = Project {
         ingested_event: true,
         ..before
     };
     assert_eq!(after, expected);
-    assert_eq!(stand.newest_entry().await, entry);
-    assert_eq!(stand.catalog.keys_version().await.unwrap(), version);
+    assert_eq!(env.newest_entry().await, entry);
+    assert_eq!(env.catalog.keys_version().await.unwrap(), version);
     let gone = TeamId(id.0 + 1_000);
-    stand.catalog.note_first_event(gone).await.unwrap();
+    env.catalog.note_first_event(gone).await.unwrap();
 }

@@ -12,15 +12,15 @@ use uuid::Uuid;
 on_both!(
     a_domain_gets_a_target_of_its_own,
     an_organization_claims_a_domain_once,
-    of_several_claims_one_is_valid_at_a_time,
-    of_claims_that_are_checked_at_the_same_time_one_becomes_valid,
-    records_are_their_organizations_only,
-    checks_move_the_status_and_are_logged_when_they_do,
-    a_record_is_due_at_once_and_then_ever_more_seldom,
-    of_those_who_check_one_has_a_record_until_its_claim_lapses,
-    who_was_shut_out_meanwhile_changes_nothing,
-    an_organization_has_a_hundred_records_and_no_more,
-    what_cannot_be_checked_keeps_its_status_until_it_is_too_old,
+    only_one_of_several_claims_is_valid_at_a_time,
+    only_one_of_concurrently_checked_claims_becomes_valid,
+    records_are_hidden_from_other_organizations,
+    checks_change_the_status_and_log_the_change,
+    a_record_is_due_at_once_and_then_less_and_less_often,
+    only_one_checker_has_a_record_until_its_claim_lapses,
+    an_actor_who_lost_access_meanwhile_changes_nothing,
+    an_organization_has_at_most_100_records,
+    a_failed_check_keeps_the_status_until_the_record_is_too_old,
 );
 
 const BASE: &str = "proxy.example";
@@ -90,7 +90,7 @@ async fn an_organization_claims_a_domain_once(database: TestDatabase) {
     assert_eq!(blamed(&error), (Some("domain".to_owned()), "max_length"));
 }
 
-async fn of_several_claims_one_is_valid_at_a_time(database: TestDatabase) {
+async fn only_one_of_several_claims_is_valid_at_a_time(database: TestDatabase) {
     use ProxyStatus::{Erroring, Issuing, Valid, Waiting};
     let fixture = Fixture::open(&database).await;
     let (catalog, actor) = (&fixture.catalog, &Actor::system());
@@ -101,7 +101,7 @@ async fn of_several_claims_one_is_valid_at_a_time(database: TestDatabase) {
         true => fixture.organization_id,
         false => fixture.foreign_id,
     };
-    // Whose check finds what, and what both are then.
+    // Record whose check finds the status, and the statuses of both records then.
     let table = [
         (theirs, Waiting, Waiting, Waiting),
         (ours, Valid, Valid, Waiting),
@@ -124,7 +124,7 @@ async fn of_several_claims_one_is_valid_at_a_time(database: TestDatabase) {
             assert_eq!(said.contains("another organization"), contested, "{number}");
         }
     }
-    // Who has none yet cannot begin while another's works.
+    // An organization without a record cannot create one while another's works.
     catalog
         .delete_proxy_record(actor, fixture.organization_id, ours)
         .await
@@ -136,7 +136,7 @@ async fn of_several_claims_one_is_valid_at_a_time(database: TestDatabase) {
     make(fixture.organization_id).await.unwrap();
 }
 
-async fn of_claims_that_are_checked_at_the_same_time_one_becomes_valid(database: TestDatabase) {
+async fn only_one_of_concurrently_checked_claims_becomes_valid(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, actor) = (&fixture.catalog, &Actor::system());
     for round in 0..10 {
@@ -162,7 +162,7 @@ async fn of_claims_that_are_checked_at_the_same_time_one_becomes_valid(database:
     }
 }
 
-async fn records_are_their_organizations_only(database: TestDatabase) {
+async fn records_are_hidden_from_other_organizations(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, id, actor) = (&fixture.catalog, fixture.organization_id, &fixture.actor);
     let made = catalog
@@ -200,7 +200,7 @@ async fn records_are_their_organizations_only(database: TestDatabase) {
 const MINUTE: i64 = 60_000_000;
 const WEEK: i64 = 7 * 24 * 60 * MINUTE;
 
-/// One record, its organization and what is read of it now.
+/// Reads a record.
 async fn read(fixture: &Fixture, record: Uuid) -> ProxyRecord {
     let seen = fixture
         .catalog
@@ -214,7 +214,7 @@ async fn claimed(fixture: &Fixture) -> usize {
     claimed.unwrap().len()
 }
 
-async fn checks_move_the_status_and_are_logged_when_they_do(database: TestDatabase) {
+async fn checks_change_the_status_and_log_the_change(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, id, actor) = (&fixture.catalog, fixture.organization_id, &fixture.actor);
     let made = catalog
@@ -231,7 +231,7 @@ async fn checks_move_the_status_and_are_logged_when_they_do(database: TestDataba
         }
     };
     use ProxyStatus::{Erroring, Issuing, TimedOut, Valid, Waiting};
-    // When, what is found, what is said, the status that follows, how many entries there are.
+    // Time, result of the check, its message, status that follows, number of entries.
     let table = [
         (0, Waiting, Some("no CNAME"), Waiting, 2),
         (MINUTE, Waiting, Some("no CNAME"), Waiting, 2),
@@ -271,7 +271,7 @@ async fn checks_move_the_status_and_are_logged_when_they_do(database: TestDataba
     assert!(!check(Waiting, None).await.unwrap());
 }
 
-async fn a_record_is_due_at_once_and_then_ever_more_seldom(database: TestDatabase) {
+async fn a_record_is_due_at_once_and_then_less_and_less_often(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, id, actor) = (&fixture.catalog, fixture.organization_id, &fixture.actor);
     let made = catalog
@@ -281,7 +281,7 @@ async fn a_record_is_due_at_once_and_then_ever_more_seldom(database: TestDatabas
     let record = made.record.id;
     let due = catalog.claim_due_proxy_records(10).await.unwrap();
     assert_eq!(due, [made.record]);
-    // How long the same was found until a check, and how long the pause after it is.
+    // Time without a change until a check, and pause after the check.
     for (pass, pause) in [
         (0, MINUTE),
         (5 * MINUTE, MINUTE),
@@ -301,7 +301,7 @@ async fn a_record_is_due_at_once_and_then_ever_more_seldom(database: TestDatabas
     }
 }
 
-async fn of_those_who_check_one_has_a_record_until_its_claim_lapses(database: TestDatabase) {
+async fn only_one_checker_has_a_record_until_its_claim_lapses(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, id, actor) = (&fixture.catalog, fixture.organization_id, &fixture.actor);
     for number in 0..12 {
@@ -323,7 +323,7 @@ async fn of_those_who_check_one_has_a_record_until_its_claim_lapses(database: Te
     assert_eq!(claimed(&fixture).await, 10, "claims lapse");
 }
 
-async fn who_was_shut_out_meanwhile_changes_nothing(database: TestDatabase) {
+async fn an_actor_who_lost_access_meanwhile_changes_nothing(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, id, owner) = (&fixture.catalog, fixture.organization_id, &fixture.actor);
     let made = catalog
@@ -362,7 +362,7 @@ async fn who_was_shut_out_meanwhile_changes_nothing(database: TestDatabase) {
     );
 }
 
-async fn an_organization_has_a_hundred_records_and_no_more(database: TestDatabase) {
+async fn an_organization_has_at_most_100_records(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, actor) = (&fixture.catalog, &Actor::system());
     let make = |id, number: u32| async move {
@@ -383,15 +383,15 @@ async fn an_organization_has_a_hundred_records_and_no_more(database: TestDatabas
     make(fixture.organization_id, 101).await.unwrap();
 }
 
-async fn what_cannot_be_checked_keeps_its_status_until_it_is_too_old(database: TestDatabase) {
+async fn a_failed_check_keeps_the_status_until_the_record_is_too_old(database: TestDatabase) {
     use ProxyStatus::{Erroring, Issuing, TimedOut, Valid, Waiting};
     let fixture = Fixture::open(&database).await;
     let (catalog, id, actor) = (&fixture.catalog, fixture.organization_id, &fixture.actor);
     let made = catalog.create_proxy_record(actor, id, "e.acme.example", BASE);
     let record = made.await.unwrap().record.id;
     let silence = Some("no answer");
-    // When, what is found, the status that follows, the pause until the next check, how many
-    // entries there are.
+    // Time, result of the check, status that follows, pause until the next check, number of
+    // entries.
     let table = [
         (0, None, Waiting, MINUTE, 2),
         (100 * MINUTE, None, Waiting, 10 * MINUTE, 2),

@@ -1,7 +1,7 @@
-//! Roles and who has them.
+//! Roles and their members.
 
-use crate::crowd::{add_members, numbers, random_uuid};
-use crate::stand::{FIRST, Stand, actor, blame, field};
+use crate::seed::{add_members, numbers, random_uuid};
+use crate::test_env::{FIRST, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Activity, ActivityScope, Actor, ChangeError, FlagsAccess, Level, NewRole, PageRequest, Role,
@@ -10,51 +10,49 @@ use millrace_catalog::{
 use uuid::Uuid;
 
 on_both!(
-    a_role_is_answered_with_its_first_members,
+    a_role_is_returned_with_its_first_members,
     a_role_is_made_and_read,
-    a_name_is_one_roles_in_whatever_case,
-    what_changes_is_logged_and_what_is_the_same_is_not,
+    names_of_roles_are_unique_in_any_case,
+    changes_of_roles_are_logged_and_unchanged_values_are_not,
     roles_are_filtered_by_their_fields,
-    members_get_a_role_once_and_lose_it,
+    members_get_a_role_once_and_can_lose_it,
     only_members_get_a_role,
-    a_role_goes_from_who_leaves,
-    a_deleted_role_leaves_its_members,
+    a_member_who_leaves_loses_the_role,
+    members_of_a_deleted_role_stay_in_the_organization,
     administrators_change_roles_and_members_do_not,
-    roles_are_their_organizations_only,
-    parallel_gifts_of_a_role_leave_one,
+    roles_are_hidden_from_other_organizations,
+    parallel_additions_of_one_member_to_a_role_leave_one,
     lists_of_roles_and_of_their_members_take_three_statements,
 );
 
 const MISSING: (&str, Option<String>) = ("not_found", None);
 const INVALID: (&str, Option<String>) = ("invalid_input", None);
 
-async fn role(stand: &Stand, name: &str) -> Role {
+async fn role(env: &TestEnv, name: &str) -> Role {
     let new = NewRole::named(name);
-    let made = stand
-        .catalog
-        .create_role(&stand.owner, stand.organization, new);
+    let made = env.catalog.create_role(&env.owner, env.organization, new);
     made.await.unwrap().role
 }
 
-async fn member(stand: &Stand, name: &str, level: Level) -> User {
-    let user = stand.user(name).await;
-    let added = stand.catalog.add_member(stand.organization, user.id, level);
+async fn member(env: &TestEnv, name: &str, level: Level) -> User {
+    let user = env.user(name).await;
+    let added = env.catalog.add_member(env.organization, user.id, level);
     added.await.unwrap();
     user
 }
 
-async fn give(stand: &Stand, role: &Role, user: &User) -> Result<RoleMember, ChangeError> {
-    let (catalog, here) = (&stand.catalog, stand.organization);
+async fn give(env: &TestEnv, role: &Role, user: &User) -> Result<RoleMember, ChangeError> {
+    let (catalog, here) = (&env.catalog, env.organization);
     catalog
-        .add_role_member(&stand.owner, here, role.id, user.uuid)
+        .add_role_member(&env.owner, here, role.id, user.uuid)
         .await
 }
 
-/// Who has a role, by first names.
-async fn holders(stand: &Stand, role: &Role) -> Vec<String> {
-    let page = stand
+/// First names of a role's members.
+async fn holders(env: &TestEnv, role: &Role) -> Vec<String> {
+    let page = env
         .catalog
-        .role_members_of(stand.organization, role.id, FIRST);
+        .role_members_of(env.organization, role.id, FIRST);
     let page = page.await.unwrap().unwrap();
     assert_eq!(page.count, page.rows.len() as u64);
     page.rows
@@ -71,16 +69,16 @@ fn rename(name: &str) -> RoleChange {
 }
 
 async fn a_role_is_made_and_read(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, here) = (&stand.catalog, stand.organization);
+    let env = TestEnv::new(&database).await;
+    let (catalog, here) = (&env.catalog, env.organization);
     let new = NewRole {
         feature_flags_access_level: FlagsAccess::View,
         ..NewRole::named(" Engineers ")
     };
-    let made = catalog.create_role(&stand.owner, here, new).await.unwrap();
+    let made = catalog.create_role(&env.owner, here, new).await.unwrap();
     assert_eq!(made.role.name, "Engineers");
     assert_eq!(made.role.feature_flags_access_level.number(), 21);
-    assert_eq!(made.created_by.as_ref(), Some(&stand.ann));
+    assert_eq!(made.created_by.as_ref(), Some(&env.ann));
     assert!(made.members.is_empty());
     assert_eq!(
         catalog.role(here, made.role.id).await.unwrap(),
@@ -101,7 +99,7 @@ async fn a_role_is_made_and_read(database: TestDatabase) {
         .await
         .unwrap();
     assert_eq!((all.count, all.rows), (2, vec![made.clone(), by_operator]));
-    let entries = stand.entries(ActivityScope::Role).await;
+    let entries = env.entries(ActivityScope::Role).await;
     let entry = entries.last().unwrap();
     assert_eq!(
         (entry.activity, &*entry.item_id, &*entry.detail.name),
@@ -109,11 +107,11 @@ async fn a_role_is_made_and_read(database: TestDatabase) {
     );
 }
 
-async fn a_name_is_one_roles_in_whatever_case(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, owner, here) = (&stand.catalog, &stand.owner, stand.organization);
-    let artists = role(&stand, "Künstler").await;
-    let others = role(&stand, "Others").await;
+async fn names_of_roles_are_unique_in_any_case(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let (catalog, owner, here) = (&env.catalog, &env.owner, env.organization);
+    let artists = role(&env, "Künstler").await;
+    let others = role(&env, "Others").await;
     let table = [
         ("", field("blank", "name")),
         (&*"x".repeat(201), field("max_length", "name")),
@@ -135,7 +133,7 @@ async fn a_name_is_one_roles_in_whatever_case(database: TestDatabase) {
         assert_eq!(kept.unwrap().role.name, name);
     }
     let there = catalog
-        .create_organization(owner, "Other", Some(stand.ann.id))
+        .create_organization(owner, "Other", Some(env.ann.id))
         .await;
     let there = there.unwrap().id;
     catalog
@@ -144,10 +142,10 @@ async fn a_name_is_one_roles_in_whatever_case(database: TestDatabase) {
         .unwrap();
 }
 
-async fn what_changes_is_logged_and_what_is_the_same_is_not(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, owner, here) = (&stand.catalog, &stand.owner, stand.organization);
-    let made = role(&stand, "Engineers").await;
+async fn changes_of_roles_are_logged_and_unchanged_values_are_not(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let (catalog, owner, here) = (&env.catalog, &env.owner, env.organization);
+    let made = role(&env, "Engineers").await;
     let change = RoleChange {
         name: Some("Makers".to_owned()),
         feature_flags_access_level: Some(FlagsAccess::View),
@@ -158,9 +156,9 @@ async fn what_changes_is_logged_and_what_is_the_same_is_not(database: TestDataba
             .await;
         assert_eq!(changed.unwrap().role.name, "Makers");
     }
-    give(&stand, &made, &stand.ann).await.unwrap();
+    give(&env, &made, &env.ann).await.unwrap();
     catalog.delete_role(owner, here, made.id).await.unwrap();
-    let entries = stand.entries(ActivityScope::Role).await;
+    let entries = env.entries(ActivityScope::Role).await;
     let told: Vec<_> = entries
         .iter()
         .map(|entry| {
@@ -188,16 +186,16 @@ async fn what_changes_is_logged_and_what_is_the_same_is_not(database: TestDataba
 }
 
 async fn roles_are_filtered_by_their_fields(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, here) = (&stand.catalog, stand.organization);
-    let first = role(&stand, "First").await;
-    role(&stand, "Second").await;
+    let env = TestEnv::new(&database).await;
+    let (catalog, here) = (&env.catalog, env.organization);
+    let first = role(&env, "First").await;
+    role(&env, "Second").await;
     let view = RoleChange {
         feature_flags_access_level: Some(FlagsAccess::View),
         ..RoleChange::default()
     };
     catalog
-        .update_role(&stand.owner, here, first.id, view)
+        .update_role(&env.owner, here, first.id, view)
         .await
         .unwrap();
     let filter = |change: &dyn Fn(&mut RoleFilter)| {
@@ -223,23 +221,20 @@ async fn roles_are_filtered_by_their_fields(database: TestDatabase) {
     }
 }
 
-async fn members_get_a_role_once_and_lose_it(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, owner, here) = (&stand.catalog, &stand.owner, stand.organization);
-    let (engineers, others) = (
-        role(&stand, "Engineers").await,
-        role(&stand, "Others").await,
-    );
-    let bob = member(&stand, "bob", Level::Member).await;
-    let given = give(&stand, &engineers, &bob).await.unwrap();
+async fn members_get_a_role_once_and_can_lose_it(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let (catalog, owner, here) = (&env.catalog, &env.owner, env.organization);
+    let (engineers, others) = (role(&env, "Engineers").await, role(&env, "Others").await);
+    let bob = member(&env, "bob", Level::Member).await;
+    let given = give(&env, &engineers, &bob).await.unwrap();
     assert_eq!(
         (&given.member.user, given.record.role_id),
         (&bob, engineers.id)
     );
-    assert_eq!(blame(give(&stand, &engineers, &bob).await), INVALID);
-    give(&stand, &engineers, &stand.ann).await.unwrap();
-    give(&stand, &others, &bob).await.unwrap();
-    assert_eq!(holders(&stand, &engineers).await, ["bob", "ann"]);
+    assert_eq!(blame(give(&env, &engineers, &bob).await), INVALID);
+    give(&env, &engineers, &env.ann).await.unwrap();
+    give(&env, &others, &bob).await.unwrap();
+    assert_eq!(holders(&env, &engineers).await, ["bob", "ann"]);
     let seen = catalog.role(here, engineers.id).await.unwrap().unwrap();
     assert_eq!((seen.members.len(), &seen.members[0]), (2, &given));
     let id = given.record.id;
@@ -256,9 +251,9 @@ async fn members_get_a_role_once_and_lose_it(database: TestDatabase) {
         .remove_role_member(owner, here, engineers.id, id)
         .await;
     assert_eq!(blame(again), MISSING);
-    assert_eq!(holders(&stand, &engineers).await, ["ann"]);
-    assert_eq!(holders(&stand, &others).await, ["bob"]);
-    let change = &stand.newest_entry().await.detail.changes[0];
+    assert_eq!(holders(&env, &engineers).await, ["ann"]);
+    assert_eq!(holders(&env, &others).await, ["bob"]);
+    let change = &env.newest_entry().await.detail.changes[0];
     assert_eq!(
         (&*change.field, &*change.action, &change.before),
         ("members", "deleted", &"bob@example.com".into())
@@ -266,10 +261,10 @@ async fn members_get_a_role_once_and_lose_it(database: TestDatabase) {
 }
 
 async fn only_members_get_a_role(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, owner, here) = (&stand.catalog, &stand.owner, stand.organization);
-    let engineers = role(&stand, "Engineers").await;
-    let stranger = stand.user("stranger").await;
+    let env = TestEnv::new(&database).await;
+    let (catalog, owner, here) = (&env.catalog, &env.owner, env.organization);
+    let engineers = role(&env, "Engineers").await;
+    let stranger = env.user("stranger").await;
     let (known, unknown) = (stranger.uuid, Uuid::now_v7());
     for uuid in [known, unknown] {
         let given = catalog
@@ -277,32 +272,32 @@ async fn only_members_get_a_role(database: TestDatabase) {
             .await;
         assert_eq!(blame(given), INVALID);
     }
-    let ann = stand.ann.uuid;
+    let ann = env.ann.uuid;
     let given = catalog.add_role_member(owner, here, unknown, ann).await;
     assert_eq!(blame(given), MISSING);
-    assert!(holders(&stand, &engineers).await.is_empty());
+    assert!(holders(&env, &engineers).await.is_empty());
 }
 
-async fn a_role_goes_from_who_leaves(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, owner, here) = (&stand.catalog, &stand.owner, stand.organization);
-    let engineers = role(&stand, "Engineers").await;
-    let bob = member(&stand, "bob", Level::Member).await;
-    give(&stand, &engineers, &bob).await.unwrap();
+async fn a_member_who_leaves_loses_the_role(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let (catalog, owner, here) = (&env.catalog, &env.owner, env.organization);
+    let engineers = role(&env, "Engineers").await;
+    let bob = member(&env, "bob", Level::Member).await;
+    give(&env, &engineers, &bob).await.unwrap();
     catalog.remove_member(owner, here, bob.uuid).await.unwrap();
-    assert!(holders(&stand, &engineers).await.is_empty());
+    assert!(holders(&env, &engineers).await.is_empty());
     catalog
         .add_member(here, bob.id, Level::Member)
         .await
         .unwrap();
-    assert!(holders(&stand, &engineers).await.is_empty());
+    assert!(holders(&env, &engineers).await.is_empty());
 }
 
-async fn a_deleted_role_leaves_its_members(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, owner, here) = (&stand.catalog, &stand.owner, stand.organization);
-    let engineers = role(&stand, "Engineers").await;
-    give(&stand, &engineers, &stand.ann).await.unwrap();
+async fn members_of_a_deleted_role_stay_in_the_organization(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let (catalog, owner, here) = (&env.catalog, &env.owner, env.organization);
+    let engineers = role(&env, "Engineers").await;
+    give(&env, &engineers, &env.ann).await.unwrap();
     catalog
         .delete_role(owner, here, engineers.id)
         .await
@@ -312,25 +307,19 @@ async fn a_deleted_role_leaves_its_members(database: TestDatabase) {
         MISSING
     );
     assert_eq!(catalog.role(here, engineers.id).await.unwrap(), None);
-    assert!(
-        catalog
-            .member(here, stand.ann.uuid)
-            .await
-            .unwrap()
-            .is_some()
-    );
-    role(&stand, "Engineers").await;
+    assert!(catalog.member(here, env.ann.uuid).await.unwrap().is_some());
+    role(&env, "Engineers").await;
 }
 
 async fn administrators_change_roles_and_members_do_not(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, here) = (&stand.catalog, stand.organization);
-    let engineers = role(&stand, "Engineers").await;
-    let held = give(&stand, &engineers, &stand.ann).await.unwrap();
+    let env = TestEnv::new(&database).await;
+    let (catalog, here) = (&env.catalog, env.organization);
+    let engineers = role(&env, "Engineers").await;
+    let held = give(&env, &engineers, &env.ann).await.unwrap();
     let held = held.record.id;
-    let administrator = member(&stand, "administrator", Level::Administrator).await;
-    let bob = member(&stand, "bob", Level::Member).await;
-    let stranger = stand.user("stranger").await;
+    let administrator = member(&env, "administrator", Level::Administrator).await;
+    let bob = member(&env, "bob", Level::Member).await;
+    let stranger = env.user("stranger").await;
     let forbidden = ("permission_denied", None);
     for by in [&bob, &stranger] {
         let (id, uuid, by) = (engineers.id, by.uuid, actor(by));
@@ -356,16 +345,16 @@ async fn administrators_change_roles_and_members_do_not(database: TestDatabase) 
     catalog.delete_role(&by, here, engineers.id).await.unwrap();
 }
 
-async fn roles_are_their_organizations_only(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, owner) = (&stand.catalog, &stand.owner);
+async fn roles_are_hidden_from_other_organizations(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let (catalog, owner) = (&env.catalog, &env.owner);
     let made = catalog
-        .create_organization(owner, "Other", Some(stand.ann.id))
+        .create_organization(owner, "Other", Some(env.ann.id))
         .await;
     let there = made.unwrap().id;
-    let ours = role(&stand, "Engineers").await;
-    let held = give(&stand, &ours, &stand.ann).await.unwrap().record.id;
-    let ann = stand.ann.uuid;
+    let ours = role(&env, "Engineers").await;
+    let held = give(&env, &ours, &env.ann).await.unwrap().record.id;
+    let ann = env.ann.uuid;
     assert_eq!(catalog.role(there, ours.id).await.unwrap(), None);
     assert_eq!(
         catalog.role_member(there, ours.id, held).await.unwrap(),
@@ -395,22 +384,19 @@ async fn roles_are_their_organizations_only(database: TestDatabase) {
         MISSING
     );
     catalog
-        .delete_organization(owner, stand.organization)
+        .delete_organization(owner, env.organization)
         .await
         .unwrap();
-    assert_eq!(
-        catalog.role(stand.organization, ours.id).await.unwrap(),
-        None
-    );
+    assert_eq!(catalog.role(env.organization, ours.id).await.unwrap(), None);
 }
 
-async fn parallel_gifts_of_a_role_leave_one(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let engineers = role(&stand, "Engineers").await;
+async fn parallel_additions_of_one_member_to_a_role_leave_one(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let engineers = role(&env, "Engineers").await;
     let gifts: Vec<_> = (0..10)
         .map(|_| {
-            let (catalog, owner) = (stand.catalog.clone(), stand.owner.clone());
-            let (here, id, uuid) = (stand.organization, engineers.id, stand.ann.uuid);
+            let (catalog, owner) = (env.catalog.clone(), env.owner.clone());
+            let (here, id, uuid) = (env.organization, engineers.id, env.ann.uuid);
             tokio::spawn(async move { catalog.add_role_member(&owner, here, id, uuid).await })
         })
         .collect();
@@ -421,13 +407,13 @@ async fn parallel_gifts_of_a_role_leave_one(database: TestDatabase) {
             refused => assert_eq!(blame(refused), INVALID),
         }
     }
-    assert_eq!((given, holders(&stand, &engineers).await.len()), (1, 1));
+    assert_eq!((given, holders(&env, &engineers).await.len()), (1, 1));
 }
 
 async fn lists_of_roles_and_of_their_members_take_three_statements(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let here = stand.organization;
-    let first = role(&stand, "Engineers").await;
+    let env = TestEnv::new(&database).await;
+    let here = env.organization;
+    let first = role(&env, "Engineers").await;
     add_members(&database, 1000).await;
     let (numbers, uuid) = (numbers(999), random_uuid(&database));
     let roles = format!(
@@ -444,7 +430,7 @@ async fn lists_of_roles_and_of_their_members_take_three_statements(database: Tes
     );
     database.execute(&roles).await.unwrap();
     database.execute(&everybody_everywhere).await.unwrap();
-    let (catalog, sent) = stand.catalog.counted();
+    let (catalog, sent) = env.catalog.counted();
     let page = |offset| PageRequest { limit: 500, offset };
     let (all, mut seen) = (RoleFilter::default(), Vec::new());
     for offset in [0, 500] {
@@ -457,7 +443,7 @@ async fn lists_of_roles_and_of_their_members_take_three_statements(database: Tes
     assert!(seen.is_sorted_by_key(|seen| (seen.role.created_at, seen.role.id)));
     assert!(
         seen.iter()
-            .all(|seen| seen.created_by.as_ref() == Some(&stand.ann))
+            .all(|seen| seen.created_by.as_ref() == Some(&env.ann))
     );
     let held: usize = seen.iter().map(|seen| seen.members.len()).sum();
     assert_eq!(held, 2 * 1000, "of 1001 each");
@@ -467,18 +453,18 @@ async fn lists_of_roles_and_of_their_members_take_three_statements(database: Tes
     assert_eq!((part.count, part.rows.len()), (1001, 1));
 }
 
-async fn a_role_is_answered_with_its_first_members(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let (catalog, here) = (&stand.catalog, stand.organization);
+async fn a_role_is_returned_with_its_first_members(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let (catalog, here) = (&env.catalog, env.organization);
     add_members(&database, 1_010).await;
     let mut roles = Vec::new();
     for number in 0..20 {
         let new = NewRole::named(&format!("r{number:02}"));
-        let made = catalog.create_role(&stand.owner, here, new).await.unwrap();
+        let made = catalog.create_role(&env.owner, here, new).await.unwrap();
         roles.push(made.role.id);
     }
     let uuid = random_uuid(&database);
-    // Who joined the organization last got the roles first.
+    // The members that joined the organization last got the roles first.
     let everybody = format!(
         "INSERT INTO role_memberships (id, role_id, membership_id, joined_at, updated_at) \
          SELECT {uuid}, roles.id, organization_memberships.id, \
@@ -495,7 +481,7 @@ async fn a_role_is_answered_with_its_first_members(database: TestDatabase) {
     };
     let one = catalog.role(here, roles[7]).await.unwrap().unwrap();
     first(&one.members, 1_000);
-    // However many are asked for, they have 2 000 members at most, and none is left out.
+    // However long the pages are, each has at most 2 000 members, and no role is left out.
     for limit in [1, 2, 3, 20] {
         let mut read = Vec::new();
         while read.len() < roles.len() {

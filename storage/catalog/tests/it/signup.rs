@@ -1,7 +1,7 @@
 //! Accepting invites.
 
-use crate::crowd::add_members;
-use crate::stand::{DAY_MICROS, FIRST, START, Stand, actor, blame, field};
+use crate::seed::add_members;
+use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Activity, ActivityScope, Level, NewInvite, SentInvite};
 use std::collections::BTreeSet;
@@ -10,29 +10,29 @@ on_both!(
     a_new_account_gets_a_membership_and_a_key,
     an_existing_account_accepts_with_its_key,
     an_address_is_proved_by_what_was_mailed_to_it,
-    what_does_not_fit_is_refused,
-    an_invite_is_accepted_once_however_many_try,
-    who_is_told_are_all_others_page_by_page,
+    invites_that_cannot_be_accepted_are_refused,
+    an_invite_is_accepted_only_once,
+    addresses_of_all_other_members_come_in_pages,
 );
 
-async fn invite(stand: &Stand, email: &str, level: Level) -> SentInvite {
+async fn invite(env: &TestEnv, email: &str, level: Level) -> SentInvite {
     let new = NewInvite {
         level,
         emailing_attempt_made: true,
         ..NewInvite::to(email)
     };
-    let made = stand
+    let made = env
         .catalog
-        .create_invite(&stand.owner, stand.organization, new)
+        .create_invite(&env.owner, env.organization, new)
         .await;
     made.unwrap()
 }
 
 async fn a_new_account_gets_a_membership_and_a_key(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let sent = invite(&stand, "Bob@Example.com", Level::Administrator).await;
+    let env = TestEnv::new(&database).await;
+    let sent = invite(&env, "Bob@Example.com", Level::Administrator).await;
     let token = sent.token.expose();
-    let joined = stand
+    let joined = env
         .catalog
         .accept_invite_as_new(token, " Bob ", "Smith")
         .await
@@ -44,9 +44,9 @@ async fn a_new_account_gets_a_membership_and_a_key(database: TestDatabase) {
     );
     assert_eq!(user.is_email_verified, Some(true), "the link came by mail");
     assert_eq!(joined.member.membership.level, Level::Administrator);
-    assert_eq!(joined.organization.id, stand.organization);
+    assert_eq!(joined.organization.id, env.organization);
     let key = joined.key.unwrap();
-    let caller = stand
+    let caller = env
         .catalog
         .authenticate(key.value.expose())
         .await
@@ -56,26 +56,26 @@ async fn a_new_account_gets_a_membership_and_a_key(database: TestDatabase) {
         (caller.user.id, caller.scopes.as_slice()),
         (user.id, &["*".to_owned()][..])
     );
-    let access = stand
+    let access = env
         .catalog
-        .access(&caller, stand.organization)
+        .access(&caller, env.organization)
         .await
         .unwrap()
         .unwrap();
     assert_eq!(access.level, Some(Level::Administrator));
-    let listed = stand
+    let listed = env
         .catalog
-        .invites_of(stand.organization, FIRST)
+        .invites_of(env.organization, FIRST)
         .await
         .unwrap();
     assert_eq!(listed.count, 0);
-    assert!(stand.catalog.open_invite(token).await.unwrap().is_none());
-    let again = stand
+    assert!(env.catalog.open_invite(token).await.unwrap().is_none());
+    let again = env
         .catalog
         .accept_invite_as_new(token, "Bob", "Smith")
         .await;
     assert_eq!(blame(again).0, "not_found");
-    let entries = stand.entries(ActivityScope::Membership).await;
+    let entries = env.entries(ActivityScope::Membership).await;
     assert_eq!(
         (entries[0].activity, entries[0].user_id),
         (Activity::Created, Some(user.id))
@@ -83,18 +83,14 @@ async fn a_new_account_gets_a_membership_and_a_key(database: TestDatabase) {
 }
 
 async fn an_existing_account_accepts_with_its_key(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let bob = stand.user("bob").await;
-    let caller = stand.caller(&bob).await;
-    let sent = invite(&stand, "bob@example.com", Level::Member).await;
+    let env = TestEnv::new(&database).await;
+    let bob = env.user("bob").await;
+    let caller = env.caller(&bob).await;
+    let sent = invite(&env, "bob@example.com", Level::Member).await;
     let token = sent.token.expose();
-    let refused = stand.catalog.accept_invite_as_new(token, "Bob", "").await;
+    let refused = env.catalog.accept_invite_as_new(token, "Bob", "").await;
     assert_eq!(blame(refused), ("account_exists", None));
-    let joined = stand
-        .catalog
-        .accept_invite_as(token, &caller)
-        .await
-        .unwrap();
+    let joined = env.catalog.accept_invite_as(token, &caller).await.unwrap();
     assert!(joined.key.is_none());
     assert_eq!(joined.member.user.is_email_verified, Some(true));
     assert_eq!(
@@ -102,9 +98,8 @@ async fn an_existing_account_accepts_with_its_key(database: TestDatabase) {
         (bob.id, Level::Member)
     );
     assert!(
-        stand
-            .catalog
-            .access(&caller, stand.organization)
+        env.catalog
+            .access(&caller, env.organization)
             .await
             .unwrap()
             .is_some()
@@ -112,7 +107,7 @@ async fn an_existing_account_accepts_with_its_key(database: TestDatabase) {
 }
 
 async fn an_address_is_proved_by_what_was_mailed_to_it(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
+    let env = TestEnv::new(&database).await;
     // A mail to the Kelvin sign goes to the `K` that it is composed to.
     let table = [
         ("mark", "mark@example.com", false, None),
@@ -124,25 +119,25 @@ async fn an_address_is_proved_by_what_was_mailed_to_it(database: TestDatabase) {
     ];
     for (name, email, is_mailed, expected) in table {
         let address = format!("{name}@example.com");
-        let user = match stand.catalog.user_by_email(&address).await.unwrap() {
+        let user = match env.catalog.user_by_email(&address).await.unwrap() {
             Some(user) => user,
-            None => stand.user(name).await,
+            None => env.user(name).await,
         };
         let new = NewInvite {
             emailing_attempt_made: is_mailed,
             ..NewInvite::to(email)
         };
-        let made = stand
+        let made = env
             .catalog
-            .create_organization(&stand.owner, "Other", Some(stand.ann.id));
+            .create_organization(&env.owner, "Other", Some(env.ann.id));
         let organization = made.await.unwrap().id;
-        let sent = stand
+        let sent = env
             .catalog
-            .create_invite(&stand.owner, organization, new)
+            .create_invite(&env.owner, organization, new)
             .await
             .unwrap();
-        let caller = stand.caller(&user).await;
-        let accepted = stand
+        let caller = env.caller(&user).await;
+        let accepted = env
             .catalog
             .accept_invite_as(sent.token.expose(), &caller)
             .await;
@@ -153,14 +148,14 @@ async fn an_address_is_proved_by_what_was_mailed_to_it(database: TestDatabase) {
         emailing_attempt_made: true,
         ..NewInvite::to("\u{212a}ay@B\u{fc}cher.example")
     };
-    let sent = stand
+    let sent = env
         .catalog
-        .create_invite(&stand.owner, stand.organization, new)
+        .create_invite(&env.owner, env.organization, new)
         .await
         .unwrap();
     let mailed_to = &sent.invite.record.target_email;
     assert_eq!(mailed_to, "Kay@xn--bcher-kva.example");
-    let joined = stand
+    let joined = env
         .catalog
         .accept_invite_as_new(sent.token.expose(), "", "")
         .await
@@ -172,48 +167,47 @@ async fn an_address_is_proved_by_what_was_mailed_to_it(database: TestDatabase) {
     );
 }
 
-async fn what_does_not_fit_is_refused(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let carol = stand.user("carol").await;
-    let carol_key = stand.caller(&carol).await;
-    let sent = invite(&stand, "bob@example.com", Level::Member).await;
+async fn invites_that_cannot_be_accepted_are_refused(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let carol = env.user("carol").await;
+    let carol_key = env.caller(&carol).await;
+    let sent = invite(&env, "bob@example.com", Level::Member).await;
     let token = sent.token.expose();
-    let refused = stand.catalog.accept_invite_as(token, &carol_key).await;
+    let refused = env.catalog.accept_invite_as(token, &carol_key).await;
     assert_eq!(blame(refused), ("invalid_recipient", None));
     let owner = actor(&carol);
-    let elsewhere = stand
+    let elsewhere = env
         .catalog
         .create_organization(&owner, "Carol's", Some(carol.id));
     let elsewhere = elsewhere.await.unwrap().id;
-    let limited = stand.caller_with(&carol, |key| {
+    let limited = env.caller_with(&carol, |key| {
         key.scoped_organizations = Some(vec![elsewhere]);
     });
-    let refused = stand.catalog.accept_invite_as(token, &limited.await).await;
+    let refused = env.catalog.accept_invite_as(token, &limited.await).await;
     assert_eq!(blame(refused).0, "permission_denied");
     let long = "x".repeat(151);
-    let refused = stand.catalog.accept_invite_as_new(token, &long, "").await;
+    let refused = env.catalog.accept_invite_as_new(token, &long, "").await;
     assert_eq!(blame(refused), field("max_length", "first_name"));
-    let refused = stand.catalog.accept_invite_as_new(token, "", &long).await;
+    let refused = env.catalog.accept_invite_as_new(token, "", &long).await;
     assert_eq!(blame(refused), field("max_length", "last_name"));
-    let refused = stand.catalog.accept_invite_as_new("nonsense", "", "").await;
+    let refused = env.catalog.accept_invite_as_new("nonsense", "", "").await;
     assert_eq!(blame(refused).0, "not_found");
-    let second = invite(&stand, "carol@example.com", Level::Member).await;
-    let added = stand
+    let second = invite(&env, "carol@example.com", Level::Member).await;
+    let added = env
         .catalog
-        .add_member(stand.organization, carol.id, Level::Member)
+        .add_member(env.organization, carol.id, Level::Member)
         .await;
     added.unwrap();
-    let refused = stand
+    let refused = env
         .catalog
         .accept_invite_as(second.token.expose(), &carol_key)
         .await;
     assert_eq!(blame(refused), ("user_already_member", None));
-    stand.clock.set(START.plus_micros(3 * DAY_MICROS));
-    let refused = stand.catalog.accept_invite_as_new(token, "", "").await;
+    env.clock.set(START.plus_micros(3 * DAY_MICROS));
+    let refused = env.catalog.accept_invite_as_new(token, "", "").await;
     assert_eq!(blame(refused), ("expired", None));
     assert!(
-        stand
-            .catalog
+        env.catalog
             .user_by_email("bob@example.com")
             .await
             .unwrap()
@@ -221,12 +215,12 @@ async fn what_does_not_fit_is_refused(database: TestDatabase) {
     );
 }
 
-async fn an_invite_is_accepted_once_however_many_try(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
-    let sent = invite(&stand, "bob@example.com", Level::Member).await;
+async fn an_invite_is_accepted_only_once(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let sent = invite(&env, "bob@example.com", Level::Member).await;
     let trying: Vec<_> = (0..8)
         .map(|_| {
-            let (catalog, token) = (stand.catalog.clone(), sent.token.clone());
+            let (catalog, token) = (env.catalog.clone(), sent.token.clone());
             tokio::spawn(async move {
                 let accepted = catalog
                     .accept_invite_as_new(token.expose(), "Bob", "")
@@ -243,27 +237,24 @@ async fn an_invite_is_accepted_once_however_many_try(database: TestDatabase) {
         }
     }
     assert_eq!(joined, 1);
-    let members = stand
-        .catalog
-        .members_of(stand.organization, None, FIRST)
-        .await;
+    let members = env.catalog.members_of(env.organization, None, FIRST).await;
     assert_eq!(members.unwrap().count, 2);
 }
 
-async fn who_is_told_are_all_others_page_by_page(database: TestDatabase) {
-    let stand = Stand::new(&database).await;
+async fn addresses_of_all_other_members_come_in_pages(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
     add_members(&database, 1_500).await;
-    let sent = invite(&stand, "bob@example.com", Level::Member).await;
-    let joined = stand
+    let sent = invite(&env, "bob@example.com", Level::Member).await;
+    let joined = env
         .catalog
         .accept_invite_as_new(sent.token.expose(), "Bob", "")
         .await;
     let bob = joined.unwrap().member.user.id;
     let (mut told, mut pages, mut after) = (BTreeSet::new(), 0, 0);
     loop {
-        let page = stand
+        let page = env
             .catalog
-            .addresses_beside(stand.organization, bob, after)
+            .addresses_beside(env.organization, bob, after)
             .await
             .unwrap();
         let Some((last, _)) = page.last() else { break };

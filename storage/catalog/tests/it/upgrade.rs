@@ -1,8 +1,8 @@
-//! The schema that was released first, with data in it, under the code of today.
+//! Upgrade of the first released schema, with data in it.
 //!
-//! The rows are written as that version wrote them, by SQL: they must never be edited.
+//! The rows are inserted by SQL as that version wrote them: they must never be edited.
 
-use crate::stand::FIRST;
+use crate::test_env::FIRST;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, Caller, Catalog, FeatureKeys, Level, NewDomain, NewInvite, NewRole, NodeStarts,
@@ -14,10 +14,10 @@ use uuid::{Uuid, uuid};
 
 on_both!(
     everything_of_the_first_schema_is_kept,
-    organizations_of_the_first_schema_take_part_in_what_is_new,
-    an_index_that_was_made_before_the_upgrade_is_taken_as_it_is,
-    proxy_records_of_before_are_kept_and_block_nobody_without_proof,
-    nodes_of_before_are_known_to_folders_whose_starts_nobody_counted,
+    organizations_of_the_first_schema_can_use_newer_resources,
+    an_index_that_was_created_before_the_upgrade_is_kept,
+    older_proxy_records_are_kept_and_block_only_if_proven,
+    older_nodes_accept_folders_without_counted_starts,
 );
 
 /// Migrations m0001 to m0003.
@@ -94,7 +94,7 @@ fn rows(id: impl Fn(Uuid) -> String) -> [String; 6] {
     ]
 }
 
-/// A database as the first version left it, opened by this one.
+/// Opens a database that the first version left.
 async fn upgraded(database: &TestDatabase) -> Catalog {
     let old = database.open_old(FIRST_SCHEMA).await.unwrap();
     old.close().await.unwrap();
@@ -173,7 +173,7 @@ async fn everything_of_the_first_schema_is_kept(database: TestDatabase) {
     assert_eq!(catalog.keys_version().await.unwrap(), 7);
 }
 
-async fn organizations_of_the_first_schema_take_part_in_what_is_new(database: TestDatabase) {
+async fn organizations_of_the_first_schema_can_use_newer_resources(database: TestDatabase) {
     let catalog = upgraded(&database).await;
     let ann = caller(&catalog, ANNS_VALUE).await.actor();
     let invite = NewInvite::to("carl@example.com");
@@ -208,21 +208,21 @@ async fn organizations_of_the_first_schema_take_part_in_what_is_new(database: Te
     );
 }
 
-async fn an_index_that_was_made_before_the_upgrade_is_taken_as_it_is(database: TestDatabase) {
+async fn an_index_that_was_created_before_the_upgrade_is_kept(database: TestDatabase) {
     let old = database.open_old(WITHOUT_INDEX).await.unwrap();
     old.close().await.unwrap();
-    // As the runbook says, but for `CONCURRENTLY`, which SQLite has not.
+    // As in the runbook, without `CONCURRENTLY`, which SQLite lacks.
     let index = "CREATE INDEX person_distinct_ids_identified \
         ON person_distinct_ids (team_id, person_id, identified_at, identified_by)";
     database.execute(index).await.unwrap();
     let catalog = Catalog::open(database.url()).await.unwrap();
     assert_eq!(catalog.person_progress().await.unwrap().backlogs, []);
-    // The one whose place it takes is gone.
+    // The index that it replaces is gone.
     let without = "DROP INDEX person_distinct_ids_of_person";
     database.execute(without).await.unwrap_err();
 }
 
-async fn proxy_records_of_before_are_kept_and_block_nobody_without_proof(database: TestDatabase) {
+async fn older_proxy_records_are_kept_and_block_only_if_proven(database: TestDatabase) {
     let old = database.open_old(UNIQUE_PROXIES).await.unwrap();
     old.close().await.unwrap();
     let id = |id: Uuid| {
@@ -283,13 +283,13 @@ async fn proxy_records_of_before_are_kept_and_block_nobody_without_proof(databas
             assert_eq!(made.await.is_ok(), is_free, "{status} {organization_id}");
         }
     }
-    // What is below an organization or a user goes with it, as before.
+    // Resources of an organization are deleted with it, as before.
     catalog.delete_organization(&operator, ACME).await.unwrap();
     let left = catalog.list_proxy_records(ACME, FIRST).await.unwrap();
     assert_eq!(left.count, 0);
 }
 
-async fn nodes_of_before_are_known_to_folders_whose_starts_nobody_counted(database: TestDatabase) {
+async fn older_nodes_accept_folders_without_counted_starts(database: TestDatabase) {
     let old = database.open_old(UNCOUNTED_STARTS).await.unwrap();
     old.close().await.unwrap();
     let row = "INSERT INTO ingest_nodes (name, host, state, watermark, published_at, started_at) \
@@ -301,8 +301,8 @@ async fn nodes_of_before_are_known_to_folders_whose_starts_nobody_counted(databa
     let next = folder.next(node.as_ref(), "first".to_owned(), UtcTime(6));
     let next = next.unwrap();
     assert_eq!((next.is_behind, next.starts.own.count), (false, 1));
-    let floor = catalog.register_ingest_node("a", "h", &next.starts).await;
-    assert_eq!(floor.unwrap(), Some(UtcTime(5)));
+    let min_created_at = catalog.register_ingest_node("a", "h", &next.starts).await;
+    assert_eq!(min_created_at.unwrap(), Some(UtcTime(5)));
     let published = catalog.publish_watermark("a", &next.starts, None).await;
     assert_eq!(published.unwrap(), Published::Done);
 }

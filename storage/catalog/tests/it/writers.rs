@@ -1,6 +1,6 @@
-//! Changes that wait for one another.
+//! Writers: changes that wait for one another, fail or are cancelled.
 
-use crate::stand::Stand;
+use crate::test_env::TestEnv;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Catalog, ChangeError};
 use sea_orm::{ConnectionTrait, Database, DatabaseConnection, DbBackend, Statement};
@@ -11,17 +11,17 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-/// Of which there are more than connections.
+/// Concurrent changes, more than there are connections.
 const CHANGES: usize = 16;
 
 #[tokio::test]
-async fn changes_that_wait_take_no_connection_from_who_reads() {
+async fn waiting_changes_take_no_connection_from_readers() {
     let database = TestDatabase::sqlite();
-    let stand = Stand::new(&database).await;
+    let env = TestEnv::new(&database).await;
     let lock = database.lock_sqlite().await.unwrap();
     let mut changes = JoinSet::new();
     for number in 0..CHANGES {
-        let (catalog, owner) = (stand.catalog.clone(), stand.owner.clone());
+        let (catalog, owner) = (env.catalog.clone(), env.owner.clone());
         changes.spawn(async move {
             let name = format!("Organization {number}");
             catalog
@@ -30,7 +30,7 @@ async fn changes_that_wait_take_no_connection_from_who_reads() {
         });
     }
     for _ in 0..100 {
-        let seen = stand.catalog.list_organizations().await.unwrap();
+        let seen = env.catalog.list_organizations().await.unwrap();
         assert_eq!(seen.len(), 1);
     }
     assert!(changes.try_join_next().is_none(), "the file was not locked");
@@ -38,16 +38,16 @@ async fn changes_that_wait_take_no_connection_from_who_reads() {
     for made in changes.join_all().await {
         made.unwrap();
     }
-    let seen = stand.catalog.list_organizations().await.unwrap();
+    let seen = env.catalog.list_organizations().await.unwrap();
     assert_eq!(seen.len(), 1 + CHANGES);
 }
 
-/// As on a full disk, where SQLite ends the whole transaction and not only the statement.
+/// On a full disk, SQLite ends the whole transaction and not only the statement.
 #[tokio::test]
-async fn what_sqlite_rolls_back_by_itself_keeps_no_transaction_open() {
+async fn a_rollback_by_sqlite_itself_leaves_no_transaction_open() {
     let database = TestDatabase::sqlite();
-    let stand = Stand::new(&database).await;
-    let (catalog, owner) = (&stand.catalog, &stand.owner);
+    let env = TestEnv::new(&database).await;
+    let (catalog, owner) = (&env.catalog, &env.owner);
     database
         .execute(
             "CREATE TRIGGER full_disk BEFORE INSERT ON organizations WHEN NEW.name = 'Full' \
@@ -58,7 +58,7 @@ async fn what_sqlite_rolls_back_by_itself_keeps_no_transaction_open() {
     for number in 0..3 {
         let failed = catalog.create_organization(owner, "Full", None).await;
         assert!(matches!(failed, Err(ChangeError::Catalog(_))), "{failed:?}");
-        // One that a rule stops when it has begun.
+        // A change that a rule refuses after its transaction has begun.
         let refused = catalog.delete_organization(owner, Uuid::nil()).await;
         assert!(
             matches!(refused, Err(ChangeError::NotFound { .. })),
@@ -67,7 +67,7 @@ async fn what_sqlite_rolls_back_by_itself_keeps_no_transaction_open() {
         let name = format!("Organization {number}");
         let made = catalog.create_organization(owner, name.as_str(), None);
         made.await.unwrap();
-        // Nobody else is kept waiting, and who looks from elsewhere sees what was made.
+        // No lock is left, and other processes see the organization.
         drop(database.lock_sqlite().await.unwrap());
         let elsewhere = Catalog::open(database.url()).await.unwrap();
         let seen = elsewhere.list_organizations().await.unwrap();
@@ -76,17 +76,17 @@ async fn what_sqlite_rolls_back_by_itself_keeps_no_transaction_open() {
     }
 }
 
-/// As when a client goes away, at each moment of its change.
+/// A client may disconnect at any moment of its change.
 #[tokio::test]
-async fn a_change_that_is_given_up_leaves_no_transaction_open() {
+async fn a_cancelled_change_leaves_no_transaction_open() {
     let database = TestDatabase::postgres().await;
-    let stand = Stand::new(&database).await;
+    let env = TestEnv::new(&database).await;
     let watcher = Database::connect(database.url()).await.unwrap();
     for polls in 1..60 {
         let name = format!("Given up {polls}");
-        let made = stand
+        let made = env
             .catalog
-            .create_organization(&stand.owner, name.as_str(), None);
+            .create_organization(&env.owner, name.as_str(), None);
         give_up_after(polls, made).await;
         let all_end = async {
             while in_transactions(&watcher).await > 0 {
@@ -98,7 +98,7 @@ async fn a_change_that_is_given_up_leaves_no_transaction_open() {
     }
 }
 
-/// Drops a future that was polled so often and is not ready.
+/// Polls a future `polls` times, and drops it if it is not ready.
 async fn give_up_after(polls: usize, future: impl Future) {
     let mut future = pin!(future);
     for _ in 0..polls {
@@ -112,7 +112,7 @@ async fn give_up_after(polls: usize, future: impl Future) {
     }
 }
 
-/// Connections that are in a transaction and do nothing.
+/// Number of connections that are idle in a transaction.
 async fn in_transactions(watcher: &DatabaseConnection) -> i64 {
     let counted = watcher.query_one_raw(Statement::from_string(
         DbBackend::Postgres,

@@ -1,4 +1,4 @@
-//! What is said of the rows when an insert fails.
+//! Outcomes of failed inserts: the state of the rows.
 
 use crate::fixture::{Database, NOVEMBER, compressed, events};
 use bytes::Bytes;
@@ -18,7 +18,7 @@ async fn insert_into(settings: &Settings) -> Result<(), InsertError> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_password_is_a_matter_for_somebody() {
+async fn a_wrong_password_counts_as_misconfigured() {
     let database = Database::make("password").await;
     let mut settings = database.settings.clone();
     settings.password = "wrong".to_owned();
@@ -28,7 +28,7 @@ async fn a_wrong_password_is_a_matter_for_somebody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_table_or_database_is_said_and_mended_by_migrating() {
+async fn a_missing_table_or_database_is_reported_and_mended_by_migrating() {
     let database = Database::make("missing").await;
     for statement in [
         "DROP TABLE missing.events SYNC",
@@ -53,7 +53,7 @@ async fn a_refused_connection_stored_nothing() {
     assert_eq!(error.outcome, InsertOutcome::NotStored, "{error}");
 }
 
-/// A server that reads a request to its end and then does what `answer` says.
+/// A server that reads a request to its end and then sends `answer`, hangs up or hangs.
 async fn settings_of_peer(
     answer: Option<&'static str>,
 ) -> (Settings, tokio::task::JoinHandle<String>) {
@@ -113,7 +113,7 @@ async fn a_lost_late_or_foreign_answer_leaves_the_rows_unknown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_success_that_does_not_name_the_insert_is_not_believed() {
+async fn a_success_that_does_not_name_the_insert_is_unproven() {
     let page = "HTTP/1.1 200 OK\r\nContent-Length: 24\r\nConnection: close\r\n\r\n<html>maintenance</html>";
     let bare = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     let other = "HTTP/1.1 200 OK\r\nX-ClickHouse-Query-Id: u\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
@@ -132,7 +132,7 @@ async fn a_success_that_does_not_name_the_insert_is_not_believed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_with_status_200_answers_no_question() {
+async fn a_page_with_status_200_is_no_answer_to_a_query() {
     let page = "HTTP/1.1 200 OK\r\nContent-Length: 61\r\nConnection: close\r\n\r\n\
                 <html><body>We are back soon, sorry for the wait</body></html";
     for is_run in [false, true] {
@@ -140,7 +140,7 @@ async fn a_page_with_status_200_answers_no_question() {
         let clickhouse = ClickHouse::new(&settings);
         let error = match is_run {
             false => clickhouse.insert_is_running("t").await.map(drop),
-            true => clickhouse.server_run("node").await.map(drop),
+            true => clickhouse.server_boot_id("node").await.map(drop),
         };
         error.unwrap_err();
         peer.await.unwrap();
@@ -166,7 +166,8 @@ async fn an_insert_declares_its_length_and_its_settings() {
     assert!(!head.contains("chunked"), "{head}");
 }
 
-/// A server that answers a request once it has read the head, in two parts, and then perhaps reads on.
+/// A server that answers a request once it has read the headers, in two parts, and then may read
+/// on.
 async fn settings_of_hasty_peer(
     parts: [String; 2],
     reads_on: bool,
@@ -178,7 +179,7 @@ async fn settings_of_hasty_peer(
         let mut request = vec![0; 64 << 10];
         assert_ne!(stream.read(&mut request).await.unwrap(), 0);
         for part in parts {
-            // Whoever reads the head has time to do the wrong thing.
+            // Time for the client to react wrongly to the first part.
             let _ = stream.write_all(part.as_bytes()).await;
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
@@ -188,7 +189,7 @@ async fn settings_of_hasty_peer(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_exception_that_is_answered_before_a_large_body_is_read_keeps_its_code() {
+async fn an_exception_answered_before_a_large_body_is_read_keeps_its_code() {
     let body = vec![Bytes::from(vec![0; 1 << 20]); 64];
     let text = "Code: 516. DB::Exception: u: Authentication failed";
     let head = |status: &str, code: u32, length: usize| {

@@ -1,4 +1,4 @@
-//! A database per test, and rows to put into it.
+//! Fixture: a database per test, and rows to put into it.
 
 use bytes::Bytes;
 use clickhouse::{Client, Compression};
@@ -19,7 +19,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// On the shared engine, with tables that never merge.
+    /// Makes a database on the shared engine, with tables that never merge.
     pub async fn make(name: &str) -> Self {
         Self::make_on(shared(), name).await
     }
@@ -97,7 +97,7 @@ pub fn events(ids: std::ops::Range<u64>, timestamp: i64) -> Vec<u8> {
     events_of(TeamId(1), ids, timestamp)
 }
 
-/// The same of another project.
+/// RowBinary of events of a project.
 pub fn events_of(team_id: TeamId, ids: std::ops::Range<u64>, timestamp: i64) -> Vec<u8> {
     let mut out = Vec::new();
     for id in ids {
@@ -128,7 +128,7 @@ fn received_at(id: u64) -> Micros {
     Micros(NOVEMBER + id as i64)
 }
 
-/// ClickHouse's LZ4 blocks of 1 MiB.
+/// Compresses rows into ClickHouse's LZ4 blocks of 1 MiB.
 pub fn compressed(rows: &[u8]) -> Bytes {
     let mut out = Vec::new();
     for piece in rows.chunks(1 << 20) {

@@ -1,4 +1,4 @@
-//! Persons behind a gateway that keeps ClickHouse's headers to itself.
+//! Persons behind a gateway that strips ClickHouse's headers.
 
 use crate::fixture::Database;
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use uuid::Uuid;
 
-/// Settings of a gateway before the server of others; it answers inserts itself, or lets them through.
+/// Settings of a gateway before another server; it answers inserts itself, or lets them through.
 async fn behind_gateway(settings: &Settings, answers_inserts: bool) -> Settings {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = settings.url.strip_prefix("http://").unwrap();
@@ -34,7 +34,7 @@ async fn forward(mut client: TcpStream, server: String, answers_inserts: bool) {
                     if is_insert && answers_inserts {
                         let bare = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
                         client.write_all(bare).await.unwrap();
-                        // To its end, so that the answer is not lost with the connection.
+                        // Read to the end, so that the answer is not lost with the connection.
                         while client.read(&mut request).await.unwrap_or(0) > 0 {}
                         return;
                     }
@@ -55,13 +55,14 @@ async fn forward(mut client: TcpStream, server: String, answers_inserts: bool) {
     }
 }
 
-fn find(bytes: &[u8], sought: &[u8]) -> Option<usize> {
+fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes
-        .windows(sought.len())
-        .position(|window| window.eq_ignore_ascii_case(sought))
+        .windows(wanted.len())
+        .position(|window| window.eq_ignore_ascii_case(wanted))
 }
 
-/// Rows of a table, of the ids `0..count`: every second one in this version, the others in the next.
+/// Rows of a table with the ids `0..count`: every second one in this version, the others in the
+/// next.
 fn rows(table: PersonTable, count: u128, version: i64) -> Bytes {
     let mut out = Vec::new();
     for id in 0..count {
@@ -92,7 +93,7 @@ fn rows(table: PersonTable, count: u128, version: i64) -> Bytes {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn copies_whose_answer_proves_nothing_are_looked_for_one_by_one() {
+async fn copies_with_an_unproven_success_are_looked_up_one_by_one() {
     let database = Database::make("persons_gateway").await;
     let through = ClickHouse::new(&behind_gateway(&database.settings, false).await);
     let past = ClickHouse::new(&behind_gateway(&database.settings, true).await);
@@ -105,7 +106,7 @@ async fn copies_whose_answer_proves_nothing_are_looked_for_one_by_one() {
             let copied = through.copy_persons(table, rows(table, count, 1)).await;
             copied.unwrap_or_else(|error| panic!("{table:?}, {count}: {error}"));
         }
-        // Nobody needs to be sent what is there already, in a later version, too; all else does.
+        // Rows that are stored, also in a later version, need not be sent; all others do.
         for (count, version, is_there) in [
             (3_000, 1, true),
             (3_000, 0, true),

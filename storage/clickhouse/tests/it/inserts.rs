@@ -1,4 +1,4 @@
-//! What an insert stores.
+//! Inserts, and the rows that they store.
 
 use crate::fixture::{Database, NOVEMBER, OCTOBER, compressed, events};
 use bytes::Bytes;
@@ -99,14 +99,14 @@ async fn a_body_cut_short_stores_nothing() {
         stream.write_all(&blocks[..sent]).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         let mut answer = Vec::new();
-        // Whether there is an answer or a reset is the server's choice; success it must not be.
+        // The server may answer or reset the connection, but not answer with success.
         let _ = stream.read_to_end(&mut answer);
         assert!(!answer.starts_with(b"HTTP/1.1 200"), "{sent} bytes");
         assert_eq!(database.events().await, 0, "{sent} bytes");
     }
 }
 
-/// A whole block, and then nothing but errors.
+/// Body of one whole block, then errors.
 struct Failing(Bytes);
 
 impl Body for Failing {
@@ -127,7 +127,7 @@ impl Body for Failing {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_that_cannot_be_had_on_the_way_store_nothing() {
+async fn a_body_that_fails_while_it_is_sent_stores_nothing() {
     let database = Database::make("inserts_unread").await;
     let insert = Insert {
         insert_target: Table::Events.insert_target(),

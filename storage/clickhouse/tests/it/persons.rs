@@ -34,7 +34,7 @@ async fn copy(database: &Database, table: PersonTable, rows: Vec<u8>) {
 }
 
 #[tokio::test]
-async fn events_have_the_persons_of_their_ids_at_this_moment() {
+async fn events_are_joined_with_the_current_persons_of_their_ids() {
     let database = Database::make("persons_of_events").await;
     let names = ["a", "b", "nobody", "\u{1f600} 'quoted' \\"];
     for name in names {
@@ -55,7 +55,7 @@ async fn events_have_the_persons_of_their_ids_at_this_moment() {
     copy(&database, PersonTable::Persons, both.concat()).await;
     let ids = [distinct_id("a", a, 1), distinct_id("b", b, 1)];
     copy(&database, PersonTable::DistinctIds, ids.concat()).await;
-    // The second becomes part of the first; what comes late changes nothing.
+    // The second person is merged into the first; late copies change nothing.
     let merged = [person(a, "{\"n\":3}", false, 2), person(b, "{}", true, 2)];
     copy(&database, PersonTable::Persons, merged.concat()).await;
     copy(&database, PersonTable::DistinctIds, distinct_id("b", a, 2)).await;
@@ -83,7 +83,7 @@ async fn events_have_the_persons_of_their_ids_at_this_moment() {
 }
 
 #[tokio::test]
-async fn persons_and_groups_of_deleted_projects_go_with_their_events() {
+async fn persons_and_groups_of_deleted_projects_are_deleted_with_their_events() {
     let database = Database::make("persons_purged").await;
     let id = person_id(TeamId(1), "a");
     copy(&database, PersonTable::Persons, person(id, "{}", false, 1)).await;
@@ -102,7 +102,7 @@ async fn persons_and_groups_of_deleted_projects_go_with_their_events() {
 }
 
 #[tokio::test]
-async fn old_updates_of_persons_go_by_months_and_nothing_with_them() {
+async fn old_person_updates_are_dropped_by_months_and_nothing_else() {
     let database = Database::make("persons_forgotten").await;
     for month in ["2025-11", "2025-12", "2026-01"] {
         database
@@ -125,7 +125,7 @@ async fn old_updates_of_persons_go_by_months_and_nothing_with_them() {
         (202_601, &[Month(202_511), Month(202_512)]),
         (202_601, &[]),
     ] {
-        let forgotten = clickhouse.forget_person_updates(Month(before)).await;
+        let forgotten = clickhouse.drop_person_updates(Month(before)).await;
         assert_eq!(forgotten.unwrap(), expected, "{before}");
     }
     let left = "SELECT count() FROM {db}.person_updates";

@@ -1,4 +1,4 @@
-//! Forgetting deleted projects.
+//! Purging the rows of deleted projects.
 
 use crate::fixture::{Database, NOVEMBER, OCTOBER, events_of};
 use millrace_clickhouse::TeamRows;
@@ -10,7 +10,7 @@ fn rows(team_id: i64, rows: u64) -> TeamRows {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_rows_of_the_named_projects_go_and_no_others() {
+async fn only_the_rows_of_the_named_projects_are_deleted() {
     let database = Database::make("purge").await;
     let clickhouse = &database.clickhouse;
     assert_eq!(clickhouse.teams_with_rows().await.unwrap(), []);

@@ -1,5 +1,5 @@
-//! Settings that ClickHouse is sent, with and without a quorum, as whoever listens there reads them. No test
-//! has a cluster.
+//! Settings that ClickHouse is sent, with and without a quorum, as a fake server reads them. No
+//! test has a cluster.
 
 use bytes::Bytes;
 use millrace_clickhouse::{ClickHouse, Insert, InsertQuorum, Purpose, ReadOptions, Settings};
@@ -18,7 +18,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Settings of which the name has to do with quorums.
+    /// Settings whose name has to do with quorums.
     fn quorum(&self) -> Vec<(&str, &str)> {
         let all = self
             .settings
@@ -29,8 +29,8 @@ impl Asked {
     }
 }
 
-/// Takes one request at a time, and says of each that it succeeded; `names_query` is whether it names
-/// the query as ClickHouse does.
+/// Starts a server that answers one request at a time with success; with `names_query` it names the
+/// query as ClickHouse does.
 fn listen(names_query: bool) -> (SocketAddr, Receiver<Asked>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -56,8 +56,8 @@ fn listen(names_query: bool) -> (SocketAddr, Receiver<Asked>) {
             reader.read_exact(&mut body).unwrap();
             let url = Url::parse(&format!("http://h{target}")).unwrap();
             let settings: Vec<(String, String)> = url.query_pairs().into_owned().collect();
-            let value = |sought: &str| {
-                let mut found = settings.iter().filter(|(name, _)| name == sought);
+            let value = |wanted: &str| {
+                let mut found = settings.iter().filter(|(name, _)| name == wanted);
                 found.next().map(|(_, value)| value.clone())
             };
             let sql = value("query").unwrap_or_else(|| String::from_utf8(body).unwrap());
@@ -82,7 +82,7 @@ fn clickhouse(address: SocketAddr, quorum: Option<InsertQuorum>) -> ClickHouse {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quorum_is_asked_for_by_inserts_and_seen_by_reads() {
+async fn a_quorum_is_set_on_inserts_and_respected_by_reads() {
     let sequential = ("select_sequential_consistency", "1");
     let with = |quorum| {
         let inserts = vec![
@@ -111,7 +111,7 @@ async fn a_quorum_is_asked_for_by_inserts_and_seen_by_reads() {
         let mut rows = clickhouse
             .read("SELECT 1 FORMAT CSV", &ReadOptions::new("export"))
             .unwrap();
-        // What is answered does not matter here.
+        // The answer does not matter here.
         let _ = rows.next().await;
         assert_eq!(asked.recv().unwrap().quorum(), of_reads, "{quorum:?}");
 
@@ -123,19 +123,19 @@ async fn a_quorum_is_asked_for_by_inserts_and_seen_by_reads() {
         let keys = [key];
         let present = clickhouse.any_present(Table::Events, Month(202_611), &keys);
         present.await.unwrap_err();
-        let question = asked
+        let query = asked
             .iter()
             .find(|asked| asked.sql.contains("toUUID"))
             .unwrap();
-        let ends = question
+        let ends = query
             .sql
             .ends_with(") LIMIT 1) SETTINGS select_sequential_consistency = 1");
-        assert_eq!(ends, quorum.is_some(), "{}", question.sql);
+        assert_eq!(ends, quorum.is_some(), "{}", query.sql);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_success_that_does_not_name_the_question_does_not_make_clickhouse_usable() {
+async fn a_success_that_does_not_name_the_query_does_not_make_clickhouse_usable() {
     for (names_query, is_usable) in [(true, true), (false, false)] {
         let (address, asked) = listen(names_query);
         let clickhouse = clickhouse(address, None);

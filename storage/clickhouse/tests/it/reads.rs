@@ -1,4 +1,4 @@
-//! Rows of a SELECT, however many.
+//! Streams of the rows of a SELECT.
 
 use crate::fixture::Database;
 use bytes::Bytes;
@@ -12,7 +12,7 @@ fn options() -> ReadOptions {
     ReadOptions::new(Uuid::new_v4().to_string())
 }
 
-/// All bytes, and how they ended.
+/// Reads all bytes, and the end of the stream.
 async fn all(mut stream: RowStream) -> (Vec<u8>, Result<(), QueryError>) {
     let mut bytes = Vec::new();
     loop {
@@ -31,7 +31,7 @@ async fn until_stopped(database: &Database, query_id: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_come_whole_in_the_format_that_is_asked_for() {
+async fn rows_arrive_complete_in_the_requested_format() {
     let database = Database::make("reads").await;
     for rows in [0, 1, 10, 3_000_000_u64] {
         let sql = format!("SELECT number FROM numbers({rows}) FORMAT RowBinary");
@@ -57,7 +57,7 @@ async fn rows_come_whole_in_the_format_that_is_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_error_is_told_before_among_and_behind_rows() {
+async fn an_error_is_reported_before_among_and_behind_rows() {
     let database = Database::make("read_errors").await;
     let long = "SELECT number, repeat('x', 100) FROM numbers(1000000)";
     let table = [
@@ -124,7 +124,7 @@ async fn a_read_may_only_read_within_its_limits() {
         let stream = database.clickhouse.read(sql, &options).unwrap();
         let (_, end) = all(stream).await;
         let error = end.expect_err(sql);
-        // The embedded engine refuses the name before it looks at what the statement does.
+        // The embedded engine refuses the name before it looks at the rest of the statement.
         let is_walled = sql.contains("url(") && error.code == Some(497);
         assert!(is_walled || error.code == Some(code), "{sql}: {error}");
     }
@@ -155,7 +155,7 @@ async fn a_stream_that_is_dropped_stops_its_query() {
         };
         if index == 0 {
             tokio::select! {
-                _ = stream.next() => panic!("an answer to an endless question"),
+                _ = stream.next() => panic!("an answer to an endless query"),
                 () = running => {}
             }
         } else {
@@ -168,7 +168,7 @@ async fn a_stream_that_is_dropped_stops_its_query() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_query_is_stopped_by_its_id_and_others_are_not() {
+async fn stopping_a_query_by_its_id_leaves_others_running() {
     let database = Database::make("read_stopped").await;
     let (options, others) = (options(), options());
     let sql = "SELECT number FROM system.numbers FORMAT TSV";
@@ -185,11 +185,11 @@ async fn a_query_is_stopped_by_its_id_and_others_are_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_that_are_taken_slowly_do_not_make_a_query_slow() {
+async fn a_slow_reader_does_not_use_up_the_work_budget_of_a_query() {
     let database = Database::make("read_slowly").await;
     let rows = 20_000_000_u64;
     let cheap = format!("SELECT number FROM numbers({rows}) FORMAT RowBinary");
-    // All of it in time by the clock, or in work: only the first goes on while nobody takes rows.
+    // Limited by the clock, or by work: only the clock goes on while nobody reads.
     for is_by_work in [false, true] {
         let mut options = options();
         match is_by_work {
@@ -212,7 +212,7 @@ async fn rows_that_are_taken_slowly_do_not_make_a_query_slow() {
         }
     }
     for (sql, takes_slowly) in [
-        // Silent, and with rows that are taken slowly while the next ones are computed.
+        // Silent, and with rows that are read slowly while the next ones are computed.
         (
             "SELECT count() FROM system.numbers WHERE sipHash64(number) = 1",
             false,
@@ -290,9 +290,9 @@ async fn last(stream: &mut RowStream) -> QueryError {
     }
 }
 
-/// A reader that waits too long is given up by the server. What it then gets must not look whole.
+/// The server gives up a reader that waits too long. The rows it got must not look complete.
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_that_were_given_up_in_the_middle_are_an_error() {
+async fn a_stream_that_the_server_gives_up_ends_with_an_error() {
     let database = Database::make("read_stalled").await;
     let mut options = options();
     options.stall_max = Duration::from_secs(1);
@@ -304,8 +304,8 @@ async fn rows_that_were_given_up_in_the_middle_are_an_error() {
     assert_eq!(error.code, None, "{error}");
 }
 
-/// Before the figures in what a test says.
-const SAID: &str = "grown by bytes: ";
+/// Prefix of the figures in a test's output.
+const GROWTH_PREFIX: &str = "grown by bytes: ";
 
 fn resident_bytes(pid: u32) -> u64 {
     let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
@@ -313,7 +313,7 @@ fn resident_bytes(pid: u32) -> u64 {
     pages * 4096
 }
 
-/// Runs by itself, too; in a process of its own, below.
+/// Reads a gigabyte; runs by itself, and in a process of its own below.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gigabyte_is_read() {
     let engine = TestEngine::start_with_memory(1 << 30);
@@ -334,7 +334,7 @@ async fn a_gigabyte_is_read() {
     assert!(bytes > 1_000_000_000, "{bytes}");
     let before: [u64; 2] = before.unwrap();
     let [we, engine] = [0, 1].map(|who| most[who].saturating_sub(before[who]));
-    println!("{SAID}{we} {engine}");
+    println!("{GROWTH_PREFIX}{we} {engine}");
 }
 
 #[test]
@@ -343,9 +343,9 @@ fn memory_stays_the_same_however_much_is_read() {
         .args(["--exact", "reads::a_gigabyte_is_read", "--nocapture"])
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&run.stdout);
-    assert!(run.status.success(), "{said}");
-    let (_, grown) = said.split_once(SAID).unwrap();
+    let output = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{output}");
+    let (_, grown) = output.split_once(GROWTH_PREFIX).unwrap();
     let grown = grown.lines().next().unwrap().split(' ');
     for (who, grown) in ["we", "the engine"].iter().zip(grown) {
         let grown: u64 = grown.parse().unwrap();

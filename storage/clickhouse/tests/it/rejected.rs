@@ -1,13 +1,13 @@
-//! Refused events whose JSON is large. The statements themselves say how much memory they may use.
+//! Rejected events with large JSON. The statements themselves limit their memory.
 
 use crate::fixture::{Database, NOVEMBER};
 use millrace_clickhouse::RejectedFilter;
 
-/// Rows, and bytes of JSON of each.
+/// Number of rows, and bytes of JSON of each.
 const ROWS: u64 = 8;
 const RAW_BYTES: u64 = 60_000_000;
 
-/// Eight large events, and a thousand small ones behind them by index.
+/// A database with eight large events, and a thousand small ones behind them by index.
 async fn filled(name: &str) -> Database {
     let database = Database::make(name).await;
     // One statement each: the engine of the tests has 2 GiB.
@@ -24,7 +24,7 @@ async fn filled(name: &str) -> Database {
     database
 }
 
-/// Whatever is there, whoever's and however often it was sent.
+/// Filter that selects all events.
 fn all() -> RejectedFilter {
     RejectedFilter {
         rows_max: 2_000,

@@ -1,43 +1,45 @@
-//! Finds calls of functions in a statement.
+//! Finds calls of refused functions in a statement.
 //!
-//! Texts are left out unless the engine may read them as SQL (`readers`), or sees their ends elsewhere than we do. Then
-//! quotes, escapes and comments hide nothing, and what looks like a call and is none is found as well.
+//! String literals are skipped unless the engine may read them as SQL (`indirect_sql`), or may see
+//! their ends elsewhere than our lexer. Then quotes, escapes and comments hide nothing, at the cost
+//! of false positives.
 
 use std::borrow::Cow;
 
-use super::pieces::{Pieces, is_word};
-use super::readers;
-use crate::sql::names::{unescaped, without_texts};
+use super::indirect_sql::{self, calls_its_arguments};
+use super::raw_tokens::{RawTokens, is_word};
+use crate::sql::names::{unescaped, without_literals};
 
-/// How often a text in a text is looked into.
+/// Deepest nesting of literals in literals that is searched.
 const DEPTH_MAX: usize = 8;
 
-/// The first of the `sought` (given in lower case) that is called, or passed to a function that calls it.
+/// Returns the first function that `is_refused` (asked in lower case) and that is called, or passed
+/// to a function that calls it.
 pub(super) fn find(
     sql: &[u8],
-    reads: &readers::Reads,
-    sought: &dyn Fn(&str) -> bool,
+    indirect: &indirect_sql::IndirectSql,
+    is_refused: &dyn Fn(&str) -> bool,
 ) -> Option<String> {
-    match without_texts(sql) {
-        Some(plain) if !reads.texts => find_as_written(&plain, true, sought),
-        _ => find_anywhere(sql, sought),
+    match without_literals(sql) {
+        Some(plain) if !indirect.literals => find_as_written(&plain, true, is_refused),
+        _ => find_anywhere(sql, is_refused),
     }
 }
 
-/// As [`find`], also in texts and in texts of texts.
-pub(super) fn find_anywhere(sql: &[u8], sought: &dyn Fn(&str) -> bool) -> Option<String> {
+/// Like [`find`], but also in string literals, and in literals within them.
+pub(super) fn find_anywhere(sql: &[u8], is_refused: &dyn Fn(&str) -> bool) -> Option<String> {
     let mut text = Cow::Borrowed(sql);
     for _ in 0..DEPTH_MAX {
-        // What begins a comment in SQL is part of a text in another place.
+        // The beginning of a comment may in fact be part of a literal.
         for skips_comments in [true, false] {
-            if let Some(name) = find_as_written(&text, skips_comments, sought) {
+            if let Some(name) = find_as_written(&text, skips_comments, is_refused) {
                 return Some(name);
             }
         }
         if !text.contains(&b'\\') {
             return None;
         }
-        // A text in a text is escaped twice.
+        // A literal within a literal is escaped twice.
         text = Cow::Owned(unescaped(&text));
     }
     None
@@ -46,39 +48,40 @@ pub(super) fn find_anywhere(sql: &[u8], sought: &dyn Fn(&str) -> bool) -> Option
 fn find_as_written(
     text: &[u8],
     skips_comments: bool,
-    sought: &dyn Fn(&str) -> bool,
+    is_refused: &dyn Fn(&str) -> bool,
 ) -> Option<String> {
-    let mut pieces = Pieces::new(text, skips_comments);
-    let after = |pieces: Pieces<'_>| {
-        pieces
+    let mut tokens = RawTokens::new(text, skips_comments);
+    let after = |tokens: RawTokens<'_>| {
+        tokens
             .without_comments()
-            .map(|piece| piece.text.to_owned())
+            .map(|token| token.text.to_owned())
             .next()
             .unwrap_or_default()
     };
-    let first = after(pieces);
-    let is_copy = ["BACKUP", "RESTORE"]
+    let first = after(tokens);
+    let is_backup = ["BACKUP", "RESTORE"]
         .iter()
         .any(|word| first.eq_ignore_ascii_case(word));
-    // The last piece, and the last that opened no parenthesis.
+    // The last token, and the last that is no opening parenthesis.
     let (mut last, mut outer) = ("", "");
     let mut arguments = Arguments::default();
-    while let Some(piece) = pieces.next() {
-        let name = piece.text.to_ascii_lowercase();
-        if is_word(piece.text) && sought(&name) {
-            let next = after(pieces);
-            let is_place = is_copy
+    while let Some(token) = tokens.next() {
+        let name = token.text.to_ascii_lowercase();
+        if is_word(token.text) && is_refused(&name) {
+            let next = after(tokens);
+            let is_backup_location = is_backup
                 && ["TO", "FROM", "="]
                     .iter()
                     .any(|it| last.eq_ignore_ascii_case(it));
             let is_applied = outer.eq_ignore_ascii_case("APPLY");
             let is_passed = arguments.may_be_function() && last != "." && next != ".";
-            if (next == "(" && !is_place) || (!piece.is_text && (is_applied || is_passed)) {
+            if (next == "(" && !is_backup_location) || (!token.is_text && (is_applied || is_passed))
+            {
                 return Some(name);
             }
         }
-        arguments.go_on(last, piece.text);
-        last = piece.text;
+        arguments.advance(last, token.text);
+        last = token.text;
         if last != "(" {
             outer = last;
         }
@@ -86,16 +89,17 @@ fn find_as_written(
     None
 }
 
-/// Parentheses that are open, to tell where a function may be passed to another.
+/// Open parentheses, to tell where a function may be passed to another.
 #[derive(Debug, Default)]
 struct Arguments(Vec<Parenthesis>);
 
 /// An open parenthesis.
 #[derive(Copy, Clone, Debug)]
 struct Parenthesis {
-    /// A function's name may stand in it: in the first argument of a function that takes one, and in parentheses around that.
+    /// True in the first argument of a function that takes a function, and in parentheses around
+    /// that argument.
     takes_function: bool,
-    /// What stands here is behind a comma, or in the body of a lambda.
+    /// True behind a comma, and in the body of a lambda.
     is_past: bool,
 }
 
@@ -106,10 +110,10 @@ impl Arguments {
             .is_some_and(|open| open.takes_function && !open.is_past)
     }
 
-    fn go_on(&mut self, last: &str, piece: &str) {
-        match piece {
+    fn advance(&mut self, last: &str, token: &str) {
+        match token {
             "(" => {
-                // They stand before an argument as signs do, and the engine drops them.
+                // Both words stand before an argument as signs do, and the engine drops them.
                 let is_call = is_word(last)
                     && !["ALL", "DISTINCT"]
                         .iter()
@@ -127,7 +131,7 @@ impl Arguments {
             ")" => {
                 self.0.pop();
             }
-            _ if piece == "," || (piece == ">" && last == "-") => {
+            _ if token == "," || (token == ">" && last == "-") => {
                 if let Some(open) = self.0.last_mut() {
                     open.is_past = true;
                 }
@@ -135,10 +139,4 @@ impl Arguments {
             _ => {}
         }
     }
-}
-
-/// Functions that take a function begin so.
-pub(super) fn calls_its_arguments(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    name.starts_with("array") || name.starts_with("map")
 }

@@ -1,15 +1,16 @@
-//! Statements that may be made, and functions, table functions and engines that they may name: those that stay in the
-//! database.
+//! Checks statements: they may name only functions, table functions and engines that stay inside
+//! the database.
 //!
-//! The lists here are of what was looked at and found to stay inside. Whatever else the engine has, it is asked at its
-//! start, is refused until somebody has looked at it and listed it; an operator opens the sources by name. This is the
-//! second of three walls. The first is the engine's own grants (`access`), which know no wall around the function
-//! `file`, the engine `EmbeddedRocksDB` and the like; the third is the kernel (`confinement`), which does not care how a
-//! statement is written.
+//! The lists here hold names that were reviewed and found to stay inside. At its start the engine
+//! is asked for all of its names, and any that is not listed is refused until somebody has reviewed
+//! it; an operator opens sources by name. This is the second of three layers. The first is the
+//! engine's own grants (`access`), which do not cover the function `file`, the engine
+//! `EmbeddedRocksDB` and the like; the third is the kernel (`confinement`), which does not depend
+//! on how a statement is written.
 
 mod calls;
-mod pieces;
-mod readers;
+mod indirect_sql;
+mod raw_tokens;
 mod statements;
 
 use std::collections::HashSet;
@@ -21,38 +22,39 @@ use crate::sql::names::{self, unescaped};
 const FUNCTIONS: &str = include_str!("functions.txt");
 const TABLE_FUNCTIONS: &str = include_str!("table_functions.txt");
 const ENGINES: &str = include_str!("engines.txt");
-/// Written like a function, a description of a disk: of any folder, or of a server's.
+/// Definition of a disk, written like a function: of any folder, or of another server's storage.
 const DISK: &str = "disk";
 
-/// Names of all that the engine has.
+/// Names of all functions that the engine has.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct EngineFunctions {
     pub(crate) functions: Vec<String>,
     pub(crate) table_functions: Vec<String>,
 }
 
-/// The names that are refused and those that are not; all in lower case.
+/// Rules on names, all in lower case.
 #[derive(Debug)]
-pub(crate) struct Permitted {
-    /// Functions that are refused, wherever they are called: also in a text that is read as SQL.
+pub(crate) struct StatementPolicy {
+    /// Functions that are refused wherever they are called, including in a literal that the engine
+    /// reads as SQL.
     functions: HashSet<String>,
     /// Table functions that are refused.
     table_functions: HashSet<String>,
     /// Engines of tables and databases that may be named.
     engines: HashSet<String>,
-    /// Functions that an operator opened; they may be told columns as a text.
+    /// Functions that an operator opened; their columns may be given as a string.
     opened: HashSet<String>,
 }
 
-/// The engines of tables and databases that stay inside.
+/// Lists the engines of tables and databases that stay inside.
 pub(crate) fn engines() -> Vec<&'static str> {
     ENGINES.split_whitespace().collect()
 }
 
-// === impl Permitted ===
+// === impl StatementPolicy ===
 
-impl Permitted {
-    pub(crate) fn new(known: &Known, sources: &[Source]) -> Self {
+impl StatementPolicy {
+    pub(crate) fn new(known: &EngineFunctions, sources: &[Source]) -> Self {
         let opened: HashSet<_> = sources
             .iter()
             .flat_map(|source| source.functions())
@@ -80,15 +82,16 @@ impl Permitted {
         }
     }
 
-    /// Judges rows of `VALUES`, which may be expressions. Their texts are data, and nobody reads them as SQL.
+    /// Checks rows of `VALUES`, which may be expressions. Their string literals are data and never
+    /// read as SQL.
     pub(crate) fn check_rows(&self, rows: &[u8]) -> Result<(), Exception> {
-        match names::without_texts(rows) {
+        match names::without_literals(rows) {
             Some(expressions) => self.check(&expressions, &[]),
             None => self.check(rows, &[]),
         }
     }
 
-    /// Judges a statement and the values of its parameters.
+    /// Checks a statement and the values of its parameters.
     pub(crate) fn check(
         &self,
         sql: &[u8],
@@ -101,8 +104,8 @@ impl Permitted {
             );
             return Err(Exception::new(497, &message, "ACCESS_DENIED"));
         }
-        let reads = readers::reads(sql, &|name| self.opened.contains(name));
-        if let Some(name) = reads.unseen {
+        let indirect = indirect_sql::find(sql, &|name| self.opened.contains(name));
+        if let Some(name) = indirect.unchecked {
             let message = format!(
                 "Not enough privileges: what {name} is given here may be read as SQL; write it down in the statement, \
                  as texts between plain quotes"
@@ -110,12 +113,12 @@ impl Permitted {
             return Err(Exception::new(497, &message, "ACCESS_DENIED"));
         }
         let is_function = |name: &str| self.functions.contains(name);
-        let found = calls::find(sql, &reads, &is_function);
-        let found = found.or_else(|| self.in_parameters(&reads, parameters));
+        let found = calls::find(sql, &indirect, &is_function);
+        let found = found.or_else(|| self.in_parameters(&indirect, parameters));
         let found = found.or_else(|| {
-            let mut values = reads
-                .sets
-                .then(|| readers::values(sql))
+            let mut values = indirect
+                .sets_parameters
+                .then(|| indirect_sql::parameter_words(sql))
                 .into_iter()
                 .flatten();
             values.find(|value| is_function(value))
@@ -123,11 +126,11 @@ impl Permitted {
         let found = found.map(|name| ("function", name));
         let found = found.or_else(|| {
             let is_refused = |name: &str| self.table_functions.contains(name);
-            names::call(sql, &is_refused).map(|name| ("table function", name))
+            names::refused_call(sql, &is_refused).map(|name| ("table function", name))
         });
         let found = found.or_else(|| {
             let is_refused = |name: &str| !self.engines.contains(name);
-            names::engine(sql, &is_refused).map(|name| ("engine", name))
+            names::refused_engine(sql, &is_refused).map(|name| ("engine", name))
         });
         match found {
             None => Ok(()),
@@ -142,10 +145,10 @@ impl Permitted {
         }
     }
 
-    /// The first function that is refused and that a parameter's value calls or names.
+    /// Finds the first refused function that a parameter's value calls or names.
     fn in_parameters(
         &self,
-        reads: &readers::Reads,
+        indirect: &indirect_sql::IndirectSql,
         parameters: &[(String, String)],
     ) -> Option<String> {
         let is_function = |name: &str| self.functions.contains(name);
@@ -155,12 +158,12 @@ impl Permitted {
                     .trim()
                     .to_ascii_lowercase()
             };
-            let called = reads
-                .texts
+            let called = indirect
+                .literals
                 .then(|| calls::find_anywhere(value.as_bytes(), &is_function));
             called
                 .flatten()
-                .or_else(|| reads.names.then(name).filter(|name| is_function(name)))
+                .or_else(|| indirect.names.then(name).filter(|name| is_function(name)))
         })
     }
 }

@@ -1,23 +1,24 @@
-//! Statements that are refused for what they do.
+//! Statements that are refused for their effect.
 //!
-//! `KILL` ends inserts of events, reads of exports and deletions in the middle. The engine's grants do not refuse it, as
-//! all statements are of its one user, and anybody may end his own. Ending queries whose client has gone, and those that
-//! Millrace itself does not want any more (`stop`), does not come this way.
+//! `KILL` cancels inserts of events, reads of exports and deletions. The engine's grants do not
+//! refuse it, as all statements belong to its one user, and any user may cancel its own. Cancelling
+//! queries whose client has disconnected, and those that Millrace itself stops (`stop`), does not
+//! pass this check.
 
-use super::pieces::{Pieces, is_word};
-use crate::sql::names::without_texts;
+use super::raw_tokens::{RawTokens, is_word};
+use crate::sql::names::without_literals;
 
 const REFUSED: &str = "KILL";
 
-/// The refused word that a statement begins with, or one that runs beside it.
+/// Returns the refused word that a statement, or one that runs in parallel with it, begins with.
 pub(super) fn find(sql: &[u8]) -> Option<&'static str> {
-    let plain = without_texts(sql);
+    let plain = without_literals(sql);
     let text = plain.as_deref().unwrap_or(sql);
-    // Where the engine sees the end of a comment elsewhere, its text may begin the statement.
+    // If the engine sees a comment's end elsewhere, the statement may begin inside it.
     let begins = |skips_comments| {
         let mut words = words(text, skips_comments);
         match words.next() {
-            // Another user is named before the statement.
+            // `EXECUTE AS user` precedes the statement.
             Some(first) if first.eq_ignore_ascii_case("EXECUTE") => words.any(is_refused),
             first => first.is_some_and(is_refused),
         }
@@ -43,8 +44,8 @@ fn is_refused(word: &str) -> bool {
 }
 
 fn words(text: &[u8], skips_comments: bool) -> impl Iterator<Item = &str> {
-    let pieces = Pieces::new(text, skips_comments).map(|piece| piece.text);
-    pieces.filter(|text| is_word(text))
+    let tokens = RawTokens::new(text, skips_comments).map(|token| token.text);
+    tokens.filter(|text| is_word(text))
 }
 
 #[cfg(test)]
@@ -73,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn other_statements_may_have_the_word() {
+    fn statements_other_than_kill_may_contain_the_word() {
         for sql in [
             "",
             "SELECT kill FROM t",

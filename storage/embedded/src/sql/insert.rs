@@ -1,10 +1,10 @@
-//! Finds where the rows of an INSERT begin.
+//! Finds the beginning of the rows of an INSERT.
 
-use super::Shape;
 use super::lexer::{Kind, Lexer, Token};
+use super::parts::StatementParts;
 
-/// Walks an INSERT up to the word that says where its rows come from; `None` if they come from a query.
-pub(super) fn insert(sql: &[u8], lexer: &mut Lexer<'_>) -> Option<Shape> {
+/// Splits an INSERT at the word that precedes its rows; `None` if they come from a query.
+pub(super) fn split(sql: &[u8], lexer: &mut Lexer<'_>) -> Option<StatementParts> {
     let mut token = lexer.next()?;
     for optional in ["INTO", "TABLE", "FUNCTION"] {
         if token.is(optional) {
@@ -24,7 +24,7 @@ pub(super) fn insert(sql: &[u8], lexer: &mut Lexer<'_>) -> Option<Shape> {
             continue;
         }
         if token.is("VALUES") {
-            return Some(Shape::Insert {
+            return Some(StatementParts::Insert {
                 head: sql.get(..token.start)?.to_vec(),
                 format: "Values".into(),
                 data_at: token.end,
@@ -40,8 +40,9 @@ pub(super) fn insert(sql: &[u8], lexer: &mut Lexer<'_>) -> Option<Shape> {
     None
 }
 
-/// `FORMAT name [SETTINGS a = 1, …]`, then the data: after one newline if there is one, else after the blanks.
-fn insert_format(sql: &[u8], format_at: usize, lexer: &mut Lexer<'_>) -> Option<Shape> {
+/// Splits `FORMAT name [SETTINGS a = 1, …]` from the data, which begins after one newline if there
+/// is one, else after the blanks.
+fn insert_format(sql: &[u8], format_at: usize, lexer: &mut Lexer<'_>) -> Option<StatementParts> {
     let name = lexer.next().filter(Token::is_name)?;
     let mut head = sql.get(..format_at)?.to_vec();
     let mut end = name.end;
@@ -67,14 +68,14 @@ fn insert_format(sql: &[u8], format_at: usize, lexer: &mut Lexer<'_>) -> Option<
         _ => 0,
     };
     let format = String::from_utf8_lossy(name.text).into_owned();
-    Some(Shape::Insert {
+    Some(StatementParts::Insert {
         head,
         format,
         data_at: end + blanks + newline,
     })
 }
 
-/// Reads `SETTINGS name = value, …` and returns where it ends.
+/// Reads `SETTINGS name = value, …` and returns the offset of its end.
 fn settings_end(lexer: &mut Lexer<'_>) -> Option<usize> {
     lexer.next()?;
     loop {
@@ -98,7 +99,7 @@ fn settings_end(lexer: &mut Lexer<'_>) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use crate::sql::{Shape, shape};
+    use crate::sql::{StatementParts, split_statement};
 
     /// An INSERT, and its head, format and data.
     const INSERTS: &[(&str, &str, &str, &str)] = &[
@@ -161,11 +162,11 @@ mod tests {
     #[test]
     fn insert_data_begins_after_values_or_after_the_format_line() {
         for (sql, head, format, data) in INSERTS {
-            let Shape::Insert {
+            let StatementParts::Insert {
                 head: got_head,
                 format: got_format,
                 data_at,
-            } = shape(sql.as_bytes())
+            } = split_statement(sql.as_bytes())
             else {
                 panic!("{sql}: not an insert with data");
             };

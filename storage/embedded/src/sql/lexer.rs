@@ -1,4 +1,4 @@
-//! SQL as words, quoted texts and punctuation.
+//! Lexer that splits SQL into words, quoted texts and punctuation.
 
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Kind {
@@ -13,7 +13,7 @@ pub(crate) struct Token<'a> {
     pub(crate) text: &'a [u8],
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// Parentheses, brackets and braces open around it.
+    /// Number of parentheses, brackets and braces open around the token.
     pub(crate) depth: usize,
 }
 
@@ -27,7 +27,7 @@ impl Token<'_> {
     }
 }
 
-/// Splits SQL into tokens, leaving out blanks and comments. Copying it is looking ahead.
+/// Splits SQL into tokens, skipping blanks and comments. A copy looks ahead.
 #[derive(Copy, Clone)]
 pub(crate) struct Lexer<'a> {
     sql: &'a [u8],
@@ -90,7 +90,8 @@ impl<'a> Lexer<'a> {
         Some(token)
     }
 
-    /// Where a quoted text ends: backslash escapes and doubled quotes do not end it. Unclosed: the end of the SQL.
+    /// Offset of a quoted text's end; backslash escapes and doubled quotes do not end it. An
+    /// unclosed one ends with the SQL.
     fn after_quoted(&self, start: usize, quote: u8) -> usize {
         let mut at = start + 1;
         while let Some(byte) = self.sql.get(at) {
@@ -104,7 +105,7 @@ impl<'a> Lexer<'a> {
         self.sql.len()
     }
 
-    /// Where `$tag$ … $tag$` ends, if it is one.
+    /// Offset of the end of `$tag$ … $tag$`, if it is one.
     fn after_heredoc(&self, start: usize) -> Option<usize> {
         let rest = self.sql.get(start..)?;
         let is_tag = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
@@ -130,7 +131,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Length of the comment that a text begins with. They nest.
+/// Length of the comment that a text begins with. Comments nest.
 pub(crate) fn comment_length(text: &[u8]) -> Option<usize> {
     match text {
         [b'-', b'-', ..] | [b'/', b'/', ..] | [b'#', b' ' | b'!', ..] => {

@@ -1,24 +1,25 @@
-//! The names in a statement where a table function or an engine stands.
+//! Names of table functions and engines in a statement.
 
 use super::lexer::{Kind, Lexer, Token};
 
-/// The first name that is called like a function and refused, in lower case. A table's name before its columns is none.
-pub(crate) fn call(sql: &[u8], is_refused: &dyn Fn(&str) -> bool) -> Option<String> {
+/// Finds the first refused name that is called like a function, in lower case. A table's name
+/// before its columns does not count.
+pub(crate) fn refused_call(sql: &[u8], is_refused: &dyn Fn(&str) -> bool) -> Option<String> {
     let mut lexer = Lexer::new(sql);
     let begins = |words: [&str; 2]| {
         lexer
             .peek()
             .is_some_and(|first| words.iter().any(|word| first.is(word)))
     };
-    let (is_described, is_copy) = (begins(["DESC", "DESCRIBE"]), begins(["BACKUP", "RESTORE"]));
+    let (is_described, is_backup) = (begins(["DESC", "DESCRIBE"]), begins(["BACKUP", "RESTORE"]));
     let (mut last, mut before): (Option<Token<'_>>, Option<Token<'_>>) = (None, None);
     while let Some(token) = lexer.next() {
         let opens = |next: Token<'_>| next.kind == Kind::Punctuation(b'(');
-        if let Some(name) = name(&token)
+        if let Some(name) = token_name(&token)
             && is_refused(&name)
             && lexer.peek().is_some_and(opens)
             && !is_table(last, before, is_described)
-            && !(is_copy && name == "file" && is_place(last))
+            && !(is_backup && name == "file" && is_backup_location(last))
         {
             return Some(name);
         }
@@ -27,12 +28,13 @@ pub(crate) fn call(sql: &[u8], is_refused: &dyn Fn(&str) -> bool) -> Option<Stri
     None
 }
 
-/// Whether a name stands where only a table's can: behind `INTO`, `TABLE`, `IF NOT EXISTS` or a database's.
+/// Returns true where only a table's name can stand: after `INTO`, `TABLE`, `IF NOT EXISTS` or a
+/// database's name.
 fn is_table(last: Option<Token<'_>>, before: Option<Token<'_>>, is_described: bool) -> bool {
     let Some(last) = last else { return false };
     let is_before = |word| before.is_some_and(|token| token.is(word));
     match last.kind {
-        Kind::Punctuation(b'.') => before.is_some_and(|token| name(&token).is_some()),
+        Kind::Punctuation(b'.') => before.is_some_and(|token| token_name(&token).is_some()),
         _ => {
             last.is("INTO")
                 || (last.is("TABLE") && !is_described)
@@ -41,22 +43,22 @@ fn is_table(last: Option<Token<'_>>, before: Option<Token<'_>>, is_described: bo
     }
 }
 
-/// Whether what follows says where a backup is.
-fn is_place(last: Option<Token<'_>>) -> bool {
+/// Returns true where the location of a backup follows.
+fn is_backup_location(last: Option<Token<'_>>) -> bool {
     last.is_some_and(|last| {
         last.is("TO") || last.is("FROM") || last.kind == Kind::Punctuation(b'=')
     })
 }
 
-/// The first engine that a statement which makes something names and that is refused, in lower case.
-pub(crate) fn engine(sql: &[u8], is_refused: &dyn Fn(&str) -> bool) -> Option<String> {
+/// Finds the first refused engine that a CREATE, ATTACH or REPLACE names, in lower case.
+pub(crate) fn refused_engine(sql: &[u8], is_refused: &dyn Fn(&str) -> bool) -> Option<String> {
     let mut lexer = Lexer::new(sql);
-    let mut makes = false;
+    let mut is_ddl = false;
     while let Some(token) = lexer.next() {
-        makes |= ["CREATE", "ATTACH", "REPLACE"]
+        is_ddl |= ["CREATE", "ATTACH", "REPLACE"]
             .iter()
             .any(|word| token.is(word));
-        if !makes || !token.is("ENGINE") {
+        if !is_ddl || !token.is("ENGINE") {
             continue;
         }
         let mut ahead = lexer;
@@ -64,7 +66,7 @@ pub(crate) fn engine(sql: &[u8], is_refused: &dyn Fn(&str) -> bool) -> Option<St
         if next.is_some_and(|token| token.kind == Kind::Punctuation(b'=')) {
             next = ahead.next();
         }
-        if let Some(name) = next.as_ref().and_then(name)
+        if let Some(name) = next.as_ref().and_then(token_name)
             && is_refused(&name)
         {
             return Some(name);
@@ -73,9 +75,9 @@ pub(crate) fn engine(sql: &[u8], is_refused: &dyn Fn(&str) -> bool) -> Option<St
     None
 }
 
-/// A word, or what stands in double or back quotes, in lower case. Letters that are not ASCII are left out: the engine
-/// takes some of them for quotes and blanks.
-pub(crate) fn name(token: &Token<'_>) -> Option<String> {
+/// Name that a token is, in lower case: a word, or the content of double or back quotes. Letters
+/// that are not ASCII are left out: the engine takes some of them for quotes and blanks.
+pub(crate) fn token_name(token: &Token<'_>) -> Option<String> {
     let inner = match (token.kind, token.text) {
         (Kind::Quoted, [b'"' | b'`', inner @ .., _]) => inner,
         (Kind::Word, text) => text,
@@ -89,20 +91,21 @@ pub(crate) fn name(token: &Token<'_>) -> Option<String> {
     (!first.is_ascii_digit()).then(|| String::from_utf8_lossy(letters).to_ascii_lowercase())
 }
 
-/// A statement whose texts are empty, whose quoted names hold nothing but words, without comments; `None` where the engine
-/// may see the ends of texts elsewhere: it knows other quotes, of letters that are not ASCII.
-pub(crate) fn without_texts(sql: &[u8]) -> Option<Vec<u8>> {
+/// Rewrites a statement with empty string literals, plain words for quoted names, and no comments.
+/// Returns `None` where the engine may see the ends of literals elsewhere: it knows other quotes,
+/// which are not ASCII.
+pub(crate) fn without_literals(sql: &[u8]) -> Option<Vec<u8>> {
     let (mut lexer, mut plain) = (Lexer::new(sql), Vec::new());
     while let Some(token) = lexer.next() {
         match (token.kind, token.text) {
             (Kind::Quoted, [b'\'' | b'$', ..]) => plain.extend_from_slice(b"''"),
             (Kind::Quoted, [_, inner @ .., _]) => {
-                let letter = |byte: u8| match byte {
+                let to_word_byte = |byte: u8| match byte {
                     byte if byte.is_ascii_alphanumeric() => byte,
                     _ => b'_',
                 };
                 plain.push(b'"');
-                plain.extend(unescaped(inner).into_iter().map(letter));
+                plain.extend(unescaped(inner).into_iter().map(to_word_byte));
                 plain.push(b'"');
             }
             (_, [b'$', ..]) => return None,
@@ -114,7 +117,7 @@ pub(crate) fn without_texts(sql: &[u8]) -> Option<Vec<u8>> {
     Some(plain)
 }
 
-/// A quoted text or name as its reader sees it.
+/// Resolves the escapes of a quoted text or name.
 pub(crate) fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -127,7 +130,7 @@ pub(crate) fn unescaped(text: &[u8]) -> Vec<u8> {
                 plain.push(nibble(*high) << 4 | nibble(*low));
                 tail
             }
-            // Which control character it stands for does not matter: they are blanks, all of them.
+            // The control characters all count as blanks.
             [
                 b'\\',
                 b'a' | b'b' | b'e' | b'f' | b'n' | b'r' | b't' | b'v' | b'0' | b'N',

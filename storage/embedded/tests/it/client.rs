@@ -1,20 +1,20 @@
-//! A small HTTP client: `curl`, so that what is sent is what users send.
+//! Small HTTP client that runs `curl`, so the requests are those that users send.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use millrace_embedded::testing::TestEngine;
 
-/// An answer with its head.
+/// Response with its headers.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Response {
     pub status: u16,
-    /// As sent, names in lower case.
+    /// Headers as received, names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl Response {
     pub fn header(&self, name: &str) -> &str {
         self.headers
             .iter()
@@ -28,7 +28,7 @@ impl Answer {
 }
 
 /// Posts `body` with these URL parameters.
-pub fn post(engine: &TestEngine, parameters: &[(&str, &str)], body: &[u8]) -> Answer {
+pub fn post(engine: &TestEngine, parameters: &[(&str, &str)], body: &[u8]) -> Response {
     let key = format!("X-ClickHouse-Key: {}", engine.password);
     let user = format!("X-ClickHouse-User: {}", engine.user);
     curl(
@@ -48,11 +48,11 @@ pub fn post(engine: &TestEngine, parameters: &[(&str, &str)], body: &[u8]) -> An
     )
 }
 
-/// Posts a query and returns its text; it must succeed.
+/// Posts a query, which must succeed, and returns the body.
 pub fn query(engine: &TestEngine, sql: &str) -> String {
-    let answer = post(engine, &[], sql.as_bytes());
-    assert_eq!(answer.status, 200, "{sql}: {}", answer.text());
-    answer.text()
+    let response = post(engine, &[], sql.as_bytes());
+    assert_eq!(response.status, 200, "{sql}: {}", response.text());
+    response.text()
 }
 
 /// Runs the real curl.
@@ -61,7 +61,7 @@ pub fn curl(
     parameters: &[(&str, &str)],
     arguments: &[&str],
     input: &[u8],
-) -> Answer {
+) -> Response {
     let encoded: Vec<String> = parameters
         .iter()
         .map(|(name, value)| format!("{name}={}", percent(value)))
@@ -85,7 +85,7 @@ pub fn curl(
     parse(&output.stdout)
 }
 
-fn parse(bytes: &[u8]) -> Answer {
+fn parse(bytes: &[u8]) -> Response {
     let end = bytes
         .windows(4)
         .position(|four| four == b"\r\n\r\n")
@@ -104,7 +104,7 @@ fn parse(bytes: &[u8]) -> Answer {
         .filter_map(|line| line.split_once(": "))
         .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
         .collect();
-    Answer {
+    Response {
         status,
         headers,
         body: bytes[end + 4..].to_vec(),

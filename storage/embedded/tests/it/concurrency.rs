@@ -1,4 +1,5 @@
-//! Many statements at once, and statements that want too much or that nobody waits for any more.
+//! Tests of concurrent statements, of a memory limit that is exceeded, and of queries whose client
+//! has disconnected.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -36,25 +37,25 @@ fn statements_run_side_by_side_and_queries_can_be_stopped_by_their_ids() {
     });
 }
 
-/// Others wait for their turn, and have it.
+/// The others wait, and run later.
 #[test]
-fn a_hundred_statements_run_at_once_and_no_more() {
+fn a_hundred_statements_run_at_once_and_the_others_wait() {
     const STATEMENTS: usize = 115;
     let engine = TestEngine::start();
-    // Each tells how many there were when it began, and stays.
+    // Each returns how many ran when it began, and sleeps.
     let sql = b"SELECT 'at_once', (SELECT count() FROM system.processes WHERE query LIKE '%at_once%'), sleep(1.5)";
     let most = thread::scope(|scope| {
         let jobs: Vec<_> = (0..STATEMENTS)
             .map(|_| {
-                // Not so many that one which has not signed in yet is ended for another.
+                // Slowly enough that no unauthenticated connection is evicted for another.
                 thread::sleep(Duration::from_millis(3));
                 scope.spawn(|| post(&engine, &[], sql))
             })
             .collect();
         let counts = jobs.into_iter().map(|job| {
-            let answer = job.join().unwrap();
-            assert_eq!(answer.status, 200, "{}", answer.text());
-            let text = answer.text();
+            let response = job.join().unwrap();
+            assert_eq!(response.status, 200, "{}", response.text());
+            let text = response.text();
             text.split('\t').nth(1).unwrap().parse::<usize>().unwrap()
         });
         counts.max().unwrap()
@@ -62,7 +63,7 @@ fn a_hundred_statements_run_at_once_and_no_more() {
     assert!((50..=100).contains(&most), "{most} at once");
 }
 
-/// The statement that Millrace stops a query with, whose comment is its id.
+/// Statement with which Millrace stops a query, whose comment is its id.
 fn stopping(id: &str) -> String {
     format!(
         "KILL QUERY WHERE (query_id = '{id}' OR endsWith(Settings['log_comment'], '{id}')) ASYNC"
@@ -82,8 +83,8 @@ fn an_insert_cannot_be_stopped_by_its_id() {
         for _ in 0..3 {
             query(engine, &stopping(id));
         }
-        let answer = insert.join().unwrap();
-        assert_eq!(answer.status, 200, "{}", answer.text());
+        let response = insert.join().unwrap();
+        assert_eq!(response.status, 200, "{}", response.text());
     });
     assert_eq!(query(engine, "SELECT count() FROM unstopped"), "3\n");
 }
@@ -91,21 +92,24 @@ fn an_insert_cannot_be_stopped_by_its_id() {
 #[test]
 fn a_query_that_needs_too_much_memory_fails_alone() {
     let engine = TestEngine::start_with_memory(600 << 20);
-    let answer = post(
+    let response = post(
         &engine,
         &[],
         b"SELECT groupArray(number) FROM numbers(1000000000)",
     );
     assert_eq!(
-        (answer.status, answer.header("x-clickhouse-exception-code")),
+        (
+            response.status,
+            response.header("x-clickhouse-exception-code")
+        ),
         (500, "241"),
         "{}",
-        answer.text()
+        response.text()
     );
     assert_eq!(query(&engine, "SELECT 1"), "1\n");
 }
 
-/// A client of a query that would run for ever.
+/// Command of a client whose query never ends.
 fn client(engine: &TestEngine, sql: &str) -> Command {
     let mut command = Command::new("curl");
     let key = format!("X-ClickHouse-Key: {}", engine.password);
@@ -117,7 +121,7 @@ fn client(engine: &TestEngine, sql: &str) -> Command {
     command
 }
 
-/// Ends such a client once the engine has its query.
+/// Starts such a client and kills it once the engine runs its query.
 fn abandon(engine: &TestEngine, mark: &str, sql: &str) {
     let mut client = client(engine, sql).stdout(Stdio::null()).spawn().unwrap();
     wait_until(engine, mark, true);
@@ -132,7 +136,7 @@ fn wait_until(engine: &TestEngine, mark: &str, running: bool) {
     wait_for(engine, &sql, if running { "1\n" } else { "0\n" });
 }
 
-/// Asks until the answer is the expected one.
+/// Repeats the query until its result is the expected one.
 fn wait_for(engine: &TestEngine, sql: &str, expected: &str) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while query(engine, sql) != expected {
@@ -142,11 +146,11 @@ fn wait_for(engine: &TestEngine, sql: &str, expected: &str) {
 
 /// The query has sent rows, and will never send more.
 #[test]
-fn a_query_that_has_fallen_silent_is_stopped_with_its_client() {
+fn a_query_without_further_rows_is_stopped_when_its_client_disconnects() {
     let engine = shared();
     let sql = "SELECT 'fallen_mark', number FROM system.numbers WHERE number < 1000000 OR sipHash64(number) = 1";
     let mut client = client(engine, sql).stdout(Stdio::piped()).spawn().unwrap();
-    // Nearly all rows; the rest is taken, too, so that nothing but silence keeps the query.
+    // Nearly all rows; a thread reads the rest, so the query does not wait for its client.
     let mut output = client.stdout.take().unwrap();
     output.read_exact(&mut vec![0; 15 << 20]).unwrap();
     let rest = thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
@@ -158,7 +162,7 @@ fn a_query_that_has_fallen_silent_is_stopped_with_its_client() {
 }
 
 #[test]
-fn a_query_whose_client_has_gone_is_stopped() {
+fn a_query_is_stopped_when_its_client_disconnects() {
     for (mark, sql) in [
         (
             "silent_mark",

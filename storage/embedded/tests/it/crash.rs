@@ -1,4 +1,4 @@
-//! The engine is killed and comes back.
+//! Tests of an engine that is killed and restarted.
 
 use millrace_embedded::testing::TestEngine;
 

@@ -1,4 +1,4 @@
-//! Inserts: one part or nothing.
+//! Tests of inserts: one part or nothing.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -9,7 +9,7 @@ use crate::client::{curl, post, query};
 
 const COLUMNS: &str = "(id, month, payload)";
 
-/// Makes a table with the settings that the product's tables have.
+/// Creates a table with the settings of the product's tables.
 fn table(name: &str) -> String {
     let engine = shared();
     query(engine, &format!("DROP TABLE IF EXISTS default.{name}"));
@@ -41,7 +41,7 @@ fn rows(count: u64, payload_bytes: usize) -> Vec<u8> {
     out
 }
 
-fn insert(table: &str, parameters: &[(&str, &str)], body: &[u8]) -> crate::client::Answer {
+fn insert(table: &str, parameters: &[(&str, &str)], body: &[u8]) -> crate::client::Response {
     let sql = format!("INSERT INTO {table} {COLUMNS} FORMAT RowBinary");
     let all: Vec<_> = parameters
         .iter()
@@ -61,7 +61,7 @@ fn parts_and_rows(table: &str) -> String {
     )
 }
 
-/// The framing of the clickhouse crate, written here by hand: one stored block.
+/// Frames one stored block as the clickhouse crate does, by hand.
 fn stored_block(raw: &[u8]) -> Vec<u8> {
     let mut block = vec![0x02];
     block.extend_from_slice(&(raw.len() as u32 + 9).to_le_bytes());
@@ -86,11 +86,11 @@ fn an_insert_of_one_month_is_one_part() {
         let table = table(name);
         let body = rows(count, payload_bytes);
         assert!(body.len() <= 128 << 20);
-        let answer = insert(&table, &[], &body);
-        assert_eq!(answer.status, 200, "{name}: {}", answer.text());
+        let response = insert(&table, &[], &body);
+        assert_eq!(response.status, 200, "{name}: {}", response.text());
         assert_eq!(parts_and_rows(&table), format!("1\t{count}\n"), "{name}");
         assert!(
-            answer
+            response
                 .header("x-clickhouse-summary")
                 .contains(&format!("\"written_rows\":\"{count}\"")),
             "{name}"
@@ -108,12 +108,12 @@ fn the_same_token_is_inserted_once_and_another_token_again() {
         ("b", "2\t2000\n"),
         ("a", "2\t2000\n"),
     ] {
-        let answer = insert(
+        let response = insert(
             &table,
             &[("insert_deduplication_token", token), ("async_insert", "0")],
             &body,
         );
-        assert_eq!(answer.status, 200, "{}", answer.text());
+        assert_eq!(response.status, 200, "{}", response.text());
         assert_eq!(parts_and_rows(&table), expected, "token {token}");
     }
 }
@@ -129,12 +129,12 @@ fn blocks_with_a_wrong_checksum_or_a_cut_insert_nothing() {
         ("damaged", &damaged[..], "40"),
         ("cut", &body[..body.len() - 1], "33"),
     ] {
-        let answer = insert(&table, &[("decompress", "1")], bytes);
+        let response = insert(&table, &[("decompress", "1")], bytes);
         assert_eq!(
-            answer.header("x-clickhouse-exception-code"),
+            response.header("x-clickhouse-exception-code"),
             code,
             "{name}: {}",
-            answer.text()
+            response.text()
         );
         assert_eq!(parts_and_rows(&table), "0\t0\n", "{name}");
     }
@@ -147,7 +147,7 @@ fn a_body_that_ends_early_inserts_nothing() {
     let engine = shared();
     let table = table("cut_short");
     let body = rows(10_000, 100);
-    // On a row boundary, so that only the missing bytes tell.
+    // Cut at a row boundary, so only the missing bytes show it.
     let half = &body[..body.len() / 2];
     for (framing, payload) in [
         (format!("Content-Length: {}", body.len()), half.to_vec()),
@@ -215,8 +215,13 @@ fn rows_may_come_in_the_statement_in_the_body_or_in_both() {
             .then_some(("query", sql.as_str()))
             .into_iter()
             .collect();
-        let answer = post(engine, &parameters, body.replace("{t}", &table).as_bytes());
-        assert_eq!(answer.status, 200, "{parameter} {body}: {}", answer.text());
+        let response = post(engine, &parameters, body.replace("{t}", &table).as_bytes());
+        assert_eq!(
+            response.status,
+            200,
+            "{parameter} {body}: {}",
+            response.text()
+        );
     }
     assert_eq!(
         query(engine, &format!("SELECT sum(id), count() FROM {table}")),
@@ -245,12 +250,12 @@ fn a_body_may_be_compressed_by_the_transport() {
         "--data-binary",
         "@-",
     ];
-    let answer = curl(
+    let response = curl(
         engine,
         &[("query", &sql)],
         &arguments,
         &encoder.finish().unwrap(),
     );
-    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(response.status, 200, "{}", response.text());
     assert_eq!(parts_and_rows(&table), "1\t5000\n");
 }

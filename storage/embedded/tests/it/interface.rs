@@ -1,10 +1,10 @@
-//! The wire: statuses, codes, headers, formats, parameters, sessions, sign-in.
+//! Tests of the HTTP interface: statuses, headers, formats, parameters, sessions, authentication.
 
 use millrace_embedded::testing::shared;
 
 use crate::client::{curl, post, query};
 
-/// A statement, and the status, exception code and beginning of the body that answer it.
+/// Statements, each with the status, exception code and beginning of the body of its response.
 const STATEMENTS: &[(&str, u16, &str, &str)] = &[
     ("SELECT 1", 200, "", "1\n"),
     ("SELECT 1 FORMAT JSONEachRow", 200, "", "{\"1\":1}\n"),
@@ -80,21 +80,19 @@ const STATEMENTS: &[(&str, u16, &str, &str)] = &[
 ];
 
 #[test]
-fn every_statement_answers_with_its_status_code_and_text() {
+fn each_statement_returns_its_status_code_and_text() {
     for (sql, status, code, body) in STATEMENTS {
-        let answer = post(shared(), &[], sql.as_bytes());
-        assert_eq!(
-            (answer.status, answer.header("x-clickhouse-exception-code")),
-            (*status, *code),
-            "{sql}: {}",
-            answer.text()
+        let response = post(shared(), &[], sql.as_bytes());
+        let (got, text) = (
+            response.header("x-clickhouse-exception-code"),
+            response.text(),
         );
-        assert!(answer.text().starts_with(body), "{sql}: {}", answer.text());
+        assert_eq!((response.status, got), (*status, *code), "{sql}: {text}");
+        assert!(text.starts_with(body), "{sql}: {text}");
         if *status != 200 {
             assert!(
-                answer.text().ends_with(")\n") && answer.text().contains("(version "),
-                "{sql}: {}",
-                answer.text()
+                text.ends_with(")\n") && text.contains("(version "),
+                "{sql}: {text}"
             );
         }
     }
@@ -107,7 +105,7 @@ type UrlCase = (
     &'static str,
 );
 
-/// URL parameters and a body, and the status and beginning of the body that answer them.
+/// URL parameters and bodies, each with the status and beginning of the body of the response.
 const URLS: &[UrlCase] = &[
     (&[("query", "SELECT 1")], "", 200, "1\n"),
     (&[("query", "SELECT 1 +")], " 2", 200, "3\n"),
@@ -177,46 +175,50 @@ const URLS: &[UrlCase] = &[
 ];
 
 #[test]
-fn url_parameters_say_how_a_statement_runs() {
+fn url_parameters_apply_to_the_statement() {
     for (parameters, body, status, text) in URLS {
-        let answer = post(shared(), parameters, body.as_bytes());
+        let response = post(shared(), parameters, body.as_bytes());
         assert_eq!(
-            answer.status,
+            response.status,
             *status,
             "{parameters:?} {body}: {}",
-            answer.text()
+            response.text()
         );
         assert!(
-            answer.text().starts_with(text),
+            response.text().starts_with(text),
             "{parameters:?} {body}: {}",
-            answer.text()
+            response.text()
         );
     }
 }
 
 #[test]
-fn an_answer_carries_the_headers_of_a_server() {
+fn a_response_carries_the_headers_of_a_server() {
     let sql = b"SELECT number FROM system.numbers LIMIT 10 FORMAT JSONCompactEachRow";
-    let answer = post(
+    let response = post(
         shared(),
         &[("query_id", "interface-1"), ("wait_end_of_query", "1")],
         sql,
     );
-    assert_eq!(answer.header("x-clickhouse-query-id"), "interface-1");
-    assert_eq!(answer.header("x-clickhouse-format"), "JSONCompactEachRow");
-    assert!(!answer.header("x-clickhouse-timezone").is_empty());
-    assert!(!answer.header("x-clickhouse-server-display-name").is_empty());
-    assert!(answer.header("content-type").starts_with("application/"));
+    assert_eq!(response.header("x-clickhouse-query-id"), "interface-1");
+    assert_eq!(response.header("x-clickhouse-format"), "JSONCompactEachRow");
+    assert!(!response.header("x-clickhouse-timezone").is_empty());
     assert!(
-        answer
+        !response
+            .header("x-clickhouse-server-display-name")
+            .is_empty()
+    );
+    assert!(response.header("content-type").starts_with("application/"));
+    assert!(
+        response
             .header("x-clickhouse-summary")
             .contains("\"read_rows\":\"10\""),
-        "{answer:?}"
+        "{response:?}"
     );
 }
 
 #[test]
-fn only_the_right_user_and_password_are_let_in() {
+fn only_the_right_user_and_password_authenticate() {
     let engine = shared();
     let basic = format!("{}:{}", engine.user, engine.password);
     let right = [
@@ -252,13 +254,13 @@ fn only_the_right_user_and_password_are_let_in() {
             .into_iter()
             .chain([("query", "SELECT 1")])
             .collect();
-        let answer = curl(engine, &parameters, &arguments, b"");
-        let code = answer.header("x-clickhouse-exception-code");
+        let response = curl(engine, &parameters, &arguments, b"");
+        let code = response.header("x-clickhouse-exception-code");
         assert_eq!(
-            (answer.status, code),
+            (response.status, code),
             (403, "516"),
             "{name}: {}",
-            answer.text()
+            response.text()
         );
     }
 }
@@ -281,17 +283,17 @@ fn no_setting_makes_a_statement_longer_than_16_mib() {
         post(shared(), &asked, padded(1 << 20).as_bytes()).text(),
         "1\n"
     );
-    let answer = post(shared(), &asked, padded(17 << 20).as_bytes());
+    let response = post(shared(), &asked, padded(17 << 20).as_bytes());
     assert_eq!(
-        answer.header("x-clickhouse-exception-code"),
+        response.header("x-clickhouse-exception-code"),
         "62",
         "{}",
-        answer.text()
+        response.text()
     );
 }
 
 #[test]
-fn a_form_of_another_page_reads_and_does_not_write() {
+fn a_form_of_another_page_reads_and_never_writes() {
     let engine = shared();
     let basic = format!("{}:{}", engine.user, engine.password);
     let sent = |header: &str, parameter: (&str, &str)| {
@@ -312,22 +314,22 @@ fn a_form_of_another_page_reads_and_does_not_write() {
         ("Sec-Fetch-Site: none", false),
     ] {
         let table = ("query", "INSERT INTO interface_form VALUES (1)");
-        let answer = sent(header, table);
-        let code = answer.header("x-clickhouse-exception-code");
-        assert_eq!(code == "164", is_refused, "{header}: {}", answer.text());
+        let response = sent(header, table);
+        let code = response.header("x-clickhouse-exception-code");
+        assert_eq!(code == "164", is_refused, "{header}: {}", response.text());
         let read = ("query", "SELECT 1");
-        let answer = sent(header, read);
-        assert_eq!(answer.text(), "1\n", "{header}");
+        let response = sent(header, read);
+        assert_eq!(response.text(), "1\n", "{header}");
     }
     let own = format!("Origin: {}", engine.url.trim_end_matches('/'));
     let insert = ("query", "INSERT INTO interface_form VALUES (1)");
-    let answer = sent(&own, insert);
-    assert_eq!(answer.status, 200, "{own}: {}", answer.text());
+    let response = sent(&own, insert);
+    assert_eq!(response.status, 200, "{own}: {}", response.text());
     assert_eq!(query(engine, "SELECT count() FROM interface_form"), "3\n");
 }
 
 #[test]
-fn get_reads_and_does_not_write() {
+fn get_requests_read_and_never_write() {
     let engine = shared();
     let basic = format!("{}:{}", engine.user, engine.password);
     let write = curl(
@@ -367,12 +369,12 @@ fn get_reads_and_does_not_write() {
         ),
     ] {
         let parameters = [vec![drop], more.clone()].concat();
-        let answer = curl(engine, &parameters, arguments, b"");
+        let response = curl(engine, &parameters, arguments, b"");
         assert_ne!(
-            answer.status,
+            response.status,
             200,
             "{more:?} {arguments:?}: {}",
-            answer.text()
+            response.text()
         );
     }
     assert_eq!(query(engine, "EXISTS interface_kept"), "1\n");
@@ -409,7 +411,7 @@ fn a_session_keeps_temporary_tables_and_its_own_settings_only() {
 }
 
 #[test]
-fn a_long_answer_is_one_document_in_every_format() {
+fn a_long_response_is_one_document_in_every_format() {
     let rows = "SELECT number, toString(number) AS s FROM system.numbers LIMIT 300000 FORMAT ";
     let json = query(shared(), &format!("{rows}JSON"));
     assert_eq!(
@@ -430,12 +432,12 @@ fn a_long_answer_is_one_document_in_every_format() {
 }
 
 #[test]
-fn a_query_that_fails_in_the_middle_says_so_in_the_body_and_breaks_off() {
+fn a_query_that_fails_midway_ends_its_body_with_the_exception() {
     let sql = b"SELECT throwIf(number = 3000000), toString(number) FROM system.numbers SETTINGS max_block_size = 1000";
-    let answer = post(shared(), &[], sql);
-    assert_eq!(answer.status, 200, "the head was sent before the failure");
-    let tag = answer.header("x-clickhouse-exception-tag").to_owned();
-    let text = answer.text();
+    let response = post(shared(), &[], sql);
+    assert_eq!(response.status, 200, "the head was sent before the failure");
+    let tag = response.header("x-clickhouse-exception-tag").to_owned();
+    let text = response.text();
     assert!(
         !tag.is_empty() && text.contains(&format!("__exception__\r\n{tag}\r\nCode: 395. ")),
         "{}",

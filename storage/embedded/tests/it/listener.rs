@@ -1,4 +1,5 @@
-//! Costs that somebody without a password can make the engine's process have: connections, heads, bodies.
+//! Tests of the resources that a client without a password can use: connections, request heads,
+//! bodies.
 
 use millrace_embedded::testing::TestEngine;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -7,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use crate::client::query;
 
-/// More than the process lets be open at once.
+/// More connections than the process keeps open.
 const MANY: usize = 300;
-/// Connections of one address without a password.
-const STRANGERS_MAX: usize = 64;
-/// How long a head may take.
+/// Most unauthenticated connections of one address.
+const UNAUTHENTICATED_MAX: usize = 64;
+/// Time within which a request's head must arrive.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest head, bytes.
+/// Longest request head, bytes.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// Memory for all unfinished heads, and for what else goes on in the process meanwhile, kB.
+/// Limit of the memory for all unfinished heads and for other growth of the process meanwhile, kB.
 const GROWTH_KB_MAX: u64 = 48 << 10;
 
 fn connect(engine: &TestEngine) -> TcpStream {
@@ -44,34 +45,34 @@ fn is_open(stream: &TcpStream) -> bool {
 }
 
 #[test]
-fn unfinished_heads_are_few_small_and_soon_over() {
+fn unfinished_heads_are_limited_in_number_size_and_time() {
     let engine = TestEngine::start();
     query(&engine, "SELECT 1");
     let before = resident_kb(&engine);
     let begun = Instant::now();
     let head = format!("GET /?query={}", "x".repeat(HEAD_BYTES_MAX - 1_000));
-    let mut held: Vec<_> = (0..MANY)
+    let mut open_streams: Vec<_> = (0..MANY)
         .map(|_| {
             let mut stream = connect(&engine);
-            // It may be ended while it is written.
+            // The server may close it while it is written.
             let _ = stream.write_all(head.as_bytes());
             stream
         })
         .collect();
-    // Who has the password gets in meanwhile.
+    // A client with the password gets in meanwhile.
     assert_eq!(query(&engine, "SELECT 2"), "2\n");
-    // Long before the heads' own time is over.
+    // Long before the heads time out.
     let soon = Instant::now() + HEAD_TIMEOUT / 2;
-    let open = || held.iter().filter(|stream| is_open(stream)).count();
-    while open() > STRANGERS_MAX && Instant::now() < soon {
+    let open = || open_streams.iter().filter(|stream| is_open(stream)).count();
+    while open() > UNAUTHENTICATED_MAX && Instant::now() < soon {
         std::thread::sleep(Duration::from_millis(20));
     }
     let open = open();
     let grown = resident_kb(&engine).saturating_sub(before);
-    assert!(open <= STRANGERS_MAX, "{open} are open");
+    assert!(open <= UNAUTHENTICATED_MAX, "{open} are open");
     assert!(grown < GROWTH_KB_MAX, "{MANY} heads take {grown} kB");
-    // Those that were left are closed in time, with or without words.
-    for stream in &mut held {
+    // The others are closed in time, with or without a response.
+    for stream in &mut open_streams {
         let _ = stream.read_to_end(&mut Vec::new());
     }
     let lasted = begun.elapsed();
@@ -90,18 +91,18 @@ fn a_head_that_is_too_long_is_refused() {
         "GET /?query={} HTTP/1.1\r\nHost: a\r\n\r\n",
         "x".repeat(2 * HEAD_BYTES_MAX)
     );
-    let mut answer = String::new();
-    let _ = stream.read_to_string(&mut answer);
-    assert!(!answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let mut response = String::new();
+    let _ = stream.read_to_string(&mut response);
+    assert!(!response.starts_with("HTTP/1.1 200"), "{response}");
     assert_eq!(query(&engine, "SELECT 1"), "1\n");
 }
 
 #[test]
-fn nothing_of_a_body_is_kept_before_its_sender_is_known() {
+fn no_body_is_buffered_before_authentication() {
     let engine = TestEngine::start();
     query(&engine, "SELECT 1");
     let before = resident_kb(&engine);
-    let held: Vec<_> = (0..STRANGERS_MAX)
+    let open_streams: Vec<_> = (0..UNAUTHENTICATED_MAX)
         .map(|_| {
             let mut stream = connect(&engine);
             write!(
@@ -123,6 +124,6 @@ fn nothing_of_a_body_is_kept_before_its_sender_is_known() {
     assert!(
         grown < GROWTH_KB_MAX,
         "{} bodies take {grown} kB",
-        held.len()
+        open_streams.len()
     );
 }

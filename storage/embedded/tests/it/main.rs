@@ -1,7 +1,7 @@
-//! The embedded engine over its HTTP interface, from outside.
+//! Integration tests of the embedded engine over its HTTP interface.
 //!
-//! Every test that needs no crash runs against the engine that the binary shares, or against the server named by
-//! `MILLRACE_TEST_CLICKHOUSE_URL`, in a database of its own.
+//! Every test that needs no crash runs against the engine that the binary shares, or against the
+//! server named by `MILLRACE_TEST_CLICKHOUSE_URL`, in a database of its own.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,11 +16,11 @@ mod concurrency;
 mod crash;
 mod inserts;
 mod interface;
+mod isolation;
 mod listener;
 mod privileges;
 mod python_client;
 mod rust_client;
 mod supervision;
-mod walls;
 
 millrace_embedded::engine_process!();

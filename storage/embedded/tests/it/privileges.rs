@@ -1,15 +1,16 @@
-//! Privileges of whoever has the password, by the pinned library's own list. Only for the embedded engine.
+//! Tests of the privileges of the engine's user, by the pinned library's own list. Only for the
+//! embedded engine.
 //!
-//! Groups of privileges grow with the library: a new one in a group that is granted is in none of these lists, and the
-//! test says so until somebody has judged it.
+//! Groups of privileges grow with the library: a new privilege in a granted group is in none of
+//! these lists, and the test fails until somebody has reviewed it.
 
 use millrace_embedded::testing::shared;
 use std::collections::{BTreeSet, HashMap};
 
 use crate::client::{post, query};
 
-/// Tables and their rows: whoever has the password has them all, and can drop them.
-const OF_TABLES: &[&str] = &[
+/// Privileges on tables and their rows: the user has them all, and can drop them.
+const TABLE_PRIVILEGES: &[&str] = &[
     "BACKUP",
     "CHECK",
     "CREATE DATABASE",
@@ -34,9 +35,9 @@ const OF_TABLES: &[&str] = &[
     "UNDROP TABLE",
     "dictGet",
 ];
-/// Their definitions. What names a place elsewhere is refused by its name (`permitted`), and there is no keeper to
-/// fetch from.
-const OF_DEFINITIONS: &[&str] = &[
+/// Privileges on definitions of tables. A definition that refers to external storage is refused by
+/// name (`permitted`), and there is no ClickHouse Keeper to fetch from.
+const DEFINITION_PRIVILEGES: &[&str] = &[
     "ALTER ADD COLUMN",
     "ALTER ADD CONSTRAINT",
     "ALTER ADD INDEX",
@@ -79,8 +80,8 @@ const OF_DEFINITIONS: &[&str] = &[
     "ALTER VIEW MODIFY REFRESH",
     "ALTER VIEW MODIFY SQL SECURITY",
 ];
-/// Cost time of the machine, and nothing else.
-const OF_CACHES: &[&str] = &[
+/// Privileges on caches: they cost time of the machine, and nothing else.
+const CACHE_PRIVILEGES: &[&str] = &[
     "SYSTEM DROP AVRO SCHEMA CACHE",
     "SYSTEM DROP COMPILED EXPRESSION CACHE",
     "SYSTEM DROP CONNECTIONS CACHE",
@@ -112,8 +113,9 @@ const OF_CACHES: &[&str] = &[
     "SYSTEM LOAD PRIMARY KEY",
     "SYSTEM UNLOAD PRIMARY KEY",
 ];
-/// Stop and start what the engine does in the background for tables: as harmful as dropping them, and as visible.
-const OF_BACKGROUND: &[&str] = &[
+/// Privileges on background work for tables: stopping it is as harmful as dropping them, and as
+/// visible.
+const BACKGROUND_PRIVILEGES: &[&str] = &[
     "SYSTEM CLEANUP",
     "SYSTEM FLUSH ASYNC INSERT QUEUE",
     "SYSTEM FLUSH DISTRIBUTED",
@@ -128,11 +130,12 @@ const OF_BACKGROUND: &[&str] = &[
     "SYSTEM VIEWS",
     "SYSTEM WAIT LOADING PARTS",
 ];
-/// The server's own, for statements whose client has gone. As a statement it is refused (`permitted`).
-const OWN: &[&str] = &["KILL QUERY"];
+/// Privileges that the server itself needs, for queries whose client has disconnected. As a
+/// statement it is refused (`permitted`).
+const SERVER_PRIVILEGES: &[&str] = &["KILL QUERY"];
 
 #[test]
-fn each_privilege_that_is_granted_was_judged() {
+fn each_granted_privilege_was_reviewed() {
     if shared().data_dir().is_none() {
         return;
     }
@@ -161,14 +164,20 @@ fn each_privilege_that_is_granted_was_judged() {
             None => drop(granted.insert(name)),
         }
     }
-    let judged = [OF_TABLES, OF_DEFINITIONS, OF_CACHES, OF_BACKGROUND, OWN];
-    let judged: BTreeSet<String> = judged.concat().into_iter().map(str::to_owned).collect();
-    let differ: Vec<_> = granted.symmetric_difference(&judged).collect();
-    assert!(differ.is_empty(), "judge them: {differ:?}");
+    let reviewed = [
+        TABLE_PRIVILEGES,
+        DEFINITION_PRIVILEGES,
+        CACHE_PRIVILEGES,
+        BACKGROUND_PRIVILEGES,
+        SERVER_PRIVILEGES,
+    ];
+    let reviewed: BTreeSet<String> = reviewed.concat().into_iter().map(str::to_owned).collect();
+    let differ: Vec<_> = granted.symmetric_difference(&reviewed).collect();
+    assert!(differ.is_empty(), "review them: {differ:?}");
 }
 
 #[test]
-fn nobody_ends_what_the_server_is_doing() {
+fn kill_statements_of_clients_are_refused() {
     if shared().data_dir().is_none() {
         return;
     }
@@ -179,9 +188,9 @@ fn nobody_ends_what_the_server_is_doing() {
         "KILL TRANSACTION WHERE 1",
         "DROP TABLE IF EXISTS nobody PARALLEL WITH KILL QUERY WHERE query_id = 'a'",
     ] {
-        let answer = post(shared(), &[], sql.as_bytes());
-        let code = answer.header("x-clickhouse-exception-code");
-        assert_eq!(code, "497", "{sql}: {}", answer.text());
-        assert!(answer.text().contains("close its connection"), "{sql}");
+        let response = post(shared(), &[], sql.as_bytes());
+        let code = response.header("x-clickhouse-exception-code");
+        assert_eq!(code, "497", "{sql}: {}", response.text());
+        assert!(response.text().contains("close its connection"), "{sql}");
     }
 }

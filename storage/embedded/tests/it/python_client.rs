@@ -1,4 +1,4 @@
-//! clickhouse-connect from PyPI, in the tests' Python environment.
+//! Test of clickhouse-connect from PyPI, in the tests' Python environment.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ fn workspace() -> PathBuf {
         .to_owned()
 }
 
-/// The interpreter of the tests' environment; the first one to ask makes it.
+/// Interpreter of the tests' environment; the first call creates it.
 fn python() -> PathBuf {
     run(&mut Command::new(workspace().join("deploy/test-python.sh")))
         .trim()

@@ -1,4 +1,4 @@
-//! The `clickhouse` crate, with validation, which is its default.
+//! Tests of the `clickhouse` crate, with validation, which is its default.
 
 use clickhouse::{Client, Row};
 use millrace_embedded::testing::{TestEngine, shared};

@@ -1,4 +1,4 @@
-//! The supervisor, and what a process says that cannot start.
+//! Tests of the supervisor, and of the errors of a process that cannot start.
 
 use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use millrace_embedded::testing::supervised_command;
 use millrace_embedded::{
-    EXIT_HOPELESS, EngineError, EngineOptions, State, Status, Supervisor, SupervisorOptions,
-    find_library, run,
+    EXIT_PERMANENT_FAILURE, EngineError, EngineOptions, State, Status, Supervisor,
+    SupervisorOptions, find_library, run,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::watch;
@@ -55,7 +55,7 @@ async fn a_killed_engine_is_started_again_on_the_same_port_and_ends_with_the_sup
         panic!("{again:?}")
     };
     assert_eq!(address_again, address);
-    assert!(again.last_end.unwrap().contains("signal: 9"));
+    assert!(again.last_exit.unwrap().contains("signal: 9"));
     tokio::task::spawn_blocking(move || supervisor.stop())
         .await
         .unwrap();
@@ -67,7 +67,7 @@ async fn a_killed_engine_is_started_again_on_the_same_port_and_ends_with_the_sup
 }
 
 #[tokio::test]
-async fn a_process_that_cannot_start_is_tried_again_and_its_last_words_are_kept() {
+async fn a_process_that_cannot_start_is_restarted_and_its_last_stderr_line_is_kept() {
     let options = SupervisorOptions {
         backoff_min: Duration::from_millis(1),
         ..SupervisorOptions::default()
@@ -81,7 +81,7 @@ async fn a_process_that_cannot_start_is_tried_again_and_its_last_words_are_kept(
     let mut status = supervisor.status();
     let seen = wait_for(&mut status, |status| status.restarts >= 3).await;
     assert!(
-        seen.last_end
+        seen.last_exit
             .as_ref()
             .unwrap()
             .ends_with("last words: no engine here"),
@@ -90,10 +90,10 @@ async fn a_process_that_cannot_start_is_tried_again_and_its_last_words_are_kept(
 }
 
 #[tokio::test]
-async fn a_process_that_never_can_start_is_not_tried_again_unless_it_was_up() {
+async fn a_process_that_fails_permanently_is_restarted_only_if_it_was_up_before() {
     let table = [
         (false, State::Failed, 0),
-        // Somebody exchanges the library while it runs: the next start may find the new one.
+        // The library may be upgraded while the process runs: the next start may find the new one.
         (true, State::Waiting, 2),
     ];
     for (was_up, state, restarts_min) in table {
@@ -102,7 +102,7 @@ async fn a_process_that_never_can_start_is_not_tried_again_unless_it_was_up() {
             ..SupervisorOptions::default()
         };
         let announce = "echo millrace-clickhouse ready 127.0.0.1:1; ";
-        let ends = format!("echo no such library >&2; exit {EXIT_HOPELESS}");
+        let ends = format!("echo no such library >&2; exit {EXIT_PERMANENT_FAILURE}");
         let script = format!("{}{ends}", if was_up { announce } else { "" });
         let supervisor = Supervisor::start(options, move |_| {
             let mut command = Command::new("sh");
@@ -114,7 +114,7 @@ async fn a_process_that_never_can_start_is_not_tried_again_unless_it_was_up() {
             status.state == state && status.restarts >= restarts_min
         })
         .await;
-        assert_eq!(seen.last_words.as_deref(), Some("no such library"));
+        assert_eq!(seen.last_stderr_line.as_deref(), Some("no such library"));
         assert!(was_up || seen.restarts == 0, "{seen:?}");
         tokio::task::spawn_blocking(move || supervisor.stop())
             .await
@@ -147,7 +147,7 @@ fn refused(options: EngineOptions) -> EngineError {
 }
 
 #[test]
-fn what_keeps_the_engine_from_starting_is_one_clear_sentence() {
+fn each_startup_error_is_one_clear_sentence() {
     let (_keep, busy) = options();
     let taken = TcpListener::bind(ANY).unwrap();
     let busy = EngineOptions {
@@ -186,7 +186,7 @@ fn what_keeps_the_engine_from_starting_is_one_clear_sentence() {
         ("missing", refused_library("/nowhere/libchdb.so")),
         ("other", refused_library("libc.so.6")),
     ] {
-        assert!(error.is_hopeless(), "{name}");
+        assert!(error.is_permanent(), "{name}");
         assert!(
             error.to_string().contains("MILLRACE_LIBCHDB"),
             "{name}: {error}"
@@ -213,7 +213,7 @@ fn what_keeps_the_engine_from_starting_is_one_clear_sentence() {
     }
 }
 
-/// Why a library is refused; no folder is made for it.
+/// Error of a library that is refused; no folder is created for it.
 fn refused_library(path: &str) -> EngineError {
     let (keep, options) = options();
     let error = refused(EngineOptions {
@@ -225,7 +225,7 @@ fn refused_library(path: &str) -> EngineError {
 }
 
 #[test]
-fn a_second_process_on_the_same_data_directory_is_told_who_has_it() {
+fn a_second_process_on_a_data_directory_is_refused_with_the_pid_of_the_first() {
     let engine = millrace_embedded::testing::TestEngine::start();
     let (_keep, second) = options();
     let second = EngineOptions {

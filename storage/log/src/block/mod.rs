@@ -1,4 +1,4 @@
-//! ClickHouse's compressed blocks, so that what lies in the log is what an insert sends.
+//! ClickHouse's compressed blocks, so that the bytes in the log are those that an insert sends.
 //!
 //! A block, as `decompress=1` reads it, integers little-endian:
 //!
@@ -10,10 +10,10 @@
 //! | 4 | bytes of the data once decompressed |
 //! | … | one raw LZ4 block, or the data |
 //!
-//! `write` makes blocks of rows, `read` makes rows of blocks, and `head` is what stands before the
-//! data: method, sizes and checksum.
+//! `write` makes blocks of rows, `read` makes rows of blocks, and `header` is the part before the
+//! data: checksum, method and sizes.
 
-mod head;
+mod header;
 mod read;
 mod salvage;
 #[cfg(test)]
@@ -21,8 +21,10 @@ mod tests;
 mod write;
 
 #[cfg(feature = "testing")]
-pub(crate) use head::seal;
-pub(crate) use head::{HEAD_BYTES, bytes_of, heads_crc, proven_head, proven_heads_crc};
+pub(crate) use header::seal;
+pub(crate) use header::{
+    BLOCK_HEADER_BYTES, bytes_of, headers_crc, proven_header, proven_headers_crc,
+};
 pub use read::{BlockError, decompress_into_vec};
 pub use salvage::decompress_sound;
 pub use write::{Compressor, store_into};

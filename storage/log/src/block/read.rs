@@ -1,9 +1,9 @@
-//! A run of blocks becomes rows again, every checksum looked at.
+//! Decompresses a run of blocks into rows, checking every checksum.
 
-use super::head::{CHECKSUM_BYTES, METHOD_LZ4, METHOD_NONE, SIZES_BYTES, checksum_of};
+use super::header::{CHECKSUM_BYTES, METHOD_LZ4, METHOD_NONE, SIZES_BYTES, checksum_of};
 use lz4_flex::block::decompress_into;
 
-/// Why bytes are not a run of blocks.
+/// Error of bytes that are not a run of blocks.
 #[derive(thiserror::Error, Copy, Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BlockError {
@@ -13,7 +13,7 @@ pub enum BlockError {
     /// The checksum does not fit.
     #[error("the checksum of a compressed block does not fit")]
     Checksum,
-    /// Neither LZ4 nor the data as it is.
+    /// The method is neither LZ4 nor none.
     #[error("compression method {0:#04x} is neither LZ4 nor none")]
     Method(u8),
     /// The sizes or the LZ4 data contradict each other.
@@ -22,13 +22,13 @@ pub enum BlockError {
     /// The run holds more than the caller allows.
     #[error("more than {bytes_max} bytes after decompression")]
     TooLarge {
-        /// The caller's limit.
+        /// Limit that the caller gave.
         bytes_max: usize,
     },
 }
 
-/// Appends what a run of blocks holds to `out`, at most `bytes_max` bytes, after checking every
-/// checksum.
+/// Decompresses a run of blocks and appends the rows to `out`, at most `bytes_max` bytes, after
+/// checking every checksum.
 ///
 /// # Errors
 ///
@@ -62,7 +62,7 @@ impl Block<'_> {
         self.uncompressed_bytes
     }
 
-    /// Appends what the block holds, or nothing if it contradicts itself.
+    /// Appends the block's rows, or nothing if it contradicts itself.
     pub(super) fn append_to(&self, out: &mut Vec<u8>) -> Result<(), BlockError> {
         let start = out.len();
         if self.method == METHOD_NONE {
@@ -76,7 +76,7 @@ impl Block<'_> {
         }
         out.resize(start + self.uncompressed_bytes, 0);
         let written = match out.get_mut(start..) {
-            Some(room) => decompress_into(self.data, room).ok(),
+            Some(space) => decompress_into(self.data, space).ok(),
             None => None,
         };
         if written == Some(self.uncompressed_bytes) {

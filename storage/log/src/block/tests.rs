@@ -1,6 +1,6 @@
-//! Blocks are what ClickHouse reads, read back whole, and no damage passes.
+//! Blocks are the bytes that ClickHouse reads, read back whole, and no damage passes.
 
-use super::head::{BLOCK_BYTES_MAX, METHOD_LZ4, bytes_of, head_of};
+use super::header::{BLOCK_BYTES_MAX, METHOD_LZ4, bytes_of, header_of};
 use super::read::split_block;
 use super::write::COMPRESSED_ROWS_BYTES_MAX;
 use super::*;
@@ -13,7 +13,7 @@ fn compressed(rows: &[u8]) -> Vec<u8> {
 
 #[test]
 fn blocks_are_the_bytes_clickhouse_reads() {
-    // As in the clickhouse crate's own tests.
+    // The bytes of the clickhouse crate's own tests.
     let source = [
         245u8, 5, 222, 235, 225, 158, 59, 108, 225, 31, 65, 215, 66, 66, 36, 92, 130, 34, 0, 0, 0,
         23, 0, 0, 0, 240, 8, 1, 0, 2, 255, 255, 255, 255, 0, 1, 1, 1, 115, 6, 83, 116, 114, 105,
@@ -77,22 +77,22 @@ fn stored_blocks_read_back_beside_compressed_ones() {
 }
 
 #[test]
-fn the_sum_of_heads_stands_for_every_byte() {
+fn the_crc_of_block_headers_covers_every_byte() {
     let mut run = compressed(b"an event, an event, an event");
     store_into(b"another event", &mut run);
-    let sum = heads_crc(&run);
-    assert!(sum.is_some() && proven_heads_crc(&run) == sum);
+    let sum = headers_crc(&run);
+    assert!(sum.is_some() && proven_headers_crc(&run) == sum);
     for bit in 0..run.len() * 8 {
         let mut bad = run.clone();
         bad[bit / 8] ^= 1 << (bit % 8);
-        assert_ne!(proven_heads_crc(&bad), sum, "bit {bit}");
+        assert_ne!(proven_headers_crc(&bad), sum, "bit {bit}");
     }
     let swapped = [&run[run.len() - 38..], &run[..run.len() - 38]].concat();
-    assert_ne!(proven_heads_crc(&swapped), sum, "another order");
+    assert_ne!(proven_headers_crc(&swapped), sum, "another order");
 }
 
 #[test]
-fn every_flipped_bit_and_every_cut_shows() {
+fn every_flipped_bit_and_every_cut_is_detected() {
     let text = b"an event, an event, an event, and another event";
     let mut stored = Vec::new();
     store_into(text, &mut stored);
@@ -109,8 +109,8 @@ fn every_flipped_bit_and_every_cut_shows() {
 }
 
 #[test]
-fn a_block_is_as_large_as_what_is_written_can_become_and_no_larger() {
-    // What LZ4 makes of 1 MiB at the worst, and nothing at all.
+fn a_header_with_a_size_that_no_written_block_has_is_refused() {
+    // The most that LZ4 makes of 1 MiB, and no data at all.
     let largest = BLOCK_BYTES_MAX + BLOCK_BYTES_MAX / 255 + 16;
     let limit = 1_059_061;
     for (data_bytes, is_one) in [
@@ -119,11 +119,11 @@ fn a_block_is_as_large_as_what_is_written_can_become_and_no_larger() {
         (limit, true),
         (limit + 1, false),
     ] {
-        let head = head_of(METHOD_LZ4, data_bytes, BLOCK_BYTES_MAX);
+        let header = header_of(METHOD_LZ4, data_bytes, BLOCK_BYTES_MAX);
         let expected = is_one.then_some(25 + data_bytes as u64);
-        assert_eq!(bytes_of(&head), expected, "{data_bytes} bytes of data");
+        assert_eq!(bytes_of(&header), expected, "{data_bytes} bytes of data");
     }
-    let mut less_than_its_sizes = head_of(METHOD_LZ4, 0, 0);
+    let mut less_than_its_sizes = header_of(METHOD_LZ4, 0, 0);
     less_than_its_sizes[17] -= 1;
     assert_eq!(bytes_of(&less_than_its_sizes), None);
 }

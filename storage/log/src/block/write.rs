@@ -1,20 +1,21 @@
-//! Rows become a run of compressed blocks.
+//! Compresses rows into a run of blocks.
 
-use super::head::{BLOCK_BYTES_MAX, METHOD_LZ4, METHOD_NONE, head_of, seal};
+use super::header::{BLOCK_BYTES_MAX, METHOD_LZ4, METHOD_NONE, header_of, seal};
 use lz4::block::{CompressionMode, compress_bound, compress_to_buffer};
 
-/// Rows in one compressed block. Up to here LZ4 looks matches up in a table of half the size,
-/// and both lie in the first cache: 1.3 times as fast as blocks of 1 MiB, for a tenth more bytes.
+/// Most bytes of rows in one compressed block. Up to this size LZ4 looks matches up in a table of
+/// half the size, and both lie in the first cache: 1.3 times as fast as blocks of 1 MiB, for a
+/// tenth more bytes.
 pub(super) const COMPRESSED_ROWS_BYTES_MAX: usize = 64 << 10;
-/// How soon LZ4 gives up where it finds nothing: 1 looks at most bytes. 4 is 1.3 times as fast
-/// for 4 % more bytes; 8 is hardly faster than that and makes 6 % more.
+/// Acceleration of LZ4, by which it skips bytes without matches: 1 looks at most bytes. 4 is 1.3
+/// times as fast for 4 % more bytes; 8 is hardly faster than that and makes 6 % more.
 const ACCELERATION: i32 = 4;
 
-/// What a compressor keeps between calls, so that the steady state does not allocate.
+/// Compressor that keeps its buffer between calls, so that the steady state does not allocate.
 #[derive(Debug)]
 pub struct Compressor {
-    /// Room for the worst case of one block. Compressing here and copying the little that comes
-    /// out is cheaper than zeroing the worst case at the end of the output each time.
+    /// Buffer for the worst case of one block. Compressing here and copying the result is cheaper
+    /// than zeroing the worst case at the end of the output each time.
     scratch: Vec<u8>,
 }
 
@@ -28,9 +29,9 @@ impl Compressor {
     /// A compressor for rows of any size.
     #[must_use]
     pub fn new() -> Self {
-        let room = compress_bound(COMPRESSED_ROWS_BYTES_MAX).unwrap_or(0);
+        let bytes_max = compress_bound(COMPRESSED_ROWS_BYTES_MAX).unwrap_or(0);
         Self {
-            scratch: vec![0; room],
+            scratch: vec![0; bytes_max],
         }
     }
 
@@ -44,7 +45,7 @@ impl Compressor {
 
     fn compress_block(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         let mode = CompressionMode::FAST(ACCELERATION);
-        // It fails only for want of room, and there is room for the worst case.
+        // Fails only if the buffer is too small, and it holds the worst case.
         let packed = compress_to_buffer(piece, Some(mode), false, &mut self.scratch)
             .ok()
             .and_then(|bytes| self.scratch.get(..bytes));
@@ -55,8 +56,8 @@ impl Compressor {
     }
 }
 
-/// Appends `rows` to `out` as a run of blocks that hold them as they are. Such lie in logs of before,
-/// and are read; nobody writes them any more but tests.
+/// Appends `rows` to `out` as a run of uncompressed blocks. Logs of earlier versions have them;
+/// only tests still write them.
 pub fn store_into(rows: &[u8], out: &mut Vec<u8>) {
     for piece in rows.chunks(BLOCK_BYTES_MAX) {
         put_block(METHOD_NONE, piece, piece.len(), out);
@@ -65,7 +66,7 @@ pub fn store_into(rows: &[u8], out: &mut Vec<u8>) {
 
 fn put_block(method: u8, data: &[u8], uncompressed_bytes: usize, out: &mut Vec<u8>) {
     let start = out.len();
-    out.extend_from_slice(&head_of(method, data.len(), uncompressed_bytes));
+    out.extend_from_slice(&header_of(method, data.len(), uncompressed_bytes));
     out.extend_from_slice(data);
     seal(out.get_mut(start..).unwrap_or_default());
 }

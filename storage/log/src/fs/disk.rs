@@ -28,7 +28,7 @@ impl Fs for DiskFs {
     fn create_dir(&self, dir: &Path) -> io::Result<bool> {
         match fs::create_dir(dir) {
             Ok(()) => Ok(true),
-            // Also where only asking is allowed, as on a read-only mount.
+            // Also on a read-only mount, where no directory can be made.
             Err(_) if dir.is_dir() => Ok(false),
             Err(error) => Err(error),
         }
@@ -70,7 +70,7 @@ impl Fs for DiskFs {
         for entry in fs::read_dir(dir)? {
             let entry = entry?;
             if entry.file_type()?.is_file() {
-                // A name that is not UTF-8 is none of ours.
+                // A name that is not UTF-8 is not ours.
                 names.extend(entry.file_name().into_string());
             }
         }
@@ -104,8 +104,8 @@ impl File for DiskFile {
     fn read_at(&self, out: &mut Vec<u8>, bytes: usize, offset: u64) -> io::Result<()> {
         let (mut filled, full) = (out.len(), out.len() + bytes);
         let first = filled;
-        // Not into the spare capacity: `out` may have room for far more than was asked for, all of
-        // which would be read.
+        // Not into the spare capacity: `out` may have capacity for far more than was asked for, all
+        // of which would be read.
         out.resize(full, 0);
         while let Some(rest) = out.get_mut(filled..full).filter(|it| !it.is_empty()) {
             let at = offset + (filled - first) as u64;
@@ -126,14 +126,15 @@ impl File for DiskFile {
     fn read_cached_at(&self, out: &mut Vec<u8>, bytes: usize, offset: u64) -> io::Result<bool> {
         let start = out.len();
         out.resize(start + bytes, 0);
-        let room = out.get_mut(start..).unwrap_or_default();
+        let space = out.get_mut(start..).unwrap_or_default();
         let flags = ReadWriteFlags::NOWAIT;
-        let read = rustix::io::preadv2(&self.0, &mut [IoSliceMut::new(room)], offset, flags);
+        let read = rustix::io::preadv2(&self.0, &mut [IoSliceMut::new(space)], offset, flags);
         if read == Ok(bytes) {
             return Ok(true);
         }
         out.truncate(start);
-        // tmpfs is all cache, and does not know the flag. Whatever else went wrong, who waits will see.
+        // tmpfs is all cache, and does not know the flag. Any other error is left to the blocking
+        // read.
         if read == Err(Errno::OPNOTSUPP) && self.is_in_memory()? {
             self.read_at(out, bytes, offset)?;
             return Ok(true);
@@ -163,7 +164,7 @@ impl File for DiskFile {
         self.0.set_len(bytes)
     }
 
-    fn names(&self) -> io::Result<u64> {
+    fn link_count(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.nlink())
     }
 
@@ -178,7 +179,7 @@ impl DiskFile {
         Ok(rustix::fs::fstatfs(&self.0)?.f_type == 0x0102_1994)
     }
 
-    /// For file systems without fallocate: room is only promised for written bytes.
+    /// Allocates by writing zeros, for file systems without fallocate.
     #[cold]
     fn fill_with_zeros(&self, range: Range<u64>) -> io::Result<()> {
         let zeros = [0u8; 65_536];
@@ -195,8 +196,8 @@ impl DiskFile {
 
 /// Writes all of `slices` from `offset` on, however little each call of `write` takes.
 ///
-/// Linux writes at most 0x7ffff000 bytes at once, and less where a signal or a file system cuts a call
-/// short (write(2)).
+/// Linux writes at most 0x7ffff000 bytes at once, and less where a signal or a file system cuts a
+/// call short (write(2)).
 ///
 /// # Errors
 ///
@@ -226,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_that_are_cut_short_or_interrupted_go_on_where_they_ended() {
+    fn short_or_interrupted_writes_resume_where_they_ended() {
         let file = DiskFile(tempfile::tempfile().unwrap());
         let expected: Vec<u8> = (0..250).collect();
         for cut in [1, 3, 7, 100, 250] {
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_without_waiting_gives_all_that_was_asked_for_or_nothing() {
+    fn a_cached_read_returns_all_bytes_or_none() {
         for dir in [Path::new("/dev/shm"), &std::env::temp_dir()] {
             let file = DiskFile(tempfile::tempfile_in(dir).unwrap());
             file.write_at(&mut [IoSlice::new(b"0123456789")], 0)
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_fallocate_room_is_zeros_behind_what_is_there() {
+    fn without_fallocate_space_is_allocated_by_writing_zeros() {
         let file = DiskFile(tempfile::tempfile().unwrap());
         file.write_at(&mut [IoSlice::new(&[7; 100])], 0).unwrap();
         for range in [100..150, 150..150, 150..200_000] {

@@ -1,9 +1,9 @@
-//! Frames and segments as bytes, for fuzzers: written, read, and with their checksums put right,
-//! so that what was changed is judged for what it says and not only for its checksum.
+//! Frames and segments as bytes, for fuzzers: encoded, decoded, and with corrected checksums, so
+//! that changed bytes are tested for their contents and not only for their checksum.
 
 use crate::block;
 use crate::fields::{put, u16_at, u32_at, u64_at};
-use crate::frame::{ALIGN_BYTES, Encoder, HEAD_BYTES, Head, MAGIC, trailer};
+use crate::frame::{ALIGN_BYTES, Encoder, FRAME_HEADER_BYTES, FrameHeader, MAGIC, trailer};
 use crate::section::BlocksSum;
 use crate::segment::SEGMENT_HEADER_BYTES;
 use crate::{Frame, Position, Section};
@@ -12,11 +12,11 @@ use crate::{Frame, Position, Section};
 const SECTION_BYTES: usize = 32;
 const SECTION_CRC_AT: usize = 24;
 
-/// A frame as it is appended.
+/// Encodes a frame as it is appended.
 ///
 /// # Errors
 ///
-/// What keeps the sections from being a frame.
+/// The reason why the sections cannot be a frame.
 pub fn encode_frame(
     sections: &[Section<'_>],
     salt: u64,
@@ -25,7 +25,7 @@ pub fn encode_frame(
     let mut encoder = Encoder::default();
     encoder.encode(sections)?;
     encoder.seal(salt, sequence);
-    let mut out = encoder.head.clone();
+    let mut out = encoder.headers.clone();
     for section in sections {
         out.extend_from_slice(section.blocks);
     }
@@ -33,23 +33,24 @@ pub fn encode_frame(
     Ok(out)
 }
 
-/// Reads a whole frame, each byte checked as a recovery checks it; with each section's blocks.
+/// Decodes a whole frame, each byte checked as in a recovery; returns it with each section's
+/// blocks.
 ///
 /// # Errors
 ///
-/// Why the bytes are no frame.
+/// The reason why the bytes are not a frame.
 pub fn decode_frame(bytes: &[u8]) -> Result<(Frame, Vec<&[u8]>), &'static str> {
     const SHORT: &str = "the frame is cut short";
-    let head = Head::decode(bytes.get(..HEAD_BYTES).unwrap_or(bytes))?;
-    if head.frame_bytes() != Some(bytes.len() as u64) {
+    let header = FrameHeader::decode(bytes.get(..FRAME_HEADER_BYTES).unwrap_or(bytes))?;
+    if header.frame_bytes() != Some(bytes.len() as u64) {
         return Err(SHORT);
     }
     let (headers, rest) = bytes
-        .split_at_checked(head.head_bytes() as usize)
+        .split_at_checked(header.all_headers_bytes() as usize)
         .ok_or(SHORT)?;
-    let frame = head.frame(headers, Position::FIRST)?;
+    let frame = header.frame(headers, Position::FIRST)?;
     let (mut payload, tail) = rest
-        .split_at_checked(rest.len() - head.tail_bytes())
+        .split_at_checked(rest.len() - header.tail_bytes())
         .ok_or(SHORT)?;
     let mut runs = Vec::new();
     for section in &frame.sections {
@@ -58,7 +59,7 @@ pub fn decode_frame(bytes: &[u8]) -> Result<(Frame, Vec<&[u8]>), &'static str> {
             .ok_or(SHORT)?;
         let is_proven = match section.blocks_sum {
             BlocksSum::Bytes(crc) => crc32fast::hash(run) == crc,
-            BlocksSum::Heads(crc) => block::proven_heads_crc(run) == Some(crc),
+            BlocksSum::Headers(crc) => block::proven_headers_crc(run) == Some(crc),
         };
         if !is_proven {
             return Err("the checksum of a section does not fit");
@@ -66,47 +67,49 @@ pub fn decode_frame(bytes: &[u8]) -> Result<(Frame, Vec<&[u8]>), &'static str> {
         runs.push(run);
         payload = more;
     }
-    if !head.committed_by(headers, tail) {
+    if !header.committed_by(headers, tail) {
         return Err("the frame is not committed");
     }
     Ok((frame, runs))
 }
 
-/// Puts right every checksum of the frame that the bytes begin with, as far as they go.
+/// Corrects every checksum of the frame that the bytes begin with, as far as they go.
 pub fn reseal_frame(bytes: &mut [u8]) {
     let (Some(sections), Some(headers_bytes)) = (u16_at(bytes, 6), u32_at(bytes, 24)) else {
         return;
     };
-    let head_bytes = HEAD_BYTES.saturating_add(headers_bytes as usize);
+    let head_bytes = FRAME_HEADER_BYTES.saturating_add(headers_bytes as usize);
     if let Some((head, payload)) = bytes.split_at_mut_checked(head_bytes) {
         reseal_sections(head, payload, sections);
-        let crc = crc32fast::hash(head.get(HEAD_BYTES..).unwrap_or_default());
+        let crc = crc32fast::hash(head.get(FRAME_HEADER_BYTES..).unwrap_or_default());
         put(head, 40, &crc.to_le_bytes());
     }
-    let Some(covered) = bytes.get(..HEAD_BYTES - 4) else {
+    let Some(covered) = bytes.get(..FRAME_HEADER_BYTES - 4) else {
         return;
     };
     let crc = crc32fast::hash(covered);
-    put(bytes, HEAD_BYTES - 4, &crc.to_le_bytes());
-    let Ok(head) = Head::decode(bytes) else {
+    put(bytes, FRAME_HEADER_BYTES - 4, &crc.to_le_bytes());
+    let Ok(header) = FrameHeader::decode(bytes) else {
         return;
     };
-    let end = head.frame_bytes().and_then(|end| usize::try_from(end).ok());
+    let end = header
+        .frame_bytes()
+        .and_then(|end| usize::try_from(end).ok());
     let Some(frame) = end.and_then(|end| bytes.get_mut(..end)) else {
         return;
     };
-    let pad = head.tail_bytes() - 16;
+    let pad = header.tail_bytes() - 16;
     let commit = trailer(
         frame.get(..head_bytes).unwrap_or_default(),
         pad,
-        head.sequence,
+        header.sequence,
     );
     let at = frame.len() - commit.len();
     put(frame, at, &commit);
 }
 
 fn reseal_sections(head: &mut [u8], mut payload: &mut [u8], sections: u16) {
-    let mut at = HEAD_BYTES;
+    let mut at = FRAME_HEADER_BYTES;
     for _ in 0..sections {
         let (Some(blocks), Some(target), Some(keys)) = (
             u64_at(head, at + 16),
@@ -125,7 +128,7 @@ fn reseal_sections(head: &mut [u8], mut payload: &mut [u8], sections: u16) {
         let version = u16_at(head, 4);
         let crc = match version {
             Some(1) => Some(crc32fast::hash(run)),
-            _ => block::heads_crc(run),
+            _ => block::headers_crc(run),
         };
         put(
             head,
@@ -137,7 +140,7 @@ fn reseal_sections(head: &mut [u8], mut payload: &mut [u8], sections: u16) {
     }
 }
 
-/// Puts right the checksum of every block of a run, as far as it is one.
+/// Corrects the checksum of every block of a run, as far as it is one.
 pub fn reseal_blocks(mut run: &mut [u8]) {
     while let Some(bytes) = block::bytes_of(run).and_then(|bytes| usize::try_from(bytes).ok()) {
         let Some((block, rest)) = run.split_at_mut_checked(bytes) else {
@@ -148,7 +151,7 @@ pub fn reseal_blocks(mut run: &mut [u8]) {
     }
 }
 
-/// Puts right every checksum of a segment: its header's, and those of what looks like a frame.
+/// Corrects every checksum of a segment: its header's, and those of bytes that look like a frame.
 pub fn reseal_segment(bytes: &mut [u8], number: u64) {
     put(bytes, 16, &number.to_le_bytes());
     if let Some(covered) = bytes.get(..60) {

@@ -1,8 +1,8 @@
-//! What the log calls of a [`MemoryFs`].
+//! Implementation of the file system traits for a [`MemoryFs`].
 
-use super::dice::Dice;
 use super::inode::{Change, Inode};
-use super::memory::{MemoryFs, NameChange, World};
+use super::memory::{DiskState, MemoryFs, NameChange};
+use super::seeded_rng::SeededRng;
 use crate::fs::{File, Fs, LockGuard};
 use rustix::io::Errno;
 use std::io::{self, IoSlice};
@@ -27,41 +27,41 @@ struct MemoryLock {
 
 impl Fs for MemoryFs {
     fn create_dir(&self, dir: &Path) -> io::Result<bool> {
-        let mut world = self.world();
-        if world.names.contains_key(dir) {
+        let mut state = self.state();
+        if state.names.contains_key(dir) {
             return Ok(false);
         }
-        world.check_parent(dir)?;
-        world.step()?;
-        let inode = world.add_inode(Inode::dir());
-        world.rename(NameChange::Set(dir.to_owned(), inode));
+        state.check_parent(dir)?;
+        state.step()?;
+        let inode = state.add_inode(Inode::dir());
+        state.rename(NameChange::Set(dir.to_owned(), inode));
         Ok(true)
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let mut world = self.world();
-        world.step()?;
-        let inode = match world.names.get(path).copied() {
+        let mut state = self.state();
+        state.step()?;
+        let inode = match state.names.get(path).copied() {
             Some(inode) => {
-                if let Some(file) = world.inodes.get_mut(&inode) {
+                if let Some(file) = state.inodes.get_mut(&inode) {
                     file.change(Change::Length(0));
                 }
                 inode
             }
             None => {
-                world.check_parent(path)?;
-                let inode = world.add_inode(Inode::default());
-                world.rename(NameChange::Set(path.to_owned(), inode));
+                state.check_parent(path)?;
+                let inode = state.add_inode(Inode::default());
+                state.rename(NameChange::Set(path.to_owned(), inode));
                 inode
             }
         };
-        Ok(self.file(inode, world.epoch))
+        Ok(self.file(inode, state.epoch))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let world = self.world();
-        match world.names.get(path) {
-            Some(&inode) => Ok(self.file(inode, world.epoch)),
+        let state = self.state();
+        match state.names.get(path) {
+            Some(&inode) => Ok(self.file(inode, state.epoch)),
             None => Err(io::ErrorKind::NotFound.into()),
         }
     }
@@ -71,35 +71,35 @@ impl Fs for MemoryFs {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let mut world = self.world();
-        world.step()?;
-        let inode = world.names.get(from).copied();
+        let mut state = self.state();
+        state.step()?;
+        let inode = state.names.get(from).copied();
         let inode = inode.ok_or(io::ErrorKind::NotFound)?;
-        world.rename(NameChange::Rename(from.to_owned(), to.to_owned(), inode));
+        state.rename(NameChange::Rename(from.to_owned(), to.to_owned(), inode));
         Ok(())
     }
 
     fn unlink(&self, path: &Path) -> io::Result<()> {
-        let mut world = self.world();
-        world.step()?;
-        if !world.names.contains_key(path) {
+        let mut state = self.state();
+        state.step()?;
+        if !state.names.contains_key(path) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        world.rename(NameChange::Remove(path.to_owned()));
+        state.rename(NameChange::Remove(path.to_owned()));
         Ok(())
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        let mut world = self.world();
-        world.step()?;
-        world.sync_names(dir);
+        let mut state = self.state();
+        state.step()?;
+        state.sync_names(dir);
         Ok(())
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        let world = self.world();
-        let is_file = |inode| world.inodes.get(inode).is_some_and(|inode| !inode.is_dir);
-        let files = world.names.iter().filter(|(_, inode)| is_file(*inode));
+        let state = self.state();
+        let is_file = |inode| state.inodes.get(inode).is_some_and(|inode| !inode.is_dir);
+        let files = state.names.iter().filter(|(_, inode)| is_file(*inode));
         let names = files.map(|(path, _)| path);
         let names = names.filter(|path| path.parent() == Some(dir));
         let names = names.filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
@@ -107,22 +107,22 @@ impl Fs for MemoryFs {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>> {
-        let mut world = self.world();
-        world.check_parent(path)?;
-        if !world.locks.insert(path.to_owned()) {
+        let mut state = self.state();
+        state.check_parent(path)?;
+        if !state.locks.insert(path.to_owned()) {
             return Ok(None);
         }
         Ok(Some(Box::new(MemoryLock {
             fs: self.clone(),
             path: path.to_owned(),
-            epoch: world.epoch,
+            epoch: state.epoch,
         })))
     }
 
     fn random(&self) -> u64 {
-        let mut world = self.world();
-        world.random += 1;
-        Dice::new(world.random).throw()
+        let mut state = self.state();
+        state.random += 1;
+        SeededRng::new(state.random).next_u64()
     }
 }
 
@@ -130,9 +130,9 @@ impl LockGuard for MemoryLock {}
 
 impl Drop for MemoryLock {
     fn drop(&mut self) {
-        let mut world = self.fs.world();
-        if world.epoch == self.epoch {
-            world.locks.remove(&self.path);
+        let mut state = self.fs.state();
+        if state.epoch == self.epoch {
+            state.locks.remove(&self.path);
         }
     }
 }
@@ -150,22 +150,25 @@ impl MemoryFs {
 }
 
 impl MemoryFile {
-    /// Looks at the file; a file from before a crash is gone.
-    fn with<T>(&self, act: impl FnOnce(&mut World, &mut Inode) -> io::Result<T>) -> io::Result<T> {
-        let mut world = self.fs.world();
-        if world.epoch != self.epoch {
+    /// Runs `act` on the file; a file opened before a crash is gone.
+    fn with<T>(
+        &self,
+        act: impl FnOnce(&mut DiskState, &mut Inode) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut state = self.fs.state();
+        if state.epoch != self.epoch {
             return Err(Errno::BADF.into());
         }
-        // Out of the map for the while, so that both can be borrowed.
-        let mut inode = world.inodes.remove(&self.inode).unwrap_or_default();
-        let result = act(&mut world, &mut inode);
-        world.inodes.insert(self.inode, inode);
+        // Taken out of the map meanwhile, so that both can be borrowed.
+        let mut inode = state.inodes.remove(&self.inode).unwrap_or_default();
+        let result = act(&mut state, &mut inode);
+        state.inodes.insert(self.inode, inode);
         result
     }
 
     fn grow(&self, to: usize) -> io::Result<()> {
         let now = self.len()? as usize;
-        self.fs.world().check_room(to.saturating_sub(now))
+        self.fs.state().check_capacity(to.saturating_sub(now))
     }
 }
 
@@ -190,7 +193,7 @@ impl File for MemoryFile {
         })
     }
 
-    /// Nobody else would end it meanwhile.
+    /// Does not wait: no other thread would end the failure meanwhile.
     fn pause(&self, _: Duration) {}
 
     fn write_at(&self, slices: &mut [IoSlice<'_>], offset: u64) -> io::Result<()> {
@@ -201,11 +204,11 @@ impl File for MemoryFile {
         }
         let offset = offset as usize;
         self.grow(offset + bytes.len())?;
-        self.with(|world, inode| {
-            let result = world.step();
+        self.with(|state, inode| {
+            let result = state.step();
             if result.is_err() {
                 // Torn at any byte, or not written at all.
-                bytes.truncate(world.dice().below(bytes.len() as u64 + 1) as usize);
+                bytes.truncate(state.rng().below(bytes.len() as u64 + 1) as usize);
             }
             inode.change(Change::Write { offset, bytes });
             result
@@ -215,8 +218,8 @@ impl File for MemoryFile {
     fn allocate(&self, range: Range<u64>) -> io::Result<()> {
         let bytes = range.end as usize;
         self.grow(bytes)?;
-        self.with(|world, inode| {
-            world.step()?;
+        self.with(|state, inode| {
+            state.step()?;
             if inode.live.len() < bytes {
                 inode.change(Change::Length(bytes));
             }
@@ -225,27 +228,27 @@ impl File for MemoryFile {
     }
 
     fn truncate(&self, bytes: u64) -> io::Result<()> {
-        self.with(|world, inode| {
-            world.step()?;
+        self.with(|state, inode| {
+            state.step()?;
             inode.change(Change::Length(bytes as usize));
             Ok(())
         })
     }
 
-    fn names(&self) -> io::Result<u64> {
-        self.with(|world, _| {
-            let own = world.names.values().filter(|inode| **inode == self.inode);
+    fn link_count(&self) -> io::Result<u64> {
+        self.with(|state, _| {
+            let own = state.names.values().filter(|inode| **inode == self.inode);
             Ok(own.count() as u64)
         })
     }
 
     fn sync_data(&self) -> io::Result<()> {
         self.fs.pause();
-        self.with(|world, inode| {
-            let result = world.step();
+        self.with(|state, inode| {
+            let result = state.step();
             match &result {
                 Ok(()) => inode.sync(),
-                Err(_) => inode.fail_sync(&mut world.dice()),
+                Err(_) => inode.fail_sync(&mut state.rng()),
             }
             result
         })

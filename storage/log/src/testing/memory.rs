@@ -1,7 +1,7 @@
-//! Names and files in memory.
+//! A file system in memory: names and files.
 
-use super::dice::Dice;
 use super::inode::{Change, Inode};
+use super::seeded_rng::SeededRng;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,32 +12,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// A disk in memory. Clones are the same disk.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryFs {
-    world: Arc<Mutex<World>>,
-    /// Called before writes and syncs.
+    state: Arc<Mutex<DiskState>>,
+    /// Function called before writes and syncs.
     pause: Option<fn()>,
 }
 
-/// A failure to come.
+/// Fault that a later call meets.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// Calls that change something (writes, syncs, names) and still succeed before it.
+    /// Number of changing calls (writes, syncs, names) that still succeed before it.
     pub after: u32,
-    /// How the next one fails.
+    /// Kind of the failure.
     pub kind: FaultKind,
 }
 
-/// How a call fails.
+/// Kind of a fault.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum FaultKind {
-    /// EIO. Of a write or a sync, a part may have happened; after a sync, all of it counts as
-    /// clean.
+    /// EIO. A part of a write or a sync may have happened; after a sync, all of it counts as clean.
     Io,
-    /// ENOSPC, likewise.
+    /// ENOSPC, in the same way.
     NoSpace,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct World {
+pub(super) struct DiskState {
     pub(super) inodes: BTreeMap<u64, Inode>,
     /// Names as a process sees them.
     pub(super) names: BTreeMap<PathBuf, u64>,
@@ -45,14 +44,14 @@ pub(super) struct World {
     pub(super) durable_names: BTreeMap<PathBuf, u64>,
     pub(super) pending: Vec<NameChange>,
     pub(super) locks: BTreeSet<PathBuf>,
-    /// Rises with every crash: what was open before is gone.
+    /// Number of crashes: files opened before one are gone.
     pub(super) epoch: u64,
     pub(super) inode_next: u64,
     pub(super) random: u64,
-    /// Calls so far that changed something.
+    /// Number of changing calls so far.
     pub(super) calls: u64,
     pub(super) fault: Option<Fault>,
-    pub(super) room_bytes: Option<u64>,
+    pub(super) capacity_bytes: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -63,7 +62,7 @@ pub(super) enum NameChange {
 }
 
 impl NameChange {
-    /// The name that changes, the new one of a rename; both are in one directory.
+    /// Name that changes, the new one of a rename; both are in one directory.
     fn path(&self) -> &Path {
         match self {
             Self::Set(path, _) | Self::Remove(path) | Self::Rename(_, path, _) => path,
@@ -78,11 +77,12 @@ impl MemoryFs {
         Self::default()
     }
 
-    pub(super) fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn state(&self) -> MutexGuard<'_, DiskState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls this before each write and sync of a file, for who decides which thread runs then.
+    /// Calls `pause` before each write and sync of a file, so that a test can schedule threads
+    /// there.
     #[must_use]
     pub fn with_pause(self, pause: fn()) -> Self {
         Self {
@@ -100,110 +100,110 @@ impl MemoryFs {
     /// Cuts the power. Unsynced bytes are lost, torn or garbage and unsynced names lost, as the
     /// seed decides; open files and locks are void.
     pub fn crash(&self, seed: u64) {
-        let mut world = self.world();
-        let mut dice = Dice::new(seed);
-        for inode in world.inodes.values_mut() {
-            inode.crash(&mut dice);
+        let mut state = self.state();
+        let mut rng = SeededRng::new(seed);
+        for inode in state.inodes.values_mut() {
+            inode.crash(&mut rng);
         }
         // A journal keeps the order of names; not every file system has one.
-        let in_order = dice.below(2) == 0;
-        let pending = std::mem::take(&mut world.pending);
-        let kept = dice.below(pending.len() as u64 + 1);
+        let in_order = rng.below(2) == 0;
+        let pending = std::mem::take(&mut state.pending);
+        let kept = rng.below(pending.len() as u64 + 1);
         for (index, change) in pending.iter().enumerate() {
             let keep = match in_order {
                 true => (index as u64) < kept,
-                false => dice.below(2) == 0,
+                false => rng.below(2) == 0,
             };
             if keep {
-                apply(&mut world.durable_names, change);
+                apply(&mut state.durable_names, change);
             }
         }
-        world.drop_orphans();
-        world.names = world.durable_names.clone();
-        let named: BTreeSet<u64> = world.names.values().copied().collect();
-        world.inodes.retain(|inode, _| named.contains(inode));
-        world.locks.clear();
-        world.epoch += 1;
-        world.fault = None;
+        state.drop_orphans();
+        state.names = state.durable_names.clone();
+        let named: BTreeSet<u64> = state.names.values().copied().collect();
+        state.inodes.retain(|inode, _| named.contains(inode));
+        state.locks.clear();
+        state.epoch += 1;
+        state.fault = None;
     }
 
-    /// Makes a call fail; `None` takes a failure back that has not happened yet.
+    /// Sets the fault of a later call; `None` removes one that has not happened yet.
     pub fn set_fault(&self, fault: Option<Fault>) {
-        self.world().fault = fault;
+        self.state().fault = fault;
     }
 
-    /// Whether a failure set before is still to come.
+    /// Returns true if a fault that was set has not happened yet.
     #[must_use]
     pub fn has_fault(&self) -> bool {
-        self.world().fault.is_some()
+        self.state().fault.is_some()
     }
 
-    /// Limits the bytes all files may have; `None` is no limit.
-    pub fn set_room(&self, bytes: Option<u64>) {
-        self.world().room_bytes = bytes;
+    /// Limits the bytes of all files together; `None` is no limit.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.state().capacity_bytes = bytes;
     }
 
-    /// A file's bytes as a process sees them.
+    /// Returns a file's bytes as a process sees them.
     #[must_use]
     pub fn read(&self, path: &Path) -> Option<Vec<u8>> {
-        let world = self.world();
-        let inode = world.names.get(path)?;
-        Some(world.inodes.get(inode)?.live.clone())
+        let state = self.state();
+        let inode = state.names.get(path)?;
+        Some(state.inodes.get(inode)?.live.clone())
     }
 
-    /// Puts a file there, durable.
+    /// Writes a whole file, durably.
     pub fn put(&self, path: &Path, bytes: &[u8]) {
-        let mut world = self.world();
+        let mut state = self.state();
         for dir in path.ancestors().skip(1) {
-            if world.check_parent(&dir.join("of")).is_err() {
-                let inode = world.add_inode(Inode::dir());
-                world.names.insert(dir.to_owned(), inode);
-                world.durable_names.insert(dir.to_owned(), inode);
+            if state.check_parent(&dir.join("of")).is_err() {
+                let inode = state.add_inode(Inode::dir());
+                state.names.insert(dir.to_owned(), inode);
+                state.durable_names.insert(dir.to_owned(), inode);
             }
         }
-        let inode = world.add_inode(Inode::default());
-        if let Some(file) = world.inodes.get_mut(&inode) {
+        let inode = state.add_inode(Inode::default());
+        if let Some(file) = state.inodes.get_mut(&inode) {
             file.change(Change::Write {
                 offset: 0,
                 bytes: bytes.to_vec(),
             });
             file.sync();
         }
-        world.names.insert(path.to_owned(), inode);
-        world.durable_names.insert(path.to_owned(), inode);
+        state.names.insert(path.to_owned(), inode);
+        state.durable_names.insert(path.to_owned(), inode);
     }
 
-    /// Gives a file another name, durably, as `ln` does.
+    /// Gives a file another name, durably, like `ln`.
     pub fn link(&self, path: &Path, other: &Path) {
-        let mut world = self.world();
-        if let Some(inode) = world.names.get(path).copied() {
-            world.names.insert(other.to_owned(), inode);
-            world.durable_names.insert(other.to_owned(), inode);
+        let mut state = self.state();
+        if let Some(inode) = state.names.get(path).copied() {
+            state.names.insert(other.to_owned(), inode);
+            state.durable_names.insert(other.to_owned(), inode);
         }
     }
 
-    /// Has bytes of a file be refused whenever they are read, until the file is made anew.
+    /// Makes reads of a file's bytes fail, until the file is made anew.
     pub fn set_unreadable(&self, path: &Path, bytes: Range<u64>) {
-        let mut world = self.world();
-        let inode = world.names.get(path).copied();
-        if let Some(file) = inode.and_then(|inode| world.inodes.get_mut(&inode)) {
+        let mut state = self.state();
+        let inode = state.names.get(path).copied();
+        if let Some(file) = inode.and_then(|inode| state.inodes.get_mut(&inode)) {
             file.unreadable.push(bytes);
         }
     }
 
-    /// All files, by name.
+    /// Lists all files, by name.
     #[must_use]
     pub fn paths(&self) -> Vec<PathBuf> {
-        let world = self.world();
-        let is_file = |inode| world.inodes.get(inode).is_some_and(|inode| !inode.is_dir);
-        let files = world.names.iter().filter(|(_, inode)| is_file(*inode));
+        let state = self.state();
+        let is_file = |inode| state.inodes.get(inode).is_some_and(|inode| !inode.is_dir);
+        let files = state.names.iter().filter(|(_, inode)| is_file(*inode));
         files.map(|(path, _)| path.clone()).collect()
     }
 
-    /// Calls so far that changed something: writes, syncs, names.
+    /// Number of changing calls so far: writes, syncs, names.
     #[must_use]
     pub fn calls(&self) -> u64 {
-        self.world().calls
+        self.state().calls
     }
 }
 
@@ -224,8 +224,8 @@ fn apply(names: &mut BTreeMap<PathBuf, u64>, change: &NameChange) {
     }
 }
 
-impl World {
-    /// Counts a changing call down to the failure that is due.
+impl DiskState {
+    /// Counts a changing call, and fails it if a fault is due.
     pub(super) fn step(&mut self) -> io::Result<()> {
         self.calls += 1;
         match &mut self.fault {
@@ -245,9 +245,9 @@ impl World {
         }
     }
 
-    /// The chance of this moment.
-    pub(super) fn dice(&self) -> Dice {
-        Dice::new(self.calls)
+    /// Random numbers of this moment.
+    pub(super) fn rng(&self) -> SeededRng {
+        SeededRng::new(self.calls)
     }
 
     pub(super) fn add_inode(&mut self, inode: Inode) -> u64 {
@@ -256,7 +256,7 @@ impl World {
         self.inode_next
     }
 
-    /// Whether a name can be made: its directory is there. The root always is.
+    /// Checks that a name's directory exists. The root always does.
     pub(super) fn check_parent(&self, path: &Path) -> io::Result<()> {
         match path.parent() {
             Some(dir) if dir.parent().is_some() && !self.names.contains_key(dir) => {
@@ -277,9 +277,9 @@ impl World {
         }
     }
 
-    /// What lies in a directory that is gone is gone.
+    /// Removes names whose directory is gone.
     fn drop_orphans(&mut self) {
-        // Directories come before what is in them.
+        // Directories come before their contents.
         let mut there = BTreeSet::new();
         self.durable_names.retain(|path, _| {
             let is_there = path
@@ -297,12 +297,14 @@ impl World {
         self.pending.push(change);
     }
 
-    /// Whether files may grow by so many bytes.
-    pub(super) fn check_room(&self, more: usize) -> io::Result<()> {
+    /// Checks that files may grow by so many bytes.
+    pub(super) fn check_capacity(&self, more: usize) -> io::Result<()> {
         let used = |inode| self.inodes.get(inode).map_or(0, |file| file.live.len());
         let used: usize = self.names.values().map(used).sum();
-        match self.room_bytes {
-            Some(room) if more > 0 && (used + more) as u64 > room => Err(Errno::NOSPC.into()),
+        match self.capacity_bytes {
+            Some(capacity) if more > 0 && (used + more) as u64 > capacity => {
+                Err(Errno::NOSPC.into())
+            }
             _ => Ok(()),
         }
     }

@@ -1,19 +1,19 @@
-//! A file system in memory that can lose power, lie about a sync, and run out of room. For the
+//! A file system in memory that can lose power, lie about a sync, and run out of space. For the
 //! tests of this crate and of those above it; compiled only with the feature `testing`.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `memory` | [`MemoryFs`]: the disk, and what a test does to it |
-//! | `calls` | what the log calls of it |
-//! | `inode` | one file: what is in the cache, and what is on the disk |
-//! | `dice` | reproducible chance |
-//! | [`bytes`] | frames and segments as bytes, their checksums put right |
+//! | `memory` | [`MemoryFs`]: the disk, and the faults that a test sets |
+//! | `calls` | its implementation of the file system traits |
+//! | `inode` | one file: its bytes in the cache, and those on the disk |
+//! | `seeded_rng` | reproducible random numbers |
+//! | [`bytes`] | frames and segments as bytes, with corrected checksums |
 
 pub mod bytes;
 mod calls;
-mod dice;
 mod inode;
 mod memory;
+mod seeded_rng;
 
-pub use dice::Dice;
 pub use memory::{Fault, FaultKind, MemoryFs};
+pub use seeded_rng::SeededRng;

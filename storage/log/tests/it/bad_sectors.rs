@@ -1,4 +1,4 @@
-//! Disks that cannot read some of their sectors, and say so.
+//! Disks that answer for some of their sectors with an error.
 
 use crate::support::{DIR, OwnedSection, append, contents, read_from, segment_paths};
 use millrace_log::testing::MemoryFs;
@@ -6,7 +6,7 @@ use millrace_log::{Frame, Log, LogHandle, LogOptions, Position, ReadError, Recov
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a disk refuses at least.
+/// Bytes of a sector, which a disk reads wholly or not at all.
 const SECTOR: u64 = 4096;
 
 fn open(fs: &MemoryFs) -> (Log, Recovery) {
@@ -18,7 +18,7 @@ fn open(fs: &MemoryFs) -> (Log, Recovery) {
     Log::open(options, Arc::new(fs.clone())).unwrap()
 }
 
-/// Two segments of frames, about a sector each, and what is in them.
+/// A disk with two segments of frames, about a sector each, and the frames.
 fn logged() -> (MemoryFs, Vec<(Frame, Vec<OwnedSection>)>) {
     let fs = MemoryFs::new();
     for run in 0..2 {
@@ -41,7 +41,7 @@ fn copy_of(fs: &MemoryFs) -> MemoryFs {
     copy
 }
 
-/// Frames that a reader gets by passing damage.
+/// Frames that a reader gets by skipping damage.
 fn read_past(handle: &LogHandle) -> Vec<Vec<OwnedSection>> {
     let mut reader = handle.reader(Position::FIRST);
     let mut read = Vec::new();
@@ -67,7 +67,7 @@ fn read_past(handle: &LogHandle) -> Vec<Vec<OwnedSection>> {
 }
 
 #[test]
-fn a_sector_that_cannot_be_read_costs_the_frames_in_it_and_is_told_as_damage() {
+fn an_unreadable_sector_loses_only_its_frames_and_is_reported_as_damage() {
     let (sound, frames) = logged();
     let paths = segment_paths(&sound, Path::new(DIR));
     for (segment, path) in (1..).zip(&paths[..2]) {
@@ -77,7 +77,7 @@ fn a_sector_that_cannot_be_read_costs_the_frames_in_it_and_is_told_as_damage() {
             let bad = sector..sector + SECTOR;
             let is_sound = |frame: &Frame| {
                 let is_beside = frame.end.offset <= bad.start || bad.end <= frame.position.offset;
-                // Without the salt at its start nothing in a segment can be believed.
+                // Without the salt at its start nothing in a segment can be trusted.
                 frame.position.segment != segment || (is_beside && sector > 0)
             };
             let kept = frames.iter().filter(|(frame, _)| is_sound(frame));
@@ -99,13 +99,13 @@ fn a_sector_that_cannot_be_read_costs_the_frames_in_it_and_is_told_as_damage() {
             let (log, _) = open(&fs);
             assert_eq!(contents(&log.handle()), kept, "{case}, again");
 
-            // The same on a log that was sound when it was opened.
+            // Again with a log that was sound when it was opened.
             let fs = copy_of(&sound);
             let (log, recovery) = open(&fs);
             assert!(!recovery.is_damaged());
             fs.set_unreadable(path, bad);
             if sector > 0 {
-                // Of a frame that ends in the sector what counts may lie before it.
+                // A frame that ends in the sector may have all its blocks before it.
                 let read = read_past(&log.handle());
                 assert!(
                     kept.iter().all(|it| read.contains(it)),
@@ -121,7 +121,7 @@ fn a_sector_that_cannot_be_read_costs_the_frames_in_it_and_is_told_as_damage() {
 }
 
 #[test]
-fn a_checkpoint_that_cannot_be_read_is_set_aside() {
+fn an_unreadable_checkpoint_is_moved_away() {
     let (fs, frames) = logged();
     let (log, _) = open(&fs);
     log.handle().store_checkpoint(b"shipped").unwrap();

@@ -1,4 +1,4 @@
-//! The checkpoint: the old one or the new one, whole, or set aside with a report that says so.
+//! The checkpoint: the old one or the new one, whole, or moved away with a report.
 
 use crate::support::{DIR, append, open};
 use millrace_log::testing::{Fault, FaultKind, MemoryFs};
@@ -6,7 +6,7 @@ use millrace_log::{CHECKPOINT_BYTES_MAX, CheckpointError, Position};
 use std::path::Path;
 
 #[test]
-fn the_last_one_stored_is_loaded_also_by_the_next_process() {
+fn the_latest_checkpoint_is_loaded_also_by_the_next_process() {
     let fs = MemoryFs::new();
     let (log, _) = open(&fs);
     assert_eq!(log.handle().load_checkpoint().unwrap(), None);
@@ -43,14 +43,14 @@ fn every_flipped_bit_and_every_cut_is_an_error() {
 }
 
 #[test]
-fn numbers_that_cannot_be_are_an_error() {
+fn impossible_numbers_are_an_error() {
     let fs = MemoryFs::new();
     let (log, _) = open(&fs);
     let handle = log.handle();
     handle.store_checkpoint(b"").unwrap();
     let path = Path::new(DIR).join("checkpoint");
     let whole = fs.read(&path).unwrap();
-    // Of the newest segment, and of the last frame.
+    // Numbers of the newest segment, and of the last frame.
     for at in [16, 24] {
         for (number, is_one) in [
             (u64::MAX / 2, true),
@@ -69,7 +69,7 @@ fn numbers_that_cannot_be_are_an_error() {
 }
 
 #[test]
-fn a_damaged_one_is_set_aside_and_no_position_comes_twice() {
+fn a_damaged_checkpoint_is_moved_away_and_no_position_is_used_twice() {
     let fs = MemoryFs::new();
     let (mut log, _) = open(&fs);
     let handle = log.handle();
@@ -80,29 +80,29 @@ fn a_damaged_one_is_set_aside_and_no_position_comes_twice() {
     handle.store_checkpoint(b"all of it is shipped").unwrap();
     assert!(handle.release(end).unwrap() > 0);
     drop((log, handle));
-    let (path, aside) = ["checkpoint", "checkpoint.damaged"]
+    let (path, damaged_path) = ["checkpoint", "checkpoint.damaged"]
         .map(|name| Path::new(DIR).join(name))
         .into();
     let mut damaged = fs.read(&path).unwrap();
     damaged[50] ^= 1;
     fs.put(&path, &damaged);
-    // Power that goes between two starts takes nothing of it back.
+    // A power cut between two starts undoes nothing of it.
     for is_first in [true, false] {
         let (mut log, recovery) = open(&fs);
         assert_eq!(recovery.is_damaged(), is_first);
         let reported = recovery.checkpoint_damaged.as_deref();
-        assert_eq!(reported, is_first.then_some(&*aside));
+        assert_eq!(reported, is_first.then_some(&*damaged_path));
         assert_eq!(log.handle().load_checkpoint().unwrap(), None);
         assert!(log.handle().synced() >= end, "a position comes twice");
         assert!(append(&mut log, 1, 500) >= end, "a position comes twice");
         drop(log);
         fs.crash(1);
     }
-    assert_eq!(fs.read(&aside).unwrap(), damaged);
+    assert_eq!(fs.read(&damaged_path).unwrap(), damaged);
 }
 
 #[test]
-fn one_that_is_too_large_leaves_the_old_one() {
+fn a_checkpoint_that_is_too_large_leaves_the_old_one() {
     let fs = MemoryFs::new();
     let (log, _) = open(&fs);
     let handle = log.handle();
@@ -116,37 +116,37 @@ fn one_that_is_too_large_leaves_the_old_one() {
 }
 
 #[test]
-fn on_a_full_disk_the_reserve_has_room_for_the_largest() {
+fn on_a_full_disk_the_reserve_holds_the_largest_checkpoint() {
     let fs = MemoryFs::new();
     let (log, _) = open(&fs);
     log.handle().store_checkpoint(b"old").unwrap();
     let used: usize = fs.paths().iter().map(|p| fs.read(p).unwrap().len()).sum();
-    fs.set_room(Some(used as u64));
+    fs.set_capacity(Some(used as u64));
     let largest = vec![7; CHECKPOINT_BYTES_MAX];
     log.handle().store_checkpoint(&largest).unwrap();
 }
 
 #[test]
-fn on_a_full_disk_the_reserve_gives_it_room() {
+fn on_a_full_disk_the_reserve_is_given_up_for_a_checkpoint() {
     let fs = MemoryFs::new();
     let (log, _) = open(&fs);
     let reserve = Path::new(DIR).join("reserve");
     let used = fs.read(&reserve).unwrap().len() as u64;
-    fs.set_room(Some(used));
+    fs.set_capacity(Some(used));
     let handle = log.handle();
     for n in 0..100u8 {
         handle.store_checkpoint(&[n; 1000]).unwrap();
     }
     assert_eq!(fs.read(&reserve), None, "it is given up");
-    fs.set_room(Some(2100));
+    fs.set_capacity(Some(2100));
     let refused = handle.store_checkpoint(&[0; 3000]);
     assert!(matches!(refused, Err(CheckpointError::DiskFull)));
     assert_eq!(handle.load_checkpoint().unwrap().unwrap(), [99; 1000]);
-    fs.set_room(None);
-    handle.store_checkpoint(b"there is room again").unwrap();
+    fs.set_capacity(None);
+    handle.store_checkpoint(b"there is space again").unwrap();
     drop((log, handle));
     open(&fs);
-    assert!(fs.read(&reserve).is_some(), "and set aside again");
+    assert!(fs.read(&reserve).is_some(), "and moved away again");
 }
 
 #[test]
@@ -161,14 +161,14 @@ fn a_reserve_that_a_crash_left_short_is_made_whole_at_the_next_start() {
         assert_eq!(fs.read(&reserve).unwrap().len(), whole, "{bytes}");
         log.handle().store_checkpoint(b"old").unwrap();
         let used: usize = fs.paths().iter().map(|p| fs.read(p).unwrap().len()).sum();
-        fs.set_room(Some(used as u64));
+        fs.set_capacity(Some(used as u64));
         let largest = vec![7; CHECKPOINT_BYTES_MAX];
         log.handle().store_checkpoint(&largest).unwrap();
     }
 }
 
 #[test]
-fn the_reserve_is_set_aside_again_when_segments_were_released() {
+fn the_reserve_is_allocated_again_when_segments_are_released() {
     let fs = MemoryFs::new();
     let (mut log, _) = open(&fs);
     for seed in 0..10 {
@@ -178,13 +178,13 @@ fn the_reserve_is_set_aside_again_when_segments_were_released() {
     let reserve = Path::new(DIR).join("reserve");
     millrace_log::fs::Fs::unlink(&fs, &reserve).unwrap();
     assert_eq!(log.handle().release(Position::FIRST).unwrap(), 0);
-    assert_eq!(fs.read(&reserve), None, "nothing has made room");
+    assert_eq!(fs.read(&reserve), None, "nothing has freed space");
     assert!(log.handle().release(end).unwrap() > 0);
     assert!(fs.read(&reserve).is_some());
 }
 
 #[test]
-fn one_that_a_failing_disk_keeps_back_stops_the_log() {
+fn a_checkpoint_that_fails_on_a_failing_disk_poisons_the_log() {
     for after in 0.. {
         let fs = MemoryFs::new();
         let (log, _) = open(&fs);

@@ -1,20 +1,20 @@
-//! Disks that return other bytes than were written.
+//! Disks that return bytes other than those written.
 
 use crate::support::{
     DIR, OwnedSection, append, borrowed, contents, damaged_first, open, options, read_from,
     sections, segment_paths, try_open,
 };
 use millrace_log::testing::bytes::reseal_segment;
-use millrace_log::testing::{Dice, MemoryFs};
+use millrace_log::testing::{MemoryFs, SeededRng};
 use millrace_log::{AppendError, Log, LogOptions, Position, ReadError, inspect};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A file's path and bytes.
+/// Path and bytes of a file.
 type NamedBytes = (PathBuf, Vec<u8>);
 
-/// Two segments of small frames and what is in them, as they lie after a clean end.
+/// Two segments of small frames and their contents, as they are after a clean end.
 fn small_log() -> (Vec<NamedBytes>, Vec<Vec<OwnedSection>>) {
     let fs = MemoryFs::new();
     for run in 0..2 {
@@ -32,7 +32,7 @@ fn small_log() -> (Vec<NamedBytes>, Vec<Vec<OwnedSection>>) {
     (paths.into_iter().map(read).collect(), whole)
 }
 
-/// A log that goes on, and its disk.
+/// A running log of three frames, and its disk.
 fn log_of_three_frames() -> (MemoryFs, Log) {
     let fs = MemoryFs::new();
     let (mut log, _) = open(&fs);
@@ -82,7 +82,7 @@ fn every_flipped_bit_is_reported_and_never_read() {
 }
 
 #[test]
-fn damage_in_the_middle_is_kept_in_quarantine_and_passed_over() {
+fn damage_in_the_middle_is_quarantined_and_skipped() {
     let (mut files, whole) = small_log();
     // The second frame of the first segment.
     let fs = disk_with(&files);
@@ -108,7 +108,7 @@ fn damage_in_the_middle_is_kept_in_quarantine_and_passed_over() {
 }
 
 #[test]
-fn damage_while_running_is_told_and_can_be_passed() {
+fn damage_while_running_is_reported_and_can_be_skipped() {
     let (fs, log) = log_of_three_frames();
     let frames = read_from(&log.handle(), Position::FIRST);
     let path = segment_paths(&fs, Path::new(DIR)).remove(0);
@@ -128,7 +128,7 @@ fn damage_while_running_is_told_and_can_be_passed() {
     }
     let skipped = reader.skip_damage().unwrap().unwrap();
     assert_eq!(skipped.start, frames[1].0.position);
-    // The third is not sound as a whole, so reading goes on at the end.
+    // The third frame is not sound as a whole, so reading goes on at the end.
     assert_eq!(skipped.end, log.handle().synced());
     let kept = fs.read(skipped.copy.as_ref().unwrap()).unwrap();
     let range = skipped.start.offset as usize..skipped.end.offset as usize;
@@ -179,15 +179,15 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let (mut files, whole) = small_log();
-        let mut dice = Dice::new(seed);
-        let file = dice.below(2) as usize;
+        let mut rng = SeededRng::new(seed);
+        let file = rng.below(2) as usize;
         let bytes = &mut files[file].1;
-        let at = dice.below(bytes.len() as u64) as usize;
-        match dice.below(4) {
+        let at = rng.below(bytes.len() as u64) as usize;
+        match rng.below(4) {
             0 => *bytes = noise,
             1 => bytes.truncate(at),
             2 => bytes.splice(at..at, noise).for_each(drop),
-            _ => for (place, byte) in bytes[at..].iter_mut().zip(noise) { *place = byte },
+            _ => for (old, byte) in bytes[at..].iter_mut().zip(noise) { *old = byte },
         }
         let fs = disk_with(&files);
         inspect(&fs, Path::new(DIR), &mut |_| {}).unwrap();
@@ -212,12 +212,12 @@ fn frames_of_a_segment_without_header_are_read() {
     }
 }
 
-/// Found by fuzzing: with checksums that fit, one more than the last sequence overflowed.
-/// Found by libFuzzer: a cut counted on from there, to sequences that the next start took for damage.
+/// Found by fuzzing: with checksums that fit, one more than the last sequence overflowed. And a cut
+/// counted on from there, to sequences that the next start took for damage.
 #[test]
-fn a_log_without_a_sequence_left_takes_nothing_more_and_opens() {
+fn a_log_without_a_sequence_left_refuses_appends_and_opens() {
     let (mut files, whole) = small_log();
-    // Of the second segment, without its frame: what was before it, and what is used up.
+    // The second segment without its frame: its sequence before, and the highest one used up.
     let bytes = &mut files[1].1;
     for at in [32, 40] {
         bytes[at..at + 8].copy_from_slice(&(u64::MAX / 2).to_le_bytes());
@@ -237,7 +237,7 @@ fn a_log_without_a_sequence_left_takes_nothing_more_and_opens() {
 }
 
 #[test]
-fn the_last_sequence_there_is_can_be_used() {
+fn the_highest_sequence_can_be_used() {
     let (mut files, _) = small_log();
     let bytes = &mut files[1].1;
     for at in [32, 40] {
@@ -257,8 +257,8 @@ fn the_last_sequence_there_is_can_be_used() {
 }
 
 #[test]
-fn sequences_that_cannot_be_are_damage() {
-    // Both of a header, and the first frame's.
+fn impossible_sequences_are_damage() {
+    // Both sequences of a header, and the first frame's.
     for at in [32, 40, 64 + 16] {
         let (mut files, whole) = small_log();
         let bytes = &mut files[1].1;
@@ -273,9 +273,9 @@ fn sequences_that_cannot_be_are_damage() {
     }
 }
 
-/// A search for the next frame goes on right behind what only begins as one.
+/// The search for the next frame goes on right behind bytes that only begin like one.
 #[test]
-fn a_frame_is_found_behind_bytes_that_begin_as_frames_do() {
+fn a_frame_is_found_behind_bytes_that_begin_like_frames() {
     for shift in 0..4 {
         let text = [&b"..."[..shift], &b"MFRM".repeat(20)].concat();
         let fs = damaged_first(&text, 8);
@@ -283,9 +283,9 @@ fn a_frame_is_found_behind_bytes_that_begin_as_frames_do() {
     }
 }
 
-/// Both formats of frames: 1 sums all bytes of its blocks itself.
+/// Both versions of frames: 1 sums all bytes of its blocks itself.
 #[test]
-fn frames_larger_than_what_is_read_at_once_are_proven_and_passed_over() {
+fn frames_larger_than_one_read_are_proven_and_skipped_when_damaged() {
     let options = || LogOptions {
         segment_bytes: 32 << 20,
         bytes_max: 128 << 20,

@@ -39,7 +39,7 @@ fn frames_survive_reopening_and_release_frees_the_disk() {
     let mut expected = Vec::new();
     for run in 0..3u64 {
         let mut log = open(dir.path()).unwrap();
-        // More sections than go to the kernel at once, in one of the runs.
+        // More sections than one write takes.
         for seed in 0..4 {
             let blocks_bytes = 30_000 - seed as usize * 9000;
             append(&mut log, run * 10 + seed, blocks_bytes);
@@ -65,7 +65,7 @@ fn frames_survive_reopening_and_release_frees_the_disk() {
 }
 
 #[test]
-fn a_log_makes_the_folders_above_it_and_takes_no_file_for_one() {
+fn a_log_makes_missing_parent_folders_and_refuses_a_file_in_its_place() {
     let dir = tempfile::tempdir().unwrap();
     drop(open(&dir.path().join("not/there")).unwrap());
     assert!(dir.path().join("not/there/log/lock").is_file());
@@ -80,7 +80,7 @@ fn a_log_makes_the_folders_above_it_and_takes_no_file_for_one() {
 }
 
 #[test]
-fn a_segment_has_room_on_the_disk_and_gives_back_what_it_did_not_use() {
+fn a_segment_is_preallocated_and_truncated_when_it_is_closed() {
     let dir = tempfile::tempdir().unwrap();
     let mut log = open(dir.path()).unwrap();
     let bytes_of = |number: u64| {
@@ -127,7 +127,7 @@ fn a_log_is_inspected_while_in_use_and_nothing_changes() {
 }
 
 #[test]
-fn the_room_of_a_large_segment_is_free_when_it_is_released_and_who_still_reads_it_is_told() {
+fn a_released_large_segment_frees_its_space_and_its_readers_get_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let options = LogOptions {
         segment_bytes: 4 << 20,

@@ -1,14 +1,14 @@
-//! Each byte of a whole log damaged once: the tail is cut, the middle reported with its place, and
-//! nothing else is touched.
+//! Damages each byte of a whole log once: the tail is cut, the middle reported with its position,
+//! and nothing else is touched.
 
 use crate::model::from_env;
 use crate::support::{DIR, OwnedSection, append, options, read_from, segment_paths};
-use millrace_log::testing::{Dice, MemoryFs};
+use millrace_log::testing::{MemoryFs, SeededRng};
 use millrace_log::{Frame, Log, LogOptions, Position, Recovery};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of frames in the log, unless `MILLRACE_LOG_DAMAGE_BYTES` says otherwise.
+/// Bytes of frames in the log, unless `MILLRACE_LOG_DAMAGE_BYTES` is set.
 const BYTES: u64 = 4 << 10;
 
 fn open(fs: &MemoryFs) -> (Log, Recovery) {
@@ -25,8 +25,8 @@ struct Undamaged {
 }
 
 impl Undamaged {
-    /// Some segments, the last of them as a process leaves it that is killed: with
-    /// preallocated room behind its last frame.
+    /// Some segments, the last as a killed process leaves it: with preallocated zeros behind its
+    /// last frame.
     fn of_bytes(bytes: u64) -> Self {
         let fs = MemoryFs::new();
         let (mut log, _) = open(&fs);
@@ -56,7 +56,7 @@ impl Undamaged {
         fs
     }
 
-    /// The frame that a byte belongs to, by its place in the log.
+    /// Index of the frame that has a byte, by its position in the log.
     fn frame_with(&self, damaged: Position) -> Option<usize> {
         self.frames
             .iter()
@@ -67,18 +67,18 @@ impl Undamaged {
 #[test]
 fn each_damaged_byte_costs_the_frame_it_is_in_and_no_other() {
     let mut log = Undamaged::of_bytes(from_env("MILLRACE_LOG_DAMAGE_BYTES", BYTES));
-    let mut dice = Dice::new(1);
+    let mut rng = SeededRng::new(1);
     let mut count = 0_u64;
     for file in 0..log.files.len() {
         for offset in 0..log.files[file].1.len() {
             let whole = log.files[file].1[offset];
-            for damage in [1 << dice.below(8), 0xff, whole.max(1)] {
+            for damage in [1 << rng.below(8), 0xff, whole.max(1)] {
                 log.files[file].1[offset] = whole ^ damage;
-                let place = Position {
+                let position = Position {
                     segment: file as u64 + 1,
                     offset: offset as u64,
                 };
-                check(&log, place, damage == whole);
+                check(&log, position, damage == whole);
                 count += 1;
             }
             log.files[file].1[offset] = whole;
@@ -101,7 +101,7 @@ fn check(log: &Undamaged, damaged: Position, is_zeroed: bool) {
         .map(|(frame, sections)| (frame.position, sections));
     let expected = expected.map(|(_, (frame, sections))| (frame.position, sections));
     assert!(found.eq(expected), "{damaged}: all but one, as they were");
-    // It goes on, and starts again.
+    // The log goes on, and starts again.
     let next = append(&mut opened, 99, 50);
     opened.sync().unwrap();
     assert!(next > log.frames.last().unwrap().0.position);
@@ -111,7 +111,7 @@ fn check(log: &Undamaged, damaged: Position, is_zeroed: bool) {
     assert_eq!((again.frames, again.cut), (frames + 1, None), "{damaged}");
 }
 
-/// What is reported is what is damaged, with its place, and nothing besides.
+/// Asserts that exactly the damage is reported, with its position.
 fn check_report(
     log: &Undamaged,
     recovery: &Recovery,
@@ -129,12 +129,12 @@ fn check_report(
     match frame {
         Some(frame) if !is_last => {
             assert_eq!((recovery.quarantined.len(), recovery.gaps.len()), (1, 1));
-            let set_aside = &recovery.quarantined[0];
-            assert_eq!(set_aside.start, frame.position, "{damaged}");
-            // At the end of a segment zeros are not told from room.
-            assert!(damaged < set_aside.end || is_zeroed, "{damaged}");
-            assert!(set_aside.end <= frame.end, "{damaged}");
-            assert!(set_aside.copy.is_some());
+            let quarantined = &recovery.quarantined[0];
+            assert_eq!(quarantined.start, frame.position, "{damaged}");
+            // At the end of a segment zeros look like preallocated bytes.
+            assert!(damaged < quarantined.end || is_zeroed, "{damaged}");
+            assert!(quarantined.end <= frame.end, "{damaged}");
+            assert!(quarantined.copy.is_some());
             assert_eq!((recovery.gaps[0].frames, cut), (1, None), "{damaged}");
         }
         Some(frame) => {
@@ -145,7 +145,11 @@ fn check_report(
             assert!(recovery.quarantined.is_empty() && recovery.gaps.is_empty());
             let behind = damaged.segment == last_segment && !in_header;
             let end = log.frames.last().unwrap().0.end;
-            assert_eq!(cut, behind.then_some(end), "{damaged}: room, or a header");
+            assert_eq!(
+                cut,
+                behind.then_some(end),
+                "{damaged}: preallocated, or a header"
+            );
         }
     }
 }

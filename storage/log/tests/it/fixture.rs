@@ -1,4 +1,4 @@
-//! The bytes of every format there has been stay readable. A change that breaks
+//! Fixtures: the bytes of every format so far stay readable. A change that breaks
 //! `the_format_is_these_bytes` needs a new version and a new directory; the old one stays.
 
 use crate::support::{DIR, OwnedSection, append, contents, opaque_sections, open, sections};
@@ -20,7 +20,7 @@ fn fixture(version: &str) -> PathBuf {
     here.join("tests/fixtures").join(version)
 }
 
-/// The log the fixture was made from: three frames, the last in a segment of its own.
+/// Writes the log that the fixture was made from: three frames, the last in a segment of its own.
 fn written() -> MemoryFs {
     let fs = MemoryFs::new();
     let (mut log, _) = open(&fs);
@@ -42,7 +42,7 @@ fn the_format_is_these_bytes() {
     }
 }
 
-/// A file without the zeros behind what was written: how much is preallocated is no format.
+/// Returns a file without the zeros at its end: the preallocated size is not part of the format.
 fn written_part(bytes: &[u8]) -> &[u8] {
     let last = bytes.iter().rposition(|byte| *byte != 0);
     &bytes[..last.map_or(0, |last| last + 1)]

@@ -1,11 +1,12 @@
-//! What is no frame: refused when it is written, and when it is read though its checksums fit.
+//! Invalid frames: refused when they are written, and when they are read although their checksums
+//! fit.
 
 use crate::support::{append, borrowed, open, sections};
 use millrace_log::testing::MemoryFs;
 use millrace_log::testing::bytes::{decode_frame, encode_frame, reseal_frame};
 use millrace_log::{AppendError, Section, SectionHeader};
 
-/// Two sections, the second without a byte of blocks.
+/// A frame of two sections, the second without a byte of blocks.
 fn frame() -> Vec<u8> {
     let mut owned = sections(1, 100);
     owned.truncate(1);
@@ -14,7 +15,7 @@ fn frame() -> Vec<u8> {
 }
 
 #[test]
-fn a_frame_whose_headers_say_more_or_less_than_there_is_is_none() {
+fn a_frame_whose_headers_contradict_its_contents_is_refused() {
     let whole = frame();
     assert_eq!(decode_frame(&whole).unwrap().0.sections.len(), 2);
     let one_section = {
@@ -44,7 +45,7 @@ fn a_frame_whose_headers_say_more_or_less_than_there_is_is_none() {
 }
 
 #[test]
-fn what_is_no_frame_is_refused() {
+fn an_invalid_frame_is_refused() {
     let (mut log, _) = open(&MemoryFs::new());
     let whole = sections(1, 100).remove(0);
     let (header, blocks) = &whole;

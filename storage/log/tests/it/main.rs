@@ -1,7 +1,7 @@
 //! The log from outside, on a disk in memory that crashes and on the real one.
 //!
 //! Rules: a test's name is a sentence that holds; nothing sleeps; every directory is temporary;
-//! what crashes or fails does so by a seed or a count, never by chance.
+//! crashes and failures happen by a seed or a count, never by chance.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,6 +13,7 @@
 )]
 
 mod bad_sectors;
+mod capacity;
 mod checkpoint;
 mod damage;
 mod disk;
@@ -22,5 +23,4 @@ mod frame;
 mod model;
 mod odd_disks;
 mod recovery;
-mod room;
 mod support;

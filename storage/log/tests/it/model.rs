@@ -1,5 +1,5 @@
-//! Random operations against a model: whatever crashes, fails or fills up, what was synced is
-//! there, what is there is what was appended, and what has been shown once stays.
+//! Random operations against a model: with any crashes, faults and full disks, synced frames are
+//! there, all frames are as they were appended, and a frame that was read once stays.
 
 use crate::support::{OwnedSection, borrowed, open, read_from, sections, try_open};
 use millrace_log::testing::{Fault, FaultKind, MemoryFs};
@@ -9,9 +9,9 @@ use proptest::test_runner::{RngSeed, TestRunner};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a run has done, to be told at its end.
+/// Counts of a run, printed at its end.
 #[derive(Default, Debug)]
-struct Done {
+struct RunStats {
     operations: Cell<u64>,
     crashes: Cell<u64>,
     restarts: Cell<u64>,
@@ -37,7 +37,7 @@ enum Operation {
     Crash { seed: u64 },
     Restart,
     Fault(Fault),
-    Room { bytes: Option<u64> },
+    Capacity { bytes: Option<u64> },
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -54,32 +54,32 @@ fn operation() -> impl Strategy<Value = Operation> {
         2 => any::<u64>().prop_map(|seed| Operation::Crash { seed }),
         2 => Just(Operation::Restart),
         1 => (0u32..8, kind).prop_map(|(after, kind)| Operation::Fault(Fault { after, kind })),
-        1 => (0u64..50_000).prop_map(|bytes| Operation::Room { bytes: Some(bytes) }),
-        1 => Just(Operation::Room { bytes: None }),
+        1 => (0u64..50_000).prop_map(|bytes| Operation::Capacity { bytes: Some(bytes) }),
+        1 => Just(Operation::Capacity { bytes: None }),
     ]
 }
 
-/// What must hold of a log.
+/// Model of a log: its allowed contents.
 #[derive(Default)]
 struct Model {
-    /// What was appended and is not known to be lost, by position.
+    /// Frames that were appended and are not known to be lost, by position.
     frames: BTreeMap<Position, Vec<OwnedSection>>,
-    /// Below this, frames must be there.
+    /// Position below which frames must be there.
     synced: Position,
-    /// Below this, frames may be gone.
+    /// Position below which frames may be gone.
     released: Position,
-    /// Everything there ever was.
+    /// All frames that were ever appended.
     appended: BTreeMap<Position, Vec<OwnedSection>>,
-    /// A frame whose write failed: all of it may be there.
+    /// Frame whose write failed: all of it may be there.
     failed: Option<Vec<OwnedSection>>,
-    /// Where unsynced frames were lost with a later one kept.
+    /// Positions where unsynced frames were lost with a later one kept.
     damage: BTreeSet<Position>,
-    /// What the checkpoint may be: more than one after a failed store.
+    /// Checkpoints that may be there: more than one after a failed store.
     checkpoints: Vec<Option<Vec<u8>>>,
 }
 
 impl Model {
-    /// The frames that must be there from a place on.
+    /// Frames that must be there from a position on.
     fn kept(&self, from: Position) -> impl Iterator<Item = (&Position, &Vec<OwnedSection>)> {
         self.frames.range(from.min(self.synced)..self.synced)
     }
@@ -89,10 +89,10 @@ struct Machine<'a> {
     fs: MemoryFs,
     model: Model,
     process: Process,
-    done: &'a Done,
+    stats: &'a RunStats,
 }
 
-/// What ends with a process.
+/// State that ends with a process.
 struct Process {
     log: Log,
     handle: LogHandle,
@@ -113,7 +113,7 @@ impl Process {
 }
 
 impl<'a> Machine<'a> {
-    fn start(done: &'a Done) -> Self {
+    fn start(stats: &'a RunStats) -> Self {
         let fs = MemoryFs::new();
         let (log, recovery) = open(&fs);
         assert_eq!(recovery, Recovery::default());
@@ -124,12 +124,12 @@ impl<'a> Machine<'a> {
                 ..Model::default()
             },
             process: Process::new(log, Position::FIRST),
-            done,
+            stats,
         }
     }
 
     fn run(mut self, operation: &Operation) -> Self {
-        count(&self.done.operations);
+        count(&self.stats.operations);
         match *operation {
             Operation::Append { seed, blocks_bytes } => self.append(seed, blocks_bytes),
             Operation::Sync => self.sync(),
@@ -141,7 +141,7 @@ impl<'a> Machine<'a> {
             Operation::Crash { seed } => return self.reopen(Some(seed)),
             Operation::Restart => return self.reopen(None),
             Operation::Fault(fault) => self.fs.set_fault(Some(fault)),
-            Operation::Room { bytes } => self.fs.set_room(bytes),
+            Operation::Capacity { bytes } => self.fs.set_capacity(bytes),
         }
         self
     }
@@ -164,12 +164,12 @@ impl<'a> Machine<'a> {
             }
             Err(
                 AppendError::Full { .. }
-                | AppendError::NoRoom { .. }
+                | AppendError::DiskFull { .. }
                 | AppendError::NoReserve { .. },
             ) => {
                 assert!(!self.process.poisoned);
                 assert!(self.process.handle.usage().bytes_used <= used_before + 64);
-                count(&self.done.refused);
+                count(&self.stats.refused);
             }
             Err(error) => panic!("{error}"),
         }
@@ -192,7 +192,7 @@ impl<'a> Machine<'a> {
         );
     }
 
-    /// The next frame a reader sees is the next one synced.
+    /// Asserts that the next frame a reader sees is the next one synced.
     fn read(&mut self) {
         let from = self
             .process
@@ -258,27 +258,27 @@ impl<'a> Machine<'a> {
         assert!(self.model.checkpoints.contains(&found));
     }
 
-    /// Ends the process, and the machine too with a seed for the crash; starts it again.
+    /// Ends the process, with a seed also the machine; starts it again.
     fn reopen(mut self, crash: Option<u64>) -> Self {
         if self.process.poisoned {
-            count(&self.done.poisoned);
+            count(&self.stats.poisoned);
         }
         drop(self.process);
-        count(&self.done.restarts);
+        count(&self.stats.restarts);
         if let Some(seed) = crash {
-            count(&self.done.crashes);
+            count(&self.stats.crashes);
             self.fs.crash(seed);
         }
         let (log, recovery) = try_open(&self.fs).unwrap_or_else(|_| {
-            count(&self.done.failed_starts);
-            // Halfway through a start, the power goes once more.
+            count(&self.stats.failed_starts);
+            // The power is cut once more, halfway through a start.
             if let Some(seed) = crash {
-                count(&self.done.crashes);
+                count(&self.stats.crashes);
                 self.fs.crash(seed ^ 1);
             }
-            // Failed by a fault or for want of room; without, it must succeed.
+            // Failed by a fault or on a full disk; without, the start must succeed.
             self.fs.set_fault(None);
-            self.fs.set_room(None);
+            self.fs.set_capacity(None);
             open(&self.fs)
         });
         self.process = Process::new(log, self.model.released);
@@ -288,18 +288,18 @@ impl<'a> Machine<'a> {
 
     fn check_recovery(&mut self, recovery: &Recovery) {
         let model = &mut self.model;
-        // Frames appended without a sync in between may be lost in any order. What is found
-        // once is reported again at every start.
+        // Frames appended without a sync in between may be lost in any order. Damage found once is
+        // reported again at every start.
         let quarantined = recovery.quarantined.iter().map(|q| q.start);
-        for place in quarantined.chain(recovery.gaps.iter().map(|gap| gap.after)) {
-            let known = model.damage.contains(&place);
+        for position in quarantined.chain(recovery.gaps.iter().map(|gap| gap.after)) {
+            let known = model.damage.contains(&position);
             // Half a release, too, leaves holes where names are not kept in order.
             let needed = model.released..model.synced;
             assert!(
-                known || !needed.contains(&place),
-                "{place}: synced and gone"
+                known || !needed.contains(&position),
+                "{position}: synced and gone"
             );
-            model.damage.insert(place);
+            model.damage.insert(position);
         }
         let found = read_from(&self.process.handle, Position::FIRST);
         assert_eq!(recovery.frames, found.len() as u64);
@@ -308,7 +308,7 @@ impl<'a> Machine<'a> {
             .map(|(frame, owned)| (frame.position, owned))
             .collect();
         for (position, owned) in &found {
-            // Released segments may come back; they have what they had.
+            // Released segments may come back, with the same frames.
             let known = model.appended.get(position).or(model.failed.as_ref());
             assert!(known == Some(owned), "{position} is what was appended");
             model.appended.insert(*position, owned.clone());
@@ -325,42 +325,42 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// A number that the environment may set.
+/// Returns a number that the environment may set.
 #[expect(clippy::disallowed_methods, reason = "a test's own setting")]
 pub fn from_env(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |number| number.parse().unwrap())
 }
 
-/// 350 cases of at least 60 operations unless `MILLRACE_LOG_CASES` says otherwise; from the seed 1
-/// unless `MILLRACE_LOG_SEED` does.
+/// Runs 350 cases of at least 60 operations unless `MILLRACE_LOG_CASES` is set; from the seed 1
+/// unless `MILLRACE_LOG_SEED` is.
 #[test]
-fn whatever_happens_synced_frames_stay() {
+fn synced_frames_survive_all_faults_and_crashes() {
     let config = ProptestConfig {
         cases: from_env("MILLRACE_LOG_CASES", 350) as u32,
         rng_seed: RngSeed::Fixed(from_env("MILLRACE_LOG_SEED", 1)),
         failure_persistence: None,
         ..ProptestConfig::default()
     };
-    let done = Done::default();
+    let stats = RunStats::default();
     let cases = config.cases;
     let operations = prop::collection::vec(operation(), 60..120);
     let result = TestRunner::new(config).run(&operations, |operations| {
-        run(&operations, &done);
+        run(&operations, &stats);
         Ok(())
     });
-    println!("{cases} cases: {done:?}");
+    println!("{cases} cases: {stats:?}");
     result.unwrap();
-    assert!(done.operations.get() >= 20_000, "{done:?}");
+    assert!(stats.operations.get() >= 20_000, "{stats:?}");
 }
 
-fn run(operations: &[Operation], done: &Done) {
-    let mut machine = Machine::start(done);
+fn run(operations: &[Operation], stats: &RunStats) {
+    let mut machine = Machine::start(stats);
     for operation in operations {
         machine = machine.run(operation);
     }
     machine.fs.set_fault(None);
-    machine.fs.set_room(None);
+    machine.fs.set_capacity(None);
     machine = machine.reopen(Some(7));
     machine.read_all();
-    done.calls.set(done.calls.get() + machine.fs.calls());
+    stats.calls.set(stats.calls.get() + machine.fs.calls());
 }

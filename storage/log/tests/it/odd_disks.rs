@@ -1,4 +1,4 @@
-//! Disks that refuse single calls, and what goes on between two calls.
+//! Disks that refuse single calls, and events between two calls.
 
 use crate::support::{DIR, append, contents, open, options, sections, segment_paths, try_open};
 use millrace_log::fs::{File, Fs, LockGuard};
@@ -11,14 +11,14 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 #[derive(Copy, Clone, PartialEq, Eq)]
-enum Call {
+enum FsCall {
     Open,
     Unlink,
     SyncDir,
 }
 
-/// Asked before each of these calls.
-type Hook = Arc<dyn Fn(Call, &Path) -> io::Result<()> + Send + Sync>;
+/// Hook called before each of these calls.
+type Hook = Arc<dyn Fn(FsCall, &Path) -> io::Result<()> + Send + Sync>;
 
 /// A disk in memory, with a hook before some of its calls.
 #[derive(Clone)]
@@ -43,7 +43,7 @@ impl Fs for HookedFs {
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        (self.hook)(Call::Open, path)?;
+        (self.hook)(FsCall::Open, path)?;
         self.disk.open(path)
     }
 
@@ -56,12 +56,12 @@ impl Fs for HookedFs {
     }
 
     fn unlink(&self, path: &Path) -> io::Result<()> {
-        (self.hook)(Call::Unlink, path)?;
+        (self.hook)(FsCall::Unlink, path)?;
         self.disk.unlink(path)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        (self.hook)(Call::SyncDir, dir)?;
+        (self.hook)(FsCall::SyncDir, dir)?;
         self.disk.sync_dir(dir)
     }
 
@@ -80,19 +80,19 @@ impl Fs for HookedFs {
 
 fn open_hooked(
     disk: &MemoryFs,
-    hook: impl Fn(Call, &Path) -> io::Result<()> + Send + Sync + 'static,
+    hook: impl Fn(FsCall, &Path) -> io::Result<()> + Send + Sync + 'static,
 ) -> Result<Log, OpenError> {
     let (disk, hook) = (disk.clone(), Arc::new(hook));
     Log::open(options(), Arc::new(HookedFs { disk, hook })).map(|(log, _)| log)
 }
 
 #[test]
-fn a_segment_that_is_released_while_a_reader_goes_to_it_is_passed_over() {
+fn a_segment_that_is_released_while_a_reader_goes_to_it_is_skipped() {
     let disk = MemoryFs::new();
     let released: Arc<OnceLock<(LogHandle, Position)>> = Arc::default();
     let due = Arc::clone(&released);
     let mut log = open_hooked(&disk, move |call, path| {
-        if let (Call::Open, Some((handle, below))) = (call, due.get())
+        if let (FsCall::Open, Some((handle, below))) = (call, due.get())
             && path.ends_with("00000000000000000001.log")
         {
             assert_eq!(handle.release(*below).unwrap(), 2);
@@ -110,9 +110,9 @@ fn a_segment_that_is_released_while_a_reader_goes_to_it_is_passed_over() {
 }
 
 #[test]
-fn a_folder_whose_name_nobody_may_sync_is_used_if_it_was_there() {
+fn an_existing_folder_is_used_although_its_parent_cannot_be_synced() {
     let refuse = |call, dir: &Path| match call {
-        Call::SyncDir if dir == Path::new("/") => Err(Errno::ACCESS.into()),
+        FsCall::SyncDir if dir == Path::new("/") => Err(Errno::ACCESS.into()),
         _ => Ok(()),
     };
     let disk = MemoryFs::new();
@@ -127,7 +127,7 @@ fn a_folder_whose_name_nobody_may_sync_is_used_if_it_was_there() {
 }
 
 #[test]
-fn a_segment_that_was_never_used_stays_on_a_disk_without_room_and_only_there() {
+fn an_unused_segment_stays_only_on_a_disk_without_space() {
     for (errno, opens) in [(Errno::NOSPC, true), (Errno::IO, false)] {
         let disk = MemoryFs::new();
         let (mut log, _) = open(&disk);
@@ -138,7 +138,7 @@ fn a_segment_that_was_never_used_stays_on_a_disk_without_room_and_only_there() {
         disk.put(&unused, &[0; 64]);
         let path = unused.clone();
         let opened = open_hooked(&disk, move |call, at| match call {
-            Call::Unlink if at == path => Err(errno.into()),
+            FsCall::Unlink if at == path => Err(errno.into()),
             _ => Ok(()),
         });
         match opened {

@@ -1,4 +1,4 @@
-//! What a start finds and decides.
+//! Recovery: the findings and decisions of a start.
 
 use crate::support::{
     DIR, append, borrowed, contents, damaged_first, open, options, read_from, sections,
@@ -20,7 +20,7 @@ fn an_empty_directory_is_an_empty_log() {
 }
 
 #[test]
-fn a_segment_of_which_nothing_was_written_is_no_damage() {
+fn an_unwritten_segment_is_no_damage() {
     let fs = MemoryFs::new();
     fs.put(&Path::new(DIR).join("00000000000000000001.log"), &[0; 2048]);
     let (mut log, recovery) = open(&fs);
@@ -135,7 +135,8 @@ fn a_missing_segment_is_a_gap() {
 
 #[test]
 fn after_a_failed_write_or_sync_nothing_works_until_the_log_is_reopened() {
-    // Calls of one append and sync into an open segment: more of it is preallocated, the write, the sync.
+    // Calls of one append and sync into an open segment: the preallocation of more, the write, the
+    // sync.
     for after in 0..3 {
         let fs = MemoryFs::new();
         let (mut log, _) = open(&fs);
@@ -166,7 +167,7 @@ fn after_a_failed_write_or_sync_nothing_works_until_the_log_is_reopened() {
 }
 
 #[test]
-fn what_was_shown_after_a_failed_sync_survives_the_next_power_cut() {
+fn frames_read_after_a_failed_sync_survive_the_next_power_cut() {
     // The second sync of the same file would succeed and write nothing.
     for seed in 0..50 {
         let fs = MemoryFs::new();
@@ -271,21 +272,21 @@ fn a_new_segment_continues_the_numbers_even_if_a_power_cut_takes_its_frames() {
 
 /// Found by the model: ENOSPC while making a segment, EIO while taking it back.
 #[test]
-fn a_segment_that_was_made_and_never_used_proves_nothing_of_the_one_before() {
+fn an_unused_segment_says_nothing_about_the_one_before() {
     for seed in 0..50 {
         let fs = MemoryFs::new();
         let (mut log, _) = open(&fs);
         append(&mut log, 1, 500);
         log.sync().unwrap();
-        fs.set_room(Some(0));
-        // Its file is made, has no room, and stays as it cannot be unlinked.
+        fs.set_capacity(Some(0));
+        // The file is made, finds no space, and stays as it cannot be unlinked.
         let kind = FaultKind::Io;
         fs.set_fault(Some(Fault { after: 1, kind }));
         let owned = sections(2, 1800);
         let refused = log.append(&borrowed(&owned)).unwrap_err();
-        assert!(matches!(refused, AppendError::NoRoom { .. }), "{refused}");
+        assert!(matches!(refused, AppendError::DiskFull { .. }), "{refused}");
         assert_eq!(segment_paths(&fs, Path::new(DIR)).len(), 2);
-        fs.set_room(None);
+        fs.set_capacity(None);
         // The segment before is written on, and not synced.
         append(&mut log, 3, 100);
         drop(log);
@@ -304,7 +305,7 @@ fn a_segment_that_was_made_and_never_used_proves_nothing_of_the_one_before() {
 
 /// Found by libFuzzer: such a segment was kept for its bytes, and gone at the next start.
 #[test]
-fn a_segment_that_was_never_used_goes_with_whatever_bytes_are_in_it() {
+fn an_unused_segment_is_removed_whatever_bytes_it_has() {
     let of_other = MemoryFs::new();
     let (mut log, _) = open(&of_other);
     append(&mut log, 1, 100);
@@ -336,7 +337,7 @@ fn a_segment_that_was_never_used_goes_with_whatever_bytes_are_in_it() {
 }
 
 #[test]
-fn a_log_has_room_for_four_segments_of_the_smallest_frame_at_least() {
+fn a_log_needs_capacity_for_four_segments_of_the_smallest_frame() {
     let header = SectionHeader::default();
     let smallest = [Section {
         header: &header,
@@ -357,7 +358,7 @@ fn a_log_has_room_for_four_segments_of_the_smallest_frame_at_least() {
 }
 
 #[test]
-fn a_log_tells_where_it_ended_when_it_was_opened() {
+fn opened_at_is_where_the_log_ended_when_it_was_opened() {
     let fs = MemoryFs::new();
     let mut end = Position::FIRST;
     for seed in 0..3 {

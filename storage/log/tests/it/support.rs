@@ -1,8 +1,8 @@
-//! Short words for what the tests do.
+//! Helpers of the tests.
 
 use millrace_log::block::store_into;
 use millrace_log::fs::Fs;
-use millrace_log::testing::{Dice, MemoryFs};
+use millrace_log::testing::{MemoryFs, SeededRng};
 use millrace_log::{
     Frame, Log, LogHandle, LogOptions, OpenError, Position, Recovery, Section, SectionHeader,
 };
@@ -27,13 +27,13 @@ pub fn open(fs: &MemoryFs) -> (Log, Recovery) {
     try_open(fs).unwrap()
 }
 
-/// One of some sections: its header, its blocks.
+/// A section: its header and its blocks.
 pub type OwnedSection = (SectionHeader, Vec<u8>);
 
 /// Sections that differ from seed to seed, with as many bytes of blocks, about.
 pub fn sections(seed: u64, blocks_bytes: usize) -> Vec<OwnedSection> {
     let stored = |(header, mut noise): OwnedSection| {
-        // The head of a block takes its part.
+        // The header of a block takes its part.
         noise.truncate(noise.len().saturating_sub(25).max(1));
         let mut blocks = Vec::new();
         store_into(&noise, &mut blocks);
@@ -43,24 +43,24 @@ pub fn sections(seed: u64, blocks_bytes: usize) -> Vec<OwnedSection> {
     opaque.map(stored).collect()
 }
 
-/// The same with blocks that are none, as logs of version 1 could hold them.
+/// Sections whose blocks are none, as logs of version 1 could have them.
 pub fn opaque_sections(seed: u64, blocks_bytes: usize) -> Vec<OwnedSection> {
-    let mut dice = Dice::new(seed);
-    let count = 1 + dice.below(3) as usize;
+    let mut rng = SeededRng::new(seed);
+    let count = 1 + rng.below(3) as usize;
     (0..count)
         .map(|index| {
-            let keys: Vec<_> = (0..dice.below(3))
-                .map(|_| [dice.throw() as u8; 24])
+            let keys: Vec<_> = (0..rng.below(3))
+                .map(|_| [rng.next_u64() as u8; 24])
                 .collect();
             let header = SectionHeader {
                 insert_target: format!("events(a,b{index})"),
                 month: 202_601 + index as u32,
-                rows: 1 + dice.below(100) as u32,
-                uncompressed_bytes: dice.below(1 << 40),
+                rows: 1 + rng.below(100) as u32,
+                uncompressed_bytes: rng.below(1 << 40),
                 keys,
             };
             let bytes = blocks_bytes / count + index;
-            let noise = (0..bytes).map(|_| dice.throw() as u8).collect();
+            let noise = (0..bytes).map(|_| rng.next_u64() as u8).collect();
             (header, noise)
         })
         .collect()
@@ -78,8 +78,8 @@ pub fn append(log: &mut Log, seed: u64, blocks_bytes: usize) -> Position {
     log.append(&borrowed(&owned)).unwrap()
 }
 
-/// A closed log of two frames: the first holds a text, and a byte of it is not what was written; the second
-/// is `sections(2, 100)`.
+/// A closed log of two frames: the first holds a text with one damaged byte; the second is
+/// `sections(2, 100)`.
 pub fn damaged_first(text: &[u8], damaged_at: usize) -> MemoryFs {
     let fs = MemoryFs::new();
     let (mut log, _) = open(&fs);
@@ -97,7 +97,7 @@ pub fn damaged_first(text: &[u8], damaged_at: usize) -> MemoryFs {
     fs
 }
 
-/// Every frame from a place on, with its contents.
+/// Every frame from a position on, with its contents.
 pub fn read_from(handle: &LogHandle, from: Position) -> Vec<(Frame, Vec<OwnedSection>)> {
     let mut reader = handle.reader(from);
     let mut frames = Vec::new();

@@ -1,27 +1,27 @@
 //! Tables in BigQuery.
 //!
-//! Rows are uploaded as lines of JSON, in pieces of one resumable upload, whose end begins a load
-//! job into a table beside that of events. A MERGE then brings them into the table by `uuid`. Both
-//! jobs have ids of our making, so that one that may have begun is found again, not begun twice.
+//! Rows are uploaded as lines of JSON, in pieces of one resumable upload, whose end starts a load
+//! job into a staging table. A MERGE then brings them into the table by `uuid`. Both jobs have ids
+//! that we choose, so that a job that may have started is found again, not started twice.
 //!
 //! **Tested against a fake of what Google's documents say only.**
 //!
 //! | Module | Holds |
 //! |---|---|
 //! | `sql` | names, columns, the MERGE |
-//! | `account` | calls with the service account's token; jobs and what became of them |
+//! | `service` | calls with the service account's token; tables, jobs and their outcome |
 //! | `upload` | one resumable upload |
-//! | `delivery` | one run |
+//! | `delivery` | delivery of one run |
 
-mod account;
 mod delivery;
+mod service;
 mod sql;
 mod upload;
 
-pub(super) use account::Account;
+pub(super) use service::BigQueryService;
 
 use super::warehouse::api::Api;
-use super::warehouse::{Service, scratch_name, steps::unread};
+use super::warehouse::service::{Service, scratch_name, unread};
 use super::{Delivery, TestStep};
 use crate::error::ExportError;
 use crate::window::RunScope;
@@ -29,14 +29,14 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use url::Url;
 
-/// Where BigQuery is.
+/// Base URL of BigQuery.
 pub(super) fn base() -> Result<Url, ExportError> {
-    let wrong = |_| ExportError::hopeless("There is no BigQuery.");
+    let wrong = |_| ExportError::permanent("There is no BigQuery.");
     Url::parse("https://bigquery.googleapis.com").map_err(wrong)
 }
 
 #[async_trait]
-impl Service for Account {
+impl Service for BigQueryService {
     fn api(&self) -> &Api {
         &self.api
     }

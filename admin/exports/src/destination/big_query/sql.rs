@@ -1,34 +1,34 @@
-//! Names, columns, the MERGE, and rows as lines that a load job takes.
+//! Table names, columns and MERGE, and rows as lines for a load job.
 
 use crate::destination::table::row::Cell;
-use crate::destination::table::{Column, Holds, Layout};
+use crate::destination::table::{Column, ColumnType, Layout};
 use crate::destination::warehouse::sql::Merge;
 use crate::error::ExportError;
 use serde_json::{Value, json};
 
-/// When a row came, by BigQuery's clock.
+/// Column with the time of a row's arrival, by BigQuery's clock.
 const INGESTED: &str = "bq_ingested_timestamp";
 
-/// Where the table is.
+/// Table: project, dataset, name and layout.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     pub(super) project: String,
     pub(super) dataset: String,
     pub(super) table: String,
-    /// Whether JSON goes into columns of the type JSON.
+    /// True if JSON goes into columns of the type JSON.
     pub(super) json_type: bool,
-    /// What the table is made of.
+    /// Layout of the table.
     pub(super) layout: &'static Layout,
 }
 
-/// What names are made of; they become parts of paths.
+/// Checks the characters of a name, as names become parts of paths.
 fn checked(what: &str, name: &str) -> Result<String, ExportError> {
     let is_plain = |symbol: char| symbol.is_alphanumeric() || "-_:.".contains(symbol);
     if name.chars().all(is_plain) && !name.contains("..") {
         return Ok(name.to_owned());
     }
     let message = format!("The {what} has letters, digits, dashes and dots only.");
-    Err(ExportError::hopeless(message))
+    Err(ExportError::permanent(message))
 }
 
 impl Names {
@@ -48,12 +48,12 @@ impl Names {
         })
     }
 
-    /// A table as jobs name it.
+    /// Reference of a table in jobs.
     pub(super) fn reference(&self, table: &str) -> Value {
         json!({"projectId": self.project, "datasetId": self.dataset, "tableId": table})
     }
 
-    /// The columns that a table of ours is made with.
+    /// Schema of a table that we create.
     pub(super) fn schema(&self) -> Value {
         let field = |name: &str, kind: &str| json!({"name": name, "type": kind});
         let columns = self
@@ -65,21 +65,21 @@ impl Names {
         json!({"fields": columns.chain(ingested).collect::<Vec<_>>()})
     }
 
-    /// Elements are a text always.
+    /// Returns true if a column has the type JSON; elements are always a text.
     fn is_json(&self, column: Column) -> bool {
-        self.json_type && column.holds == Holds::Json && column.name != "elements"
+        self.json_type && column.column_type == ColumnType::Json && column.name != "elements"
     }
 
     fn type_of(&self, column: Column) -> &'static str {
-        match column.holds {
-            Holds::Json if self.is_json(column) => "JSON",
-            Holds::Text | Holds::Json => "STRING",
-            Holds::Integer | Holds::Long => "INT64",
-            Holds::Time => "TIMESTAMP",
+        match column.column_type {
+            ColumnType::Json if self.is_json(column) => "JSON",
+            ColumnType::Text | ColumnType::Json => "STRING",
+            ColumnType::Integer | ColumnType::Long => "INT64",
+            ColumnType::Time => "TIMESTAMP",
         }
     }
 
-    /// Appends a row as a line: JSON goes as such only where the column has that type.
+    /// Appends a row as a line: JSON is written as such only where the column has that type.
     pub(super) fn append(&self, cells: &[Cell<'_>], out: &mut Vec<u8>) {
         let mut separator = b'{';
         for (column, cell) in self.layout.columns.iter().zip(cells) {
@@ -88,7 +88,9 @@ impl Names {
             let value = match cell {
                 None => "null".to_owned(),
                 Some(json) if self.is_json(*column) => json.clone().into_owned(),
-                Some(number) if matches!(column.holds, Holds::Integer | Holds::Long) => {
+                Some(number)
+                    if matches!(column.column_type, ColumnType::Integer | ColumnType::Long) =>
+                {
                     number.clone().into_owned()
                 }
                 Some(text) => Value::from(text.as_ref()).to_string(),
@@ -98,7 +100,7 @@ impl Names {
         out.extend_from_slice(b"}\n");
     }
 
-    /// Brings the rows of another table into this one, each key once.
+    /// MERGE statement that brings the rows of a staging table into the table, each key once.
     pub(super) fn merge(&self, stage: &str) -> String {
         let table = |table: &str| format!("`{}.{}.{table}`", self.project, self.dataset);
         let (target, stage) = (table(&self.table), table(stage));
@@ -121,7 +123,7 @@ mod tests {
     use crate::destination::table::EVENTS;
 
     #[test]
-    fn json_is_a_text_unless_the_column_is_of_that_type() {
+    fn json_is_a_text_unless_the_column_has_the_json_type() {
         let line = r#"{"uuid":"u","event":"e","properties":{"a": "b"},"elements":[1],"set":null,
             "set_once":null,"distinct_id":"d","team_id":7,"ip":null,"site_url":null,"timestamp":"t"}"#;
         for (json_type, properties) in [(true, r#"{"a": "b"}"#), (false, r#""{\"a\": \"b\"}""#)] {
@@ -136,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_lead_elsewhere_are_refused() {
+    fn names_that_would_change_the_path_are_refused() {
         for name in ["a/b", "a`b", "a?b", "..", "a b", "a%2f"] {
             assert!(
                 Names::new(name, "d", "t", false, &EVENTS).is_err(),

@@ -1,8 +1,8 @@
-//! One resumable upload: pieces of a known place, and a question where the server is when an
-//! answer was lost.
+//! Resumable upload: pieces at known offsets, and a query of the server's offset when an answer was
+//! lost.
 
-use super::account::Account;
-use crate::destination::warehouse::api::Answer;
+use super::service::BigQueryService;
+use crate::destination::warehouse::api::ApiResponse;
 use crate::error::ExportError;
 use bytes::{Bytes, BytesMut};
 use reqwest::header::{CONTENT_RANGE, LOCATION, RANGE};
@@ -11,25 +11,28 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Pieces but the last one must have a multiple of 256 KiB.
+/// Size of all pieces but the last; must be a multiple of 256 KiB.
 const PIECE_BYTES: usize = 4 << 20;
 
-/// An upload that has begun.
+/// Resumable upload in progress.
 pub(super) struct Upload {
-    account: Arc<Account>,
+    service: Arc<BigQueryService>,
     session: Url,
-    /// What was not sent yet: from `sent` on.
+    /// Bytes that the server does not have yet: from `sent` on.
     rest: BytesMut,
-    /// How many bytes the server has.
+    /// Number of bytes that the server has.
     sent: u64,
-    /// How often it has taken nothing since it last took something.
+    /// Number of pieces in a row of which the server took nothing.
     stuck: usize,
 }
 
 impl Upload {
-    /// Begins an upload whose end begins this job.
-    pub(super) async fn begin(account: Arc<Account>, job: &Value) -> Result<Self, ExportError> {
-        let mut url = account.url("/upload", "jobs");
+    /// Starts an upload whose end starts this job.
+    pub(super) async fn begin(
+        service: Arc<BigQueryService>,
+        job: &Value,
+    ) -> Result<Self, ExportError> {
+        let mut url = service.url("/upload", "jobs");
         url.query_pairs_mut().append_pair("uploadType", "resumable");
         let body = job.to_string();
         let make = |client: &Client| {
@@ -39,18 +42,18 @@ impl Upload {
             let request = request.header("X-Upload-Content-Type", "application/octet-stream");
             request.body(body.clone())
         };
-        let answer = account.call(make).await?;
+        let answer = service.call(make).await?;
         if !answer.status.is_success() {
-            return Err(account.api.refused(&answer));
+            return Err(service.api.refused(&answer));
         }
         let session = answer
             .headers
             .get(LOCATION)
             .and_then(|session| session.to_str().ok());
         let session = session.and_then(|session| Url::parse(session).ok());
-        let session = session.ok_or_else(|| account.api.odd(&answer))?;
+        let session = session.ok_or_else(|| service.api.unexpected(&answer))?;
         Ok(Self {
-            account,
+            service,
             session,
             rest: BytesMut::new(),
             sent: 0,
@@ -58,7 +61,7 @@ impl Upload {
         })
     }
 
-    /// How many bytes were handed over.
+    /// Number of bytes handed over.
     pub(super) fn bytes(&self) -> u64 {
         self.sent + self.rest.len() as u64
     }
@@ -73,7 +76,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Sends the last piece, and the job begins.
+    /// Sends the last piece, which starts the job.
     pub(super) async fn end(mut self) -> Result<(), ExportError> {
         let total = self.bytes().to_string();
         loop {
@@ -86,13 +89,13 @@ impl Upload {
         }
     }
 
-    /// Takes away what the server has now. That may be a part of a piece, and now and then
+    /// Drops the bytes that the server has by now. That may be a part of a piece, and sometimes
     /// nothing of it.
-    fn advance(&mut self, answer: &Answer) -> Result<(), ExportError> {
+    fn advance(&mut self, answer: &ApiResponse) -> Result<(), ExportError> {
         if answer.status != StatusCode::PERMANENT_REDIRECT {
-            return Err(self.account.api.refused(answer));
+            return Err(self.service.api.refused(answer));
         }
-        let odd = || self.account.api.odd(answer);
+        let unexpected = || self.service.api.unexpected(answer);
         // `bytes=0-41`: 42 bytes.
         let range = answer
             .headers
@@ -100,23 +103,23 @@ impl Upload {
             .and_then(|range| range.to_str().ok());
         let last = range.and_then(|range| range.rsplit('-').next()?.parse::<u64>().ok());
         let has = last.map_or(0, |last| last.saturating_add(1));
-        let new = has.checked_sub(self.sent).ok_or_else(odd)?;
+        let new = has.checked_sub(self.sent).ok_or_else(unexpected)?;
         let new = usize::try_from(new)
             .ok()
             .filter(|new| *new <= self.rest.len())
-            .ok_or_else(odd)?;
+            .ok_or_else(unexpected)?;
         drop(self.rest.split_to(new));
         self.sent = has;
         self.stuck = if new == 0 { self.stuck + 1 } else { 0 };
-        if self.stuck > self.account.api.pace.tries_max {
-            return Err(ExportError::retry("BigQuery takes no rows now."));
+        if self.stuck > self.service.api.retry_policy.tries_max {
+            return Err(ExportError::retryable("BigQuery takes no rows now."));
         }
         Ok(())
     }
 
-    /// Sends a piece. How much of it the server has is not known if no answer comes: then it is
-    /// asked, and the piece is not sent again.
-    async fn put(&self, piece: &Bytes, total: &str) -> Result<Answer, ExportError> {
+    /// Sends a piece. If no answer comes, the server is asked how much of it it has, and the piece
+    /// is not sent again.
+    async fn put(&self, piece: &Bytes, total: &str) -> Result<ApiResponse, ExportError> {
         let last = (self.sent + piece.len() as u64).saturating_sub(1);
         let range = format!("bytes {}-{last}/{total}", self.sent);
         let is_first = AtomicBool::new(!piece.is_empty());
@@ -129,6 +132,6 @@ impl Upload {
                 .header(CONTENT_RANGE, format!("bytes */{total}"))
                 .body("")
         };
-        self.account.call(make).await
+        self.service.call(make).await
     }
 }

@@ -1,13 +1,14 @@
 //! Databricks' API: a token from `/oidc/v1/token`, then `POST /api/2.0/sql/statements/`, and `GET`
-//! of its id while it is at work.
+//! of the statement's id while it runs.
 
 use super::sql::DatabricksSql;
 use crate::destination::settings::Settings;
 use crate::destination::table::Layout;
-use crate::destination::warehouse::api::{Answer, Api};
-use crate::destination::warehouse::engine::{Engine, Texts, bearer};
-use crate::destination::warehouse::place::Place;
-use crate::destination::warehouse::token::{Kept, Token};
+use crate::destination::warehouse::api::{Api, ApiResponse};
+use crate::destination::warehouse::engine::{Engine, bearer};
+use crate::destination::warehouse::statements::Statements;
+use crate::destination::warehouse::table_ref::TableRef;
+use crate::destination::warehouse::token::{CachedToken, Token};
 use crate::error::ExportError;
 use async_trait::async_trait;
 use millrace_rows::Clock;
@@ -17,20 +18,20 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// What carries statements out, at the end of `http_path`.
+/// Prefix of `http_path`, before the id of the SQL warehouse.
 const WAREHOUSES: &str = "/sql/1.0/warehouses/";
-/// Statements are sent to it, and their ids follow it.
+/// Path to which statements are sent; their ids are appended to it.
 const STATEMENTS: &str = "/api/2.0/sql/statements/";
 
-/// One table's statements, carried out by Databricks.
+/// Databricks as a service that carries out one table's statements.
 pub(crate) struct DatabricksEngine {
-    place: Place,
+    table_ref: TableRef,
     sql: DatabricksSql,
     warehouse: String,
     client_id: String,
     client_secret: String,
     api: Api,
-    token: Kept,
+    token: CachedToken,
 }
 
 impl DatabricksEngine {
@@ -43,10 +44,10 @@ impl DatabricksEngine {
         let path = settings.required("http_path")?;
         let warehouse = path.strip_prefix(WAREHOUSES).ok_or_else(|| {
             let message = format!("The http_path must be that of a SQL warehouse: {WAREHOUSES}….");
-            ExportError::hopeless(message)
+            ExportError::permanent(message)
         })?;
         Ok(Self {
-            place: Place {
+            table_ref: TableRef {
                 database: settings.required("catalog")?.to_owned(),
                 schema: settings.required("schema")?.to_owned(),
                 table: settings.required("table_name")?.to_owned(),
@@ -59,7 +60,7 @@ impl DatabricksEngine {
             client_id: settings.required("client_id")?.to_owned(),
             client_secret: settings.required("client_secret")?.to_owned(),
             api,
-            token: Kept::new(clock),
+            token: CachedToken::new(clock),
         })
     }
 
@@ -84,12 +85,12 @@ impl Engine for DatabricksEngine {
         &self.api
     }
 
-    fn place(&self) -> &Place {
-        &self.place
+    fn table_ref(&self) -> &TableRef {
+        &self.table_ref
     }
 
-    fn texts(&self, stage: &str) -> Texts {
-        self.place.texts(&self.sql, stage)
+    fn statements(&self, stage: &str) -> Statements {
+        self.table_ref.statements(&self.sql, stage)
     }
 
     async fn headers(&self) -> Result<HeaderMap, ExportError> {
@@ -100,7 +101,7 @@ impl Engine for DatabricksEngine {
         STATEMENTS
     }
 
-    /// Databricks knows no ids of requests.
+    /// Databricks has no request ids.
     fn target(&self, _id: Uuid, _is_again: bool) -> Url {
         self.api.url(STATEMENTS)
     }
@@ -117,13 +118,13 @@ impl Engine for DatabricksEngine {
         })
     }
 
-    fn working<'a>(&self, answer: &'a Answer) -> Option<&'a str> {
+    fn working<'a>(&self, answer: &'a ApiResponse) -> Option<&'a str> {
         let is_working = answer.status == StatusCode::OK
             && matches!(answer.text("/status/state"), Some("PENDING" | "RUNNING"));
         is_working.then(|| answer.text("/statement_id").unwrap_or_default())
     }
 
-    fn result(&self, answer: &Answer) -> Result<Option<String>, ExportError> {
+    fn result(&self, answer: &ApiResponse) -> Result<Option<String>, ExportError> {
         if answer.status != StatusCode::OK {
             return Err(self.api.refused(answer));
         }
@@ -134,35 +135,37 @@ impl Engine for DatabricksEngine {
             }
             Some("FAILED") => Err(failure(answer)),
             Some("CANCELED" | "CLOSED") => {
-                Err(ExportError::retry("Databricks stopped a statement."))
+                Err(ExportError::retryable("Databricks stopped a statement."))
             }
-            _ => Err(self.api.odd(answer)),
+            _ => Err(self.api.unexpected(answer)),
         }
     }
 }
 
-/// A statement that was not carried out. Databricks' own words may quote rows; its code does not.
-fn failure(answer: &Answer) -> ExportError {
+/// Error for a statement that was not carried out. Databricks' message may quote rows; its code
+/// does not.
+fn failure(answer: &ApiResponse) -> ExportError {
     let code = answer.text("/status/error/error_code").unwrap_or("no code");
     let message = format!("Databricks did not carry out a statement ({code:.40}).");
     if is_conflict(answer) {
         let message =
             "Others changed the table in Databricks at the same time (a conflict in Delta).";
-        return ExportError::retry(message);
+        return ExportError::retryable(message);
     }
     match code {
         "BAD_REQUEST" | "NOT_FOUND" | "UNAUTHENTICATED" | "ALREADY_EXISTS" | "NOT_IMPLEMENTED" => {
-            ExportError::hopeless(message)
+            ExportError::permanent(message)
         }
-        _ => ExportError::retry(message),
+        _ => ExportError::retryable(message),
     }
 }
 
-/// Tells a conflict with others who changed the table at the same time. The code is that of a bad request then, too. `sql_state`
-/// (`StatementStatus` in the reference of the API) is 2D521 for appends, deletions and writes at the same time
-/// and for tables that changed meanwhile (docs.databricks.com/en/error-messages/error-classes, `DELTA_CONCURRENT_APPEND`
-/// and its like); older services have the name of the condition only, at the beginning of their words.
-fn is_conflict(answer: &Answer) -> bool {
+/// Returns true for a conflict with others who changed the table at the same time. Its code is that
+/// of a bad request. `sql_state` (`StatementStatus` in the reference of the API) is 2D521 for
+/// concurrent appends, deletions and writes and for tables that changed meanwhile
+/// (docs.databricks.com/en/error-messages/error-classes, `DELTA_CONCURRENT_APPEND` and similar);
+/// older services have only the name of the condition, at the beginning of their message.
+fn is_conflict(answer: &ApiResponse) -> bool {
     const CONDITIONS: [&str; 3] = [
         "[DELTA_CONCURRENT_",
         "[DELTA_METADATA_CHANGED",

@@ -1,13 +1,13 @@
-//! Databricks' statements.
+//! SQL dialect of Databricks.
 
-use crate::destination::table::{Column, Holds, quoted_in};
-use crate::destination::warehouse::place::{Dialect, Place};
+use crate::destination::table::{Column, ColumnType, quoted_in};
 use crate::destination::warehouse::sql::literal;
+use crate::destination::warehouse::table_ref::{Dialect, TableRef};
 
-/// How Databricks writes SQL.
+/// SQL dialect of Databricks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DatabricksSql {
-    /// Whether JSON goes into columns of the type VARIANT.
+    /// True if JSON goes into columns of the type VARIANT.
     pub(super) variant_type: bool,
 }
 
@@ -19,30 +19,30 @@ impl Dialect for DatabricksSql {
         quoted_in('`', name)
     }
 
-    fn kind(&self, holds: Holds) -> &'static str {
-        match holds {
-            Holds::Json if self.variant_type => "VARIANT",
-            Holds::Text | Holds::Json => "STRING",
-            Holds::Integer | Holds::Long => "BIGINT",
-            Holds::Time => "TIMESTAMP",
+    fn kind(&self, column_type: ColumnType) -> &'static str {
+        match column_type {
+            ColumnType::Json if self.variant_type => "VARIANT",
+            ColumnType::Text | ColumnType::Json => "STRING",
+            ColumnType::Integer | ColumnType::Long => "BIGINT",
+            ColumnType::Time => "TIMESTAMP",
         }
     }
 
     fn value(&self, column: Column) -> String {
         let value = format!("get_json_object(line, '$.{}')", column.name);
-        match column.holds {
-            Holds::Json if self.variant_type => format!("parse_json({value})"),
-            Holds::Text | Holds::Json => value,
-            Holds::Integer | Holds::Long => format!("CAST({value} AS BIGINT)"),
-            Holds::Time => format!("CAST({value} AS TIMESTAMP)"),
+        match column.column_type {
+            ColumnType::Json if self.variant_type => format!("parse_json({value})"),
+            ColumnType::Text | ColumnType::Json => value,
+            ColumnType::Integer | ColumnType::Long => format!("CAST({value} AS BIGINT)"),
+            ColumnType::Time => format!("CAST({value} AS TIMESTAMP)"),
         }
     }
 
-    fn find(place: &Place) -> String {
+    fn find(table_ref: &TableRef) -> String {
         format!(
             "SELECT 1 FROM {}.information_schema.schemata WHERE schema_name = {}",
-            Self::quoted(&place.database),
-            literal(&place.schema.to_lowercase()),
+            Self::quoted(&table_ref.database),
+            literal(&table_ref.schema.to_lowercase()),
         )
     }
 }

@@ -1,4 +1,4 @@
-//! One run's files, from the first byte to the manifest.
+//! Delivery of one run's files, from the first byte to the manifest.
 
 use super::encode::Encoder;
 use super::manifest::{Manifest, ManifestFile};
@@ -15,19 +15,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One run's files.
+/// Delivery of one run's files.
 pub(super) struct FileDelivery {
     store: Arc<dyn Store>,
     names: WindowNames,
     run: RunScope,
-    /// How many files there will be.
+    /// Number of files that there will be.
     parts: u32,
     compression: Option<StreamCompression>,
-    /// The file that takes bytes, if any has come.
+    /// File that takes bytes, if any have arrived.
     current: Option<OpenFile>,
     /// Bytes of all files so far, as they are stored.
     sent: Arc<AtomicU64>,
-    /// Those that are stored and not yet seen.
+    /// Files that are stored and not yet visible.
     sealed: Vec<(Box<dyn Upload>, ManifestFile)>,
 }
 
@@ -52,7 +52,7 @@ impl FileDelivery {
         })
     }
 
-    /// The file that takes bytes; begins it if there is none.
+    /// File that takes bytes; begins one if there is none.
     async fn current(&mut self) -> Result<&mut OpenFile, ExportError> {
         let file = match self.current.take() {
             Some(file) => file,
@@ -67,8 +67,8 @@ impl FileDelivery {
     }
 }
 
-/// The manifest that an earlier try wrote. Another export's files are not overwritten: two may
-/// have the same prefix, and nobody would notice.
+/// Reads the manifest of an earlier try. Another export's files are an error, as they are not
+/// overwritten: two exports may have the same prefix, and nobody would notice.
 async fn earlier(
     store: &dyn Store,
     names: &WindowNames,
@@ -78,7 +78,7 @@ async fn earlier(
         return Ok(Bytes::new());
     };
     if Manifest::is_of_another(&earlier, run.export_id) {
-        return Err(ExportError::hopeless(
+        return Err(ExportError::permanent(
             "Another export has put its files of this window there, and they are not overwritten. \
              Give each export a prefix or a path of its own, or delete the files and the manifest \
              of the export that is no more.",
@@ -87,15 +87,15 @@ async fn earlier(
     Ok(earlier)
 }
 
-/// What an earlier try left and this one does not have goes.
+/// Deletes files of an earlier try that this one does not have.
 async fn delete_stale(
     store: &dyn Store,
     names: &WindowNames,
     run: &RunScope,
     manifest: &Manifest,
 ) -> Result<(), ExportError> {
-    let listed = store.list(&names.beginning()).await?.into_iter();
-    // Once more: somebody may have come meanwhile.
+    let listed = store.list(&names.key_prefix()).await?.into_iter();
+    // Read again: another export may have written there meanwhile.
     let earlier = earlier(store, names, run).await?;
     let named = Manifest::earlier_keys(&earlier, run.export_id).into_iter();
     let stale: BTreeSet<_> = listed
@@ -166,5 +166,5 @@ impl Delivery for FileDelivery {
 }
 
 fn not_encoded() -> ExportError {
-    ExportError::retry("The file could not be encoded.")
+    ExportError::retryable("The file could not be encoded.")
 }

@@ -1,5 +1,5 @@
-//! Bytes on their way into a file: compressed, hashed, counted. This is work for a processor, so it
-//! is not done where others wait.
+//! Encodes bytes of a file: compresses, hashes and counts them. This is work for a processor, so it
+//! runs on blocking threads.
 
 use super::settings::StreamCompression;
 use brotli::CompressorWriter;
@@ -10,29 +10,29 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use zstd::stream::write::Encoder as ZstdEncoder;
 
-/// What gzip itself has as its default.
+/// Default level of gzip itself.
 const GZIP_LEVEL: u32 = 6;
-/// About as fast as gzip, and smaller.
+/// Quality of Brotli: about as fast as gzip, and smaller.
 const BROTLI_QUALITY: u32 = 4;
-/// What zstd itself has as its default.
+/// Default level of zstd itself.
 const ZSTD_LEVEL: i32 = 3;
-/// How far back matches are looked for: 2^22 bytes, the most that every decoder takes.
+/// Window of Brotli: 2^22 bytes, the largest that every decoder takes.
 const BROTLI_WINDOW: u32 = 22;
 const BROTLI_BUFFER_BYTES: usize = 64 << 10;
 
-/// One file's way.
+/// Encoder of one file.
 pub(super) struct Encoder {
     stream: Stream,
     hash: Sha256,
     bytes: u64,
 }
 
-/// What a file turned out to be.
+/// Size and hash of a finished file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileDigest {
-    /// As it is stored.
+    /// Size as it is stored, in bytes.
     pub(super) bytes: u64,
-    /// Of the same, in lowercase hexadecimal.
+    /// SHA-256 of the stored bytes, in lowercase hexadecimal.
     pub(super) sha256: String,
 }
 
@@ -68,7 +68,7 @@ impl Encoder {
         })
     }
 
-    /// Takes the next pieces, and gives what is to be stored of them by now.
+    /// Encodes the next pieces, and returns the bytes that can be stored by now.
     pub(super) fn encode(&mut self, pieces: Vec<Bytes>) -> io::Result<Vec<Bytes>> {
         let encoded = match &mut self.stream {
             Stream::Plain => pieces,
@@ -89,7 +89,7 @@ impl Encoder {
         Ok(encoded)
     }
 
-    /// Gives the rest, and what it was in all.
+    /// Returns the remaining bytes, and the digest of the whole file.
     pub(super) fn finish(mut self) -> io::Result<(Bytes, FileDigest)> {
         let stream = std::mem::replace(&mut self.stream, Stream::Plain);
         let rest: Bytes = match stream {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_can_be_read_back_and_is_what_its_digest_says() {
+    fn encoded_files_can_be_read_back_and_match_their_digest() {
         use StreamCompression::{Brotli, Gzip, Zstd};
         let line =
             |n: usize| Bytes::from(format!("{{\"n\":{n},\"s\":\"{}\"}}\n", "é".repeat(n % 90)));

@@ -1,5 +1,5 @@
-//! What says that a window is complete, and what belongs to it. It follows from the window and its
-//! rows alone, so that another try writes the same.
+//! Manifest of a window: shows that the window is complete, and lists its files. It follows from
+//! the window and its rows alone, so that another try writes the same.
 
 use super::encode::FileDigest;
 use crate::window::RunScope;
@@ -8,21 +8,21 @@ use millrace_catalog::ExportModel;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// All of a window's files.
+/// Manifest of a window's files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     export_id: Uuid,
     model: String,
     data_interval_start: Option<String>,
     data_interval_end: String,
-    /// Of all files.
+    /// Rows of all files.
     rows: u64,
-    /// Of all files, as they are stored.
+    /// Bytes of all files, as they are stored.
     pub(super) bytes: u64,
     files: Vec<ManifestFile>,
 }
 
-/// One of them.
+/// Entry of a file in the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ManifestFile {
     pub(super) key: String,
@@ -59,15 +59,15 @@ impl Manifest {
         }
     }
 
-    /// As it is stored.
+    /// Serializes the manifest.
     pub(super) fn to_json(&self) -> serde_json::Result<Bytes> {
         let mut json = serde_json::to_vec_pretty(self)?;
         json.push(b'\n');
         Ok(json.into())
     }
 
-    /// The keys of an earlier one's files, if it is of this export. Who may write to a bucket may
-    /// write anything here, so whoever deletes by it looks at the keys.
+    /// Keys of an earlier manifest's files, if it is of this export. Anybody with access to the
+    /// bucket may have changed it, so callers that delete by it check the keys.
     pub(super) fn earlier_keys(json: &[u8], export_id: Uuid) -> Vec<String> {
         let earlier: Option<Self> = serde_json::from_slice(json).ok();
         let earlier = earlier.filter(|earlier| earlier.export_id == export_id);
@@ -75,7 +75,7 @@ impl Manifest {
         files.map(|file| file.key).collect()
     }
 
-    /// Whether one that is there is none of this export's: then so are the files beside it.
+    /// Returns true if a manifest is not of this export: then its files are not either.
     pub(super) fn is_of_another(json: &[u8], export_id: Uuid) -> bool {
         #[derive(Deserialize)]
         struct Owner {

@@ -1,28 +1,31 @@
-//! Files: in S3 and what speaks like it, Azure Blob Storage, Google Cloud Storage, and below a
+//! Destinations of files: S3 and compatible stores, Azure Blob Storage, Google Cloud Storage, and a
 //! folder of this server.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `settings` | the fields of a configuration that say what files are like |
-//! | `names` | what files of a window are called |
-//! | `encode` | bytes on their way: compressed, hashed, counted |
-//! | `store` | what a place for files must be able to do |
+//! | `config` | configuration of a destination |
+//! | `settings` | format, compression and size of files |
+//! | `names` | names of a window's files |
+//! | `encode` | compresses, hashes and counts bytes |
+//! | `store` | trait of stores of files |
 //! | `objects` | object stores |
 //! | `folder` | a folder of this server |
-//! | `open_file` | one file that takes bytes |
-//! | `delivery` | one run's files, from the first byte to the manifest |
-//! | `manifest` | what says that a window is complete, and what belongs to it |
-//! | `trial` | the steps of a test |
+//! | `open_file` | a file that is being written |
+//! | `delivery` | delivery of one run, from the first byte to the manifest |
+//! | `manifest` | the list of a window's files, which shows that it is complete |
+//! | `destination_test` | the steps of a test |
 //!
 //! Constraints:
-//! - Of a run nothing is seen before all of it is stored: object stores hold parts of uploads that
-//!   are not complete, the folder has temporary names. Then come the files, then go those of an
-//!   earlier try that this one does not have, and last comes the manifest.
-//! - Names follow from the window alone, so that a run that is tried again overwrites what it made.
-//!   What another export made there, which its manifest says, is not overwritten.
-//! - A file is in memory as four parts of 8 MiB at the most.
+//! - Nothing of a run is visible before all of it is stored: object stores keep parts of incomplete
+//!   uploads, the folder has temporary names. Then the files are published, then stale files of an
+//!   earlier try are deleted, and the manifest is written last.
+//! - Names follow from the window alone, so that a retried run overwrites its own files. Another
+//!   export's files, as its manifest shows, are not overwritten.
+//! - At most four parts of 8 MiB of a file are in memory.
 
+mod config;
 mod delivery;
+mod destination_test;
 mod encode;
 mod folder;
 mod manifest;
@@ -31,66 +34,38 @@ mod objects;
 mod open_file;
 mod settings;
 mod store;
-mod trial;
+
+pub use config::ExportRoot;
 
 use super::{Delivery, Destination, TestStep};
 use crate::error::ExportError;
 use crate::rows::RowForm;
 use crate::window::RunScope;
 use async_trait::async_trait;
+use config::FilesConfig;
 use delivery::FileDelivery;
+use destination_test::DestinationTest;
 use millrace_catalog::DestinationType;
 use millrace_dial::Guard;
 use names::Naming;
 use serde_json::Value;
 use settings::FileSettings;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use store::Store;
-use trial::Trial;
-use uuid::Uuid;
 
-/// The most bytes of rows in one file unless something else is said: what fits in the parts that
-/// stores take.
+/// Bytes of rows in one file at most, by default: as many as fit in the parts that stores take.
 const FILE_BYTES_MAX: u64 = 64 << 30;
-/// The most files of a window that fits into so many. Each is a statement that reads the whole window and keeps the rows of its share,
-/// and an upload that stays open until all are stored; what a window has beyond makes its files larger.
+/// Files of a window at most, unless they would be too large. Each is a statement that reads the
+/// whole window and keeps the rows of its share, and an upload that stays open until all are
+/// stored; with more rows, files get larger.
 const FILES_MAX: u64 = 100;
 
-/// What a destination of files is made of, as the catalog has it.
-#[derive(Clone, Copy)]
-struct FilesConfig<'a> {
-    kind: DestinationType,
-    config: &'a Value,
-    secrets: &'a BTreeMap<String, String>,
-    export_root: Option<ExportRoot<'a>>,
-}
-
-/// The folder of this server that files stay in.
-#[derive(Clone, Copy, Debug)]
-pub struct ExportRoot<'a> {
-    /// The folder of all exports; it is there.
-    pub path: &'a Path,
-    /// The organization below whose folder in it files stay; `None`: all of it, as exports have it
-    /// that are older than these folders.
-    pub files_of: Option<Uuid>,
-}
-
-impl FilesConfig<'_> {
-    /// A secret that is not empty.
-    fn secret(&self, name: &str) -> Option<&str> {
-        let secret = self.secrets.get(name).map(String::as_str);
-        secret.filter(|secret| !secret.is_empty())
-    }
-}
-
-/// Makes a destination of `S3`, `AzureBlob`, `GCS` or `FileSystem`, of the fields that are no secrets
-/// and those that are; `export_root` is the folder that exports to this server's files stay in.
-/// Nothing is asked of it yet.
+/// Opens a destination of `S3`, `AzureBlob`, `GCS` or `FileSystem` from its public and its secret
+/// fields. Exports to files of this server stay below `export_root`. Nothing is dialled yet.
 ///
 /// # Errors
-/// The configuration lacks something, or cannot be read.
+/// The configuration lacks a field, or cannot be read.
 pub fn open(
     kind: DestinationType,
     config: &Value,
@@ -109,7 +84,7 @@ pub fn open(
         DestinationType::FileSystem => folder::open(&config)?,
         _ => objects::open(&config, guard)?,
     };
-    let trial = Trial::new(&template);
+    let destination_test = DestinationTest::new(&template);
     let naming = Naming {
         template,
         suffix: settings.suffix(),
@@ -119,16 +94,16 @@ pub fn open(
         store,
         naming,
         settings,
-        trial,
+        destination_test,
     }))
 }
 
-/// A place where files of rows are put.
+/// Destination that writes files of rows.
 struct FileDestination {
     store: Arc<dyn Store>,
     naming: Naming,
     settings: FileSettings,
-    trial: Trial,
+    destination_test: DestinationTest,
 }
 
 #[async_trait]
@@ -155,13 +130,13 @@ impl Destination for FileDestination {
     }
 
     async fn test(&self, step: TestStep) -> Result<(), ExportError> {
-        self.trial.make(self.store.as_ref(), step).await
+        self.destination_test.make(self.store.as_ref(), step).await
     }
 }
 
-/// How many files a window of so many bytes becomes, where one shall have so many.
+/// Number of files for a window of `bytes_estimated`, where a file should have `wanted` bytes.
 fn files_of(bytes_estimated: u64, wanted: u64) -> u32 {
-    // No store takes less, however many they are.
+    // No store takes larger files, so this many are needed in any case.
     let least = bytes_estimated.div_ceil(FILE_BYTES_MAX).max(1);
     let files = bytes_estimated.div_ceil(wanted).min(FILES_MAX).max(least);
     u32::try_from(files).unwrap_or(u32::MAX)
@@ -172,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_is_a_hundred_files_at_most_unless_they_would_be_too_large() {
+    fn a_window_has_a_hundred_files_at_most_unless_they_would_be_too_large() {
         const GIB: u64 = 1 << 30;
         let table = [
             (0, GIB, 1),

@@ -1,4 +1,4 @@
-//! What files of a window are called: `<prefix>/<start>-<end>[-<n>]<suffix>` and
+//! Names of a window's files: `<prefix>/<start>-<end>[-<n>]<suffix>` and
 //! `<prefix>/<start>-<end>_manifest.json`.
 
 use crate::error::ExportError;
@@ -6,35 +6,35 @@ use crate::window::RunScope;
 use millrace_catalog::ExportModel;
 use uuid::Uuid;
 
-/// Before the name of a file that is being written, where such files have names.
-pub(super) const TEMPORARY_BEFORE: &str = ".";
-/// And after it.
-const TEMPORARY_AFTER: &str = ".part";
+/// Prefix of the name of a file that is being written, where such files have names.
+pub(super) const TEMPORARY_PREFIX: &str = ".";
+/// Suffix of the name of a file that is being written.
+const TEMPORARY_SUFFIX: &str = ".part";
 
-/// How files of an export are called.
+/// Naming scheme of an export's files.
 #[derive(Clone, Debug)]
 pub(super) struct Naming {
-    /// The prefix, with what is replaced in braces.
+    /// Template of the prefix, with placeholders in braces.
     pub(super) template: String,
-    /// `.jsonl.gz`, say.
+    /// Suffix of files, such as `.jsonl.gz`.
     pub(super) suffix: String,
-    /// Whether files are numbered even if there is one.
+    /// True if files are numbered even if there is only one.
     pub(super) always_numbered: bool,
 }
 
-/// How files of one window are called.
+/// Names of one window's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WindowNames {
-    /// Before `<start>`: the prefix and a slash, or nothing.
+    /// Path before `<start>`: the prefix and a slash, or nothing.
     folder: String,
-    /// `<start>-<end>`.
+    /// Stem `<start>-<end>`.
     stem: String,
     suffix: String,
     is_numbered: bool,
 }
 
 impl Naming {
-    /// For a run of so many files.
+    /// Names for a run of this number of files.
     pub(super) fn of(&self, run: &RunScope, parts: u32) -> Result<WindowNames, ExportError> {
         let end = run.window.end.to_string();
         let start = run.window.start.map(|start| start.to_string());
@@ -50,7 +50,7 @@ impl Naming {
 }
 
 impl WindowNames {
-    /// The key of a file; they are counted from 0.
+    /// Key of a file; files are counted from 0.
     pub(super) fn file(&self, part: usize) -> String {
         let Self {
             folder,
@@ -65,18 +65,18 @@ impl WindowNames {
         }
     }
 
-    /// The key of the manifest.
+    /// Key of the manifest.
     pub(super) fn manifest(&self) -> String {
         format!("{}{}_manifest.json", self.folder, self.stem)
     }
 
-    /// What the keys of all files of this window begin with.
-    pub(super) fn beginning(&self) -> String {
+    /// Prefix of the keys of all files of this window.
+    pub(super) fn key_prefix(&self) -> String {
         format!("{}{}", self.folder, self.stem)
     }
 
-    /// Whether a key is one that another try of this export could have given to a file, or a
-    /// temporary name of one or of the manifest.
+    /// Returns true if another try of this export could have given this key to a file, or as a
+    /// temporary name to a file or the manifest.
     pub(super) fn is_file(&self, key: &str) -> bool {
         let Some(name) = key.strip_prefix(self.folder.as_str()) else {
             return false;
@@ -88,7 +88,7 @@ impl WindowNames {
         }
     }
 
-    /// Whether a key could be that of a file of this window in whatever format.
+    /// Returns true if a key could be that of a file of this window in any format.
     pub(super) fn is_of_window(&self, key: &str) -> bool {
         let name = key.strip_prefix(self.folder.as_str());
         let rest = name.and_then(|name| self.rest(name));
@@ -98,7 +98,7 @@ impl WindowNames {
         rest.is_some_and(is_suffix)
     }
 
-    /// What follows `<start>-<end>[-<n>]`.
+    /// Part of a name behind `<start>-<end>[-<n>]`.
     fn rest<'a>(&self, name: &'a str) -> Option<&'a str> {
         let rest = name.strip_prefix(self.stem.as_str())?;
         let Some(numbered) = rest.strip_prefix('-') else {
@@ -109,20 +109,20 @@ impl WindowNames {
     }
 }
 
-/// What a file of this name is called until it is complete, by one who tries: another who is only
-/// slow, and has lost the run, writes to another file.
+/// Temporary name of a file until it is complete. It contains the id of the attempt: a slow process
+/// that has lost the run writes to another file.
 pub(super) fn temporary(name: &str, attempt: Uuid) -> String {
     let attempt = attempt.simple();
-    format!("{TEMPORARY_BEFORE}{name}.{attempt}{TEMPORARY_AFTER}")
+    format!("{TEMPORARY_PREFIX}{name}.{attempt}{TEMPORARY_SUFFIX}")
 }
 
 fn permanent(name: &str) -> Option<&str> {
-    let name = name.strip_prefix(TEMPORARY_BEFORE)?;
-    let (name, attempt) = name.strip_suffix(TEMPORARY_AFTER)?.rsplit_once('.')?;
+    let name = name.strip_prefix(TEMPORARY_PREFIX)?;
+    let (name, attempt) = name.strip_suffix(TEMPORARY_SUFFIX)?.rsplit_once('.')?;
     Uuid::try_parse(attempt).is_ok().then_some(name)
 }
 
-/// The folder that a prefix names: with a slash at its end, or empty.
+/// Folder that a prefix names: with a slash at its end, or empty.
 pub(super) fn folder(prefix: &str) -> Result<String, ExportError> {
     let parts = prefix.split('/').filter(|part| !part.is_empty());
     let mut folder = String::with_capacity(prefix.len() + 1);
@@ -130,7 +130,7 @@ pub(super) fn folder(prefix: &str) -> Result<String, ExportError> {
         if matches!(part, "." | "..") || part.contains(char::is_control) {
             let message = "The prefix has a part that no file can be put below (\".\", \"..\" or \
                            a control character). Change it.";
-            return Err(ExportError::hopeless(message));
+            return Err(ExportError::permanent(message));
         }
         folder.push_str(part);
         folder.push('/');
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn own_files_are_told_from_all_others() {
+    fn own_files_are_distinguished_from_others() {
         let names = naming("a", false).of(&run(Some(START)), 1).unwrap();
         let stem = "2026-11-20T14:00:00Z-2026-11-20T15:00:00Z";
         let own = |name: &str| format!("a/{}", temporary(name, Uuid::new_v4()));

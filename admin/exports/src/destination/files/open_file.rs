@@ -1,7 +1,7 @@
-//! A file that takes bytes.
+//! File that is being written.
 //!
 //! While one piece of it is compressed, hashed and stored, the next one is gathered: so ClickHouse
-//! and we work at the same time, and no more than two pieces wait.
+//! and this process work at the same time, and no more than two pieces are in memory.
 
 use super::encode::{Encoder, FileDigest};
 use super::store::Upload;
@@ -11,30 +11,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// How many bytes are gathered before they go on: fewer cost more hand-overs, more cost memory.
+/// Bytes that are gathered before they are encoded: fewer cost more hand-overs, more cost memory.
 const PIECE_BYTES: usize = 1 << 20;
 
 pub(super) struct OpenFile {
     pub(super) key: String,
     gathered: Vec<Bytes>,
     gathered_bytes: usize,
-    work: Work,
+    state: WriterState,
 }
 
-/// Whether somebody works on the file at this moment.
-enum Work {
-    Idle(Box<Line>),
-    Busy(JoinHandle<(Box<Line>, Result<(), ExportError>)>),
-    /// It was given up: whoever worked on it panicked, or was stopped with the runtime.
+/// State of the file's writer.
+enum WriterState {
+    Idle(Box<FileWriter>),
+    Busy(JoinHandle<(Box<FileWriter>, Result<(), ExportError>)>),
+    /// The writer's task panicked, or was stopped with the runtime.
     Lost,
 }
 
-/// What pieces go through.
-struct Line {
-    /// `None` while it works, and if it did not survive that.
+/// Writer of a file: encodes pieces and stores them.
+struct FileWriter {
+    /// `None` while it encodes, and after a panic in that.
     encoder: Option<Encoder>,
     upload: Box<dyn Upload>,
-    /// Counts the bytes that the upload took.
+    /// Counter of bytes that the upload took.
     sent: Arc<AtomicU64>,
 }
 
@@ -45,7 +45,7 @@ impl OpenFile {
         upload: Box<dyn Upload>,
         sent: Arc<AtomicU64>,
     ) -> Self {
-        let line = Line {
+        let writer = FileWriter {
             encoder: Some(encoder),
             upload,
             sent,
@@ -54,11 +54,11 @@ impl OpenFile {
             key,
             gathered: Vec::new(),
             gathered_bytes: 0,
-            work: Work::Idle(Box::new(line)),
+            state: WriterState::Idle(Box::new(writer)),
         }
     }
 
-    /// Takes the next bytes; waits while the piece before is not yet done.
+    /// Takes the next bytes; waits while the previous piece is not yet stored.
     pub(super) async fn write(&mut self, bytes: Bytes) -> Result<(), ExportError> {
         self.gathered_bytes += bytes.len();
         self.gathered.push(bytes);
@@ -68,59 +68,59 @@ impl OpenFile {
         self.hand_over().await
     }
 
-    /// Ends when all of it is stored.
+    /// Waits until the whole file is stored.
     pub(super) async fn seal(&mut self) -> Result<FileDigest, ExportError> {
         self.hand_over().await?;
         self.settle().await?;
-        match &mut self.work {
-            Work::Idle(line) => line.seal().await,
+        match &mut self.state {
+            WriterState::Idle(writer) => writer.seal().await,
             _ => Err(broken()),
         }
     }
 
-    /// What was sealed.
+    /// Returns the sealed upload.
     pub(super) fn into_upload(self) -> Result<Box<dyn Upload>, ExportError> {
-        match self.work {
-            Work::Idle(line) => Ok(line.upload),
+        match self.state {
+            WriterState::Idle(writer) => Ok(writer.upload),
             _ => Err(broken()),
         }
     }
 
     pub(super) async fn abort(mut self) {
-        // What went wrong with the last piece does not matter any more.
+        // An error of the last piece does not matter any more.
         let _ = self.settle().await;
-        if let Work::Idle(line) = self.work {
-            line.upload.abort().await;
+        if let WriterState::Idle(writer) = self.state {
+            writer.upload.abort().await;
         }
     }
 
-    /// Sends off what was gathered, once the piece before is done.
+    /// Passes the gathered bytes to the writer, once the previous piece is done.
     async fn hand_over(&mut self) -> Result<(), ExportError> {
         self.settle().await?;
         self.gathered_bytes = 0;
         let pieces = std::mem::take(&mut self.gathered);
-        self.work = match std::mem::replace(&mut self.work, Work::Lost) {
-            Work::Idle(line) => Work::Busy(tokio::spawn(line.pass(pieces))),
+        self.state = match std::mem::replace(&mut self.state, WriterState::Lost) {
+            WriterState::Idle(writer) => WriterState::Busy(tokio::spawn(writer.pass(pieces))),
             other => other,
         };
         Ok(())
     }
 
-    /// Waits until nobody works on the file.
+    /// Waits until the writer is idle.
     async fn settle(&mut self) -> Result<(), ExportError> {
-        let done = match &mut self.work {
-            Work::Idle(_) => return Ok(()),
-            Work::Busy(working) => working.await,
-            Work::Lost => return Err(broken()),
+        let done = match &mut self.state {
+            WriterState::Idle(_) => return Ok(()),
+            WriterState::Busy(working) => working.await,
+            WriterState::Lost => return Err(broken()),
         };
-        self.work = Work::Lost;
-        let (line, result) = done.map_err(|_| broken())?;
-        self.work = Work::Idle(line);
+        self.state = WriterState::Lost;
+        let (writer, result) = done.map_err(|_| broken())?;
+        self.state = WriterState::Idle(writer);
         result
     }
 }
 
-impl Line {
+impl FileWriter {
     async fn pass(mut self: Box<Self>, pieces: Vec<Bytes>) -> (Box<Self>, Result<(), ExportError>) {
         let passed = self.encode_and_store(pieces).await;
         (self, passed)
@@ -157,7 +157,7 @@ impl Line {
     }
 }
 
-/// Nothing that the customer could mend, and nothing that should ever be.
+/// Error that should never occur, and that the customer cannot mend.
 fn broken() -> ExportError {
-    ExportError::retry("The file could not be encoded.")
+    ExportError::retryable("The file could not be encoded.")
 }

@@ -1,4 +1,4 @@
-//! The fields of a configuration that say what files are like.
+//! Settings of files: format, compression, size.
 
 use crate::error::ExportError;
 use crate::rows::{ColumnCompression, RowForm};
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::num::NonZeroU64;
 
-/// As the configuration has them.
+/// Settings of files, as in the configuration.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(super) struct FileSettings {
     #[serde(default)]
@@ -37,7 +37,7 @@ enum Compression {
     Snappy,
 }
 
-/// How a stream of text is compressed here.
+/// Compression of a text format by this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named after what they are")]
 pub(super) enum StreamCompression {
@@ -46,13 +46,13 @@ pub(super) enum StreamCompression {
     Zstd,
 }
 
-/// Reads some fields of a configuration.
+/// Reads fields of a configuration.
 pub(super) fn read<T: DeserializeOwned>(config: &Value) -> Result<T, ExportError> {
     // Values are not repeated: in a field of the wrong name there may be a secret.
     T::deserialize(config).map_err(|_| {
         let message = "The export's configuration cannot be read: a field is missing or is not \
                        what it should be. Save the destination again.";
-        ExportError::hopeless(message)
+        ExportError::permanent(message)
     })
 }
 
@@ -68,7 +68,7 @@ impl FileSettings {
             return Ok(settings);
         }
         let message = "Files of this format cannot be compressed so. Choose another compression.";
-        Err(ExportError::hopeless(message))
+        Err(ExportError::permanent(message))
     }
 
     pub(super) fn form(self) -> RowForm {
@@ -80,13 +80,13 @@ impl FileSettings {
         }
     }
 
-    /// How many bytes of rows a file is to have at the most.
+    /// Bytes of rows that a file is to have at most.
     pub(super) fn file_bytes_max(self) -> Option<u64> {
         self.max_file_size_mb
             .map(|size| size.get().saturating_mul(1 << 20))
     }
 
-    /// Columnar files are compressed inside, by whoever writes them.
+    /// Compression of the whole file; none for columnar files, which ClickHouse compresses inside.
     pub(super) fn stream_compression(self) -> Option<StreamCompression> {
         if matches!(self.file_format, Format::Parquet | Format::Arrow) {
             return None;
@@ -99,7 +99,7 @@ impl FileSettings {
         }
     }
 
-    /// What names of files end with.
+    /// Suffix of file names.
     pub(super) fn suffix(self) -> String {
         let extension = match self.file_format {
             Format::JsonLines => ".jsonl",
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_together_is_refused_without_its_values() {
+    fn invalid_combinations_are_refused_without_repeating_values() {
         let table = [
             json!({"file_format": "CSV", "compression": "snappy"}),
             json!({"file_format": "Arrow", "compression": "gzip"}),
@@ -201,7 +201,7 @@ mod tests {
         ];
         for config in table {
             let error = FileSettings::of(&config).unwrap_err();
-            assert_eq!(error.outlook, crate::Outlook::Hopeless, "{config}");
+            assert_eq!(error.kind, crate::ExportErrorKind::Permanent, "{config}");
             assert!(!error.message.contains("canary"), "{error}");
         }
     }

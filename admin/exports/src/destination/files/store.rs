@@ -1,52 +1,52 @@
-//! What a place for files must be able to do.
+//! Stores of files.
 
 use crate::destination::TestStep;
 use crate::error::ExportError;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-/// A place for files. Keys are paths with slashes, without one at their beginning.
+/// Store of files. Keys are paths with slashes, without one at their beginning.
 #[async_trait]
 pub(super) trait Store: Send + Sync {
-    /// Begins a file; `is_alone` if it is the only one that is not yet published.
+    /// Begins a file; `is_alone` if it is the only unpublished one.
     async fn begin(&self, key: &str, is_alone: bool) -> Result<Box<dyn Upload>, ExportError>;
 
-    /// Writes a small file as a whole, in place of what was there.
+    /// Writes a small file as a whole, in place of an earlier one.
     async fn put(&self, key: &str, bytes: Bytes) -> Result<(), ExportError>;
 
-    /// A small file; `None` if there is none, or it may not be read.
+    /// Reads a small file; `None` if there is none, or it may not be read.
     async fn read(&self, key: &str) -> Result<Option<Bytes>, ExportError>;
 
-    /// The keys that begin so and have no slash behind that, temporary names included; none if they
+    /// Lists keys with this prefix and no slash behind it, temporary names included; none if they
     /// may not be listed.
-    async fn list(&self, beginning: &str) -> Result<Vec<String>, ExportError>;
+    async fn list(&self, key_prefix: &str) -> Result<Vec<String>, ExportError>;
 
     /// Deletes a file, if there is one.
     async fn delete(&self, key: &str) -> Result<(), ExportError>;
 
-    /// The steps of a test that make sense here.
+    /// Steps of a test that apply to this store.
     fn test_steps(&self) -> &'static [TestStep];
 
-    /// Connects, whatever is answered.
+    /// Connects; any answer is a success.
     async fn reach(&self) -> Result<(), ExportError>;
 
     /// Presents the credentials.
     async fn authenticate(&self) -> Result<(), ExportError>;
 }
 
-/// A file that is being written, and that nobody sees until it is published. One that is dropped
-/// leaves nothing that another one of the same key would not replace.
+/// Upload of a file, which nobody sees until it is published. A dropped upload leaves nothing that
+/// another one of the same key would not replace.
 #[async_trait]
 pub(super) trait Upload: Send {
     /// Takes the next bytes; waits while the other side is slower.
     async fn write(&mut self, bytes: Bytes) -> Result<(), ExportError>;
 
-    /// Ends when all that was written is stored.
+    /// Waits until all bytes are stored.
     async fn seal(&mut self) -> Result<(), ExportError>;
 
-    /// Makes it seen, in place of what was there; it is sealed.
+    /// Makes the sealed file visible, in place of an earlier one.
     async fn publish(self: Box<Self>) -> Result<(), ExportError>;
 
-    /// Takes it back, as well as that can be done.
+    /// Removes the upload, as far as that can be done.
     async fn abort(self: Box<Self>);
 }

@@ -1,4 +1,4 @@
-//! Events gathered into bodies.
+//! Bodies of batches of events.
 
 use crate::error::ExportError;
 use bytes::Bytes;
@@ -9,21 +9,21 @@ use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
 use url::Url;
 
-/// The most events of a batch.
+/// Events of a batch at most.
 const EVENTS_MAX: usize = 1_000;
-/// A batch of more than one event has no more bytes.
+/// Bytes of a batch with more than one event at most.
 const BYTES_MAX: usize = 4 << 20;
 
-/// What bodies look like.
+/// Format of a batch's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
-    /// A JSON object a line.
+pub(super) enum BodyFormat {
+    /// One JSON object per line.
     Lines,
-    /// That of our own ingestion.
+    /// Format of our own ingestion endpoint.
     Batch,
 }
 
-impl Shape {
+impl BodyFormat {
     pub(super) fn of(url: &Url) -> Self {
         match url.path().trim_end_matches('/').ends_with("/batch") {
             true => Self::Batch,
@@ -39,16 +39,16 @@ impl Shape {
     }
 }
 
-/// A body that grows.
+/// Batch of events that grows into a body.
 pub(super) struct Batch {
-    shape: Shape,
-    /// What the body begins with.
+    body_format: BodyFormat,
+    /// Beginning of each body.
     head: String,
     body: String,
     events: usize,
 }
 
-/// An event as it is sent to ingestion: what it makes itself is left out.
+/// Event as it is sent to ingestion: fields that ingestion sets itself are left out.
 #[derive(Debug, Deserialize)]
 struct Event<'a> {
     #[serde(borrow)]
@@ -64,16 +64,16 @@ struct Event<'a> {
 }
 
 impl Batch {
-    pub(super) fn new(shape: Shape, token: &str) -> Self {
-        let head = match shape {
-            Shape::Lines => String::new(),
-            Shape::Batch => {
+    pub(super) fn new(body_format: BodyFormat, token: &str) -> Self {
+        let head = match body_format {
+            BodyFormat::Lines => String::new(),
+            BodyFormat::Batch => {
                 let token = json!(token);
                 format!(r#"{{"api_key":{token},"historical_migration":true,"batch":["#)
             }
         };
         Self {
-            shape,
+            body_format,
             body: head.clone(),
             head,
             events: 0,
@@ -84,23 +84,23 @@ impl Batch {
         self.events == 0
     }
 
-    /// Whether an event of so many bytes belongs into the next one.
-    pub(super) fn has_no_room_for(&self, bytes: usize) -> bool {
+    /// Returns true if an event of this size belongs into the next batch.
+    pub(super) fn is_full_for(&self, bytes: usize) -> bool {
         let full = self.events >= EVENTS_MAX || self.body.len() + bytes > BYTES_MAX;
         !self.is_empty() && full
     }
 
-    /// Adds an event.
+    /// Appends an event.
     ///
     /// # Errors
-    /// The row has not what an event has.
+    /// The row lacks a column of an event.
     pub(super) fn push(&mut self, line: &str) -> Result<(), ExportError> {
-        match self.shape {
-            Shape::Lines => {
+        match self.body_format {
+            BodyFormat::Lines => {
                 self.body += line;
                 self.body.push('\n');
             }
-            Shape::Batch => {
+            BodyFormat::Batch => {
                 if !self.is_empty() {
                     self.body.push(',');
                 }
@@ -111,9 +111,9 @@ impl Batch {
         Ok(())
     }
 
-    /// The body; the next one begins.
+    /// Takes the body, and begins the next one.
     pub(super) fn take(&mut self) -> Bytes {
-        if self.shape == Shape::Batch {
+        if self.body_format == BodyFormat::Batch {
             self.body += "]}";
         }
         self.events = 0;
@@ -122,7 +122,7 @@ impl Batch {
 }
 
 fn event(line: &str) -> Result<String, ExportError> {
-    let wrong = |_| ExportError::hopeless("A row has not the columns of an event.");
+    let wrong = |_| ExportError::permanent("A row has not the columns of an event.");
     let event: Event<'_> = serde_json::from_str(line).map_err(wrong)?;
     let properties = event
         .properties
@@ -133,8 +133,8 @@ fn event(line: &str) -> Result<String, ExportError> {
     ))
 }
 
-/// What a batch is known by, whichever time it is sent. If ClickHouse reads other rows the next
-/// time, or in another order, it is another one.
+/// Idempotency key of a batch, the same for each time that it is sent. If ClickHouse returns other
+/// rows the next time, or in another order, the key is another one.
 pub(super) fn key(run: &str, number: u64, body: &[u8]) -> String {
     let digest = Sha256::digest(body);
     let digest: String = digest
@@ -147,33 +147,37 @@ pub(super) fn key(run: &str, number: u64, body: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{BYTES_MAX, Batch, EVENTS_MAX, Shape, key};
+    use super::{BYTES_MAX, Batch, BodyFormat, EVENTS_MAX, key};
     use url::Url;
 
     const LINE: &str = r#"{"uuid":"u","event":"e","distinct_id":"d","properties":{"a": 1},"timestamp":"t","created_at":"c","team_id":1,"historical_migration":false}"#;
 
     #[test]
-    fn the_path_says_what_bodies_look_like() {
+    fn the_path_decides_the_body_format() {
         let table = [
-            ("https://a.example/batch", Shape::Batch),
-            ("https://a.example/x/batch/", Shape::Batch),
-            ("https://a.example/batches", Shape::Lines),
-            ("https://a.example/", Shape::Lines),
-            ("https://batch", Shape::Lines),
+            ("https://a.example/batch", BodyFormat::Batch),
+            ("https://a.example/x/batch/", BodyFormat::Batch),
+            ("https://a.example/batches", BodyFormat::Lines),
+            ("https://a.example/", BodyFormat::Lines),
+            ("https://batch", BodyFormat::Lines),
         ];
-        for (url, shape) in table {
-            assert_eq!(Shape::of(&Url::parse(url).unwrap()), shape, "{url}");
+        for (url, body_format) in table {
+            assert_eq!(
+                BodyFormat::of(&Url::parse(url).unwrap()),
+                body_format,
+                "{url}"
+            );
         }
     }
 
     #[test]
-    fn bodies_are_what_the_shape_says() {
-        let mut lines = Batch::new(Shape::Lines, "t");
+    fn bodies_have_their_format() {
+        let mut lines = Batch::new(BodyFormat::Lines, "t");
         lines.push(LINE).unwrap();
         lines.push(LINE).unwrap();
         assert_eq!(lines.take(), format!("{LINE}\n{LINE}\n"));
         assert_eq!(lines.take(), "");
-        let mut batch = Batch::new(Shape::Batch, "a\"b");
+        let mut batch = Batch::new(BodyFormat::Batch, "a\"b");
         let event =
             r#"{"uuid":"u","event":"e","distinct_id":"d","timestamp":"t","properties":{"a": 1}}"#;
         let head = r#"{"api_key":"a\"b","historical_migration":true,"batch":["#;
@@ -189,20 +193,20 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_bounded_and_one_event_always_has_room() {
-        let mut batch = Batch::new(Shape::Lines, "t");
-        assert!(!batch.has_no_room_for(BYTES_MAX * 2));
+    fn batches_are_bounded_but_take_at_least_one_event() {
+        let mut batch = Batch::new(BodyFormat::Lines, "t");
+        assert!(!batch.is_full_for(BYTES_MAX * 2));
         batch.push(LINE).unwrap();
-        assert!(batch.has_no_room_for(BYTES_MAX));
+        assert!(batch.is_full_for(BYTES_MAX));
         for _ in 1..EVENTS_MAX {
-            assert!(!batch.has_no_room_for(LINE.len()));
+            assert!(!batch.is_full_for(LINE.len()));
             batch.push(LINE).unwrap();
         }
-        assert!(batch.has_no_room_for(0));
+        assert!(batch.is_full_for(0));
     }
 
     #[test]
-    fn keys_tell_windows_numbers_and_bytes_apart() {
+    fn keys_differ_by_window_number_and_bytes() {
         let all = [
             key("r", 0, b"a"),
             key("r", 1, b"a"),

@@ -1,24 +1,24 @@
-//! A server that takes events over HTTP.
+//! Destination: a server that receives events over HTTP.
 //!
-//! A URL whose path ends with `/batch` is taken for one that speaks as our own ingestion does:
-//! `{"api_key", "historical_migration": true, "batch": […]}`. Any other gets lines of JSON
+//! A URL whose path ends with `/batch` gets the format of our own ingestion endpoint: `{"api_key",
+//! "historical_migration": true, "batch": […]}`. Any other gets lines of JSON
 //! (`application/x-ndjson`) with the token as `Authorization: Bearer`.
 //!
 //! Batches are bounded and follow one another. Each has an `Idempotency-Key` made of the export,
-//! the window, the number of the batch and a digest of its bytes. A batch is sent again only if
-//! its outcome is not known, or if the server said that it did not take it, and then under the
-//! same key. There is no transaction: what a run had sent before it failed is there, and the next
-//! try sends it again, under the same keys if the rows are the same; events have their `uuid`.
+//! the window, the number of the batch and a digest of its bytes. A batch is sent again only if its
+//! outcome is not known, or if the server refused it for now, and then under the same key. There is
+//! no transaction: batches that a run had sent before it failed stay there, and the next try sends
+//! them again, under the same keys if the rows are the same; events have their `uuid`.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `batch` | events gathered into bodies |
-//! | `send` | one request, tried until it is known to have succeeded or not |
+//! | `batch` | bodies of batches of events |
+//! | `send` | one request, retried until its outcome is known |
 
 mod batch;
 mod send;
 
-use super::calls::{Pace, reach};
+use super::calls::{RetryPolicy, reach};
 use super::dialler::Dialler;
 use super::settings::Settings;
 use super::table::receiver::Receiver;
@@ -28,7 +28,7 @@ use crate::error::ExportError;
 use crate::rows::RowForm;
 use crate::window::RunScope;
 use async_trait::async_trait;
-use batch::{Batch, Shape};
+use batch::{Batch, BodyFormat};
 use bytes::Bytes;
 use millrace_catalog::ExportModel;
 use send::Sender;
@@ -37,18 +37,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use url::Url;
 
-/// A server that takes events.
+/// Destination: a server that receives events.
 pub struct Http {
     sender: Arc<Sender>,
-    shape: Shape,
+    body_format: BodyFormat,
     token: String,
     dialler: Arc<dyn Dialler>,
     url: Url,
-    pace: Pace,
+    retry_policy: RetryPolicy,
 }
 
 impl Http {
-    /// The server that a configuration names; nothing is dialled yet.
+    /// Opens the server that a configuration names; nothing is dialled yet.
     ///
     /// # Errors
     /// A field is missing, or certificates cannot be read.
@@ -56,22 +56,22 @@ impl Http {
         config: &Value,
         secrets: &BTreeMap<String, String>,
         dialler: Arc<dyn Dialler>,
-        pace: Pace,
+        retry_policy: RetryPolicy,
     ) -> Result<Self, ExportError> {
         let settings = Settings::new(config, secrets);
-        let no_url = |_| ExportError::hopeless("The destination's url is no URL.");
+        let no_url = |_| ExportError::permanent("The destination's url is no URL.");
         let url = Url::parse(settings.required("url")?).map_err(no_url)?;
         let token = settings.required("token")?.to_owned();
-        let shape = Shape::of(&url);
+        let body_format = BodyFormat::of(&url);
         let client = dialler.http_client()?;
-        let sender = Sender::new(client, url.clone(), shape, &token, pace)?;
+        let sender = Sender::new(client, url.clone(), body_format, &token, retry_policy)?;
         Ok(Self {
             sender: Arc::new(sender),
-            shape,
+            body_format,
             token,
             dialler,
             url,
-            pace,
+            retry_policy,
         })
     }
 }
@@ -84,13 +84,13 @@ impl Destination for Http {
 
     async fn begin(&self, run: &RunScope, _parts: u32) -> Result<Box<dyn Delivery>, ExportError> {
         if run.model != ExportModel::Events {
-            return Err(ExportError::hopeless(
+            return Err(ExportError::permanent(
                 "This destination takes events only: export persons to files or tables.",
             ));
         }
         Ok(Box::new(HttpDelivery {
             sender: Arc::clone(&self.sender),
-            batch: Batch::new(self.shape, &self.token),
+            batch: Batch::new(self.body_format, &self.token),
             run: run_key(run),
             batches: 0,
             receiver: Receiver::new(usize::MAX),
@@ -104,21 +104,21 @@ impl Destination for Http {
 
     async fn test(&self, step: TestStep) -> Result<(), ExportError> {
         match step {
-            TestStep::Reach => reach(&*self.dialler, &self.url, &self.pace).await,
+            TestStep::Reach => reach(&*self.dialler, &self.url, &self.retry_policy).await,
             _ => {
-                let empty = Batch::new(self.shape, &self.token).take();
+                let empty = Batch::new(self.body_format, &self.token).take();
                 self.sender.test(empty).await
             }
         }
     }
 }
 
-/// Events on their way.
+/// Delivery of events in batches.
 struct HttpDelivery {
     sender: Arc<Sender>,
     batch: Batch,
     run: String,
-    /// How many were sent.
+    /// Number of batches that were sent.
     batches: u64,
     receiver: Receiver,
     bytes: u64,
@@ -144,9 +144,9 @@ impl Delivery for HttpDelivery {
     async fn write(&mut self, bytes: Bytes) -> Result<(), ExportError> {
         self.receiver.lines.push(&bytes);
         while let Some(line) = self.receiver.lines.next_line()? {
-            // Bytes that are not UTF-8 and half surrogate pairs are no JSON that others can read.
+            // Invalid UTF-8 and halves of surrogate pairs are JSON that many parsers refuse.
             let line = self.receiver.take(&line);
-            if self.batch.has_no_room_for(line.len()) {
+            if self.batch.is_full_for(line.len()) {
                 self.send().await?;
             }
             self.batch.push(&line)?;
@@ -171,6 +171,6 @@ impl Delivery for HttpDelivery {
         })
     }
 
-    /// What the server has taken, it has.
+    /// Does nothing: the server keeps the batches that it has taken.
     async fn abort(self: Box<Self>) {}
 }

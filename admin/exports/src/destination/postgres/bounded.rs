@@ -1,21 +1,21 @@
-//! A stream of which a server may fill only so much: the driver keeps an answer of any length until it
-//! is whole.
+//! Stream with a limit on what a server may send: the driver buffers an answer of any length until
+//! it is complete.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What a server may say unasked, in bytes: answers are counts, names of columns and what went wrong.
+/// Bytes that a server may send in any case: answers are counts, names of columns and errors.
 const BYTES_MAX: u64 = 64 << 20;
-/// It may say as much more for so many bytes that it was sent.
-const SENT_FOR_EACH: u64 = 64;
+/// Bytes sent to the server that earn it one more byte.
+const SENT_BYTES_PER_RECEIVED_BYTE: u64 = 64;
 
-/// A stream whose other end has said too much when it has said more than was earned.
+/// Stream that fails once its other end has sent more than it has earned.
 #[derive(Debug)]
 pub(super) struct Bounded<S> {
     stream: S,
-    said: u64,
+    received: u64,
     sent: u64,
 }
 
@@ -23,13 +23,13 @@ impl<S> Bounded<S> {
     pub(super) const fn new(stream: S) -> Self {
         Self {
             stream,
-            said: 0,
+            received: 0,
             sent: 0,
         }
     }
 
-    fn has_said_too_much(&self) -> bool {
-        self.said > BYTES_MAX + self.sent / SENT_FOR_EACH
+    fn is_over_limit(&self) -> bool {
+        self.received > BYTES_MAX + self.sent / SENT_BYTES_PER_RECEIVED_BYTE
     }
 }
 
@@ -41,8 +41,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        self.said += (buffer.filled().len() - before) as u64;
-        if self.has_said_too_much() {
+        self.received += (buffer.filled().len() - before) as u64;
+        if self.is_over_limit() {
             return Poll::Ready(Err(io::Error::other("the server says too much")));
         }
         read
@@ -76,8 +76,9 @@ mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
-    /// How much arrives of what the other end never ceases to say, after so much was sent to it.
-    async fn arriving(sent: usize) -> u64 {
+    /// Number of bytes that arrive from a server that never stops sending, after `sent` bytes to
+    /// it.
+    async fn received_bytes(sent: usize) -> u64 {
         let (ours, theirs) = duplex(1 << 20);
         let (mut from_us, mut to_us) = tokio::io::split(theirs);
         let talking = tokio::spawn(async move {
@@ -105,9 +106,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_never_ceases_is_heard_for_so_many_bytes() {
+    async fn an_endless_answer_is_read_up_to_the_limit() {
         for (sent, earned) in [(0, 0), (64 << 20, 1 << 20)] {
-            let bytes = arriving(sent).await;
+            let bytes = received_bytes(sent).await;
             let most = BYTES_MAX + earned;
             assert!(
                 (most - (1 << 20)..=most).contains(&bytes),

@@ -1,5 +1,5 @@
-//! Rows in COPY's text format: values between tabs, `\N` for null, and a backslash before what
-//! would be read as something else.
+//! Rows in COPY's text format: values between tabs, `\N` for null, and a backslash before special
+//! characters.
 
 use crate::destination::table::row::Cell;
 use bytes::{BufMut, BytesMut};
@@ -46,7 +46,7 @@ mod tests {
     use bytes::BytesMut;
 
     #[test]
-    fn what_separates_is_escaped() {
+    fn separators_are_escaped() {
         let mut row = vec![None; 11];
         row[0] = Some("a\tb\nc\rd\\N".into());
         row[2] = Some("".into());

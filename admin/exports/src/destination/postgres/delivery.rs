@@ -1,11 +1,11 @@
-//! One run: from COPY to COMMIT.
+//! Delivery of one run, from COPY to COMMIT.
 
-use super::arriving::Arriving;
 use super::copy_text;
 use super::failure;
 use super::server::Server;
 use super::session::within;
-use super::sql::{self, own};
+use super::sql::{self, native};
+use super::staged_rows::StagedRows;
 use crate::destination::dialler::Dialler;
 use crate::destination::{Delivered, Delivery};
 use crate::error::ExportError;
@@ -17,14 +17,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use tokio_postgres::CopyInSink;
 
-/// Rows are sent to the server in pieces of about so many bytes.
+/// Bytes of a piece that is sent to the server, roughly.
 const PIECE_BYTES: usize = 64 << 10;
-/// `numeric`, which numbers in JSONB are, holds this many digits behind the point.
+/// Digits of a number at most: `numeric`, the type of numbers in JSONB, holds as many behind the
+/// point.
 const DIGITS_MAX: usize = 16_000;
 
-/// Rows on their way into the temporary table.
+/// Delivery of rows into the temporary table by COPY.
 pub(super) struct CopyDelivery {
-    arriving: Arriving,
+    staged_rows: StagedRows,
     sink: Pin<Box<CopyInSink<Bytes>>>,
     piece: BytesMut,
 }
@@ -35,25 +36,25 @@ impl CopyDelivery {
         dialler: Arc<dyn Dialler>,
         run: &RunScope,
     ) -> Result<Self, ExportError> {
-        let arriving = Arriving::begin(server, dialler, run, DIGITS_MAX).await?;
-        let session = &arriving.session;
-        session.run(server, &own::create_stage(server)).await?;
-        // It takes as long as ClickHouse does; who stalls is noticed here.
+        let staged_rows = StagedRows::begin(server, dialler, run, DIGITS_MAX).await?;
+        let session = &staged_rows.session;
+        session.run(server, &native::create_stage(server)).await?;
+        // COPY takes as long as ClickHouse does; a stalled server is noticed by `limits.stall`.
         session.run(server, "SET statement_timeout = 0").await?;
-        let copy = own::copy(server);
+        let copy = native::copy(server);
         let copy = session.client.copy_in(&copy);
         let sink = within(server, server.limits.statement, copy).await?;
         Ok(Self {
-            arriving,
+            staged_rows,
             sink: Box::pin(sink),
             piece: BytesMut::new(),
         })
     }
 
     async fn send(&mut self) -> Result<(), ExportError> {
-        let server = &self.arriving.server;
+        let server = &self.staged_rows.server;
         let piece = self.piece.split().freeze();
-        self.arriving.bytes += piece.len() as u64;
+        self.staged_rows.bytes += piece.len() as u64;
         let sent = tokio::time::timeout(server.limits.stall, self.sink.send(piece)).await;
         let sent = sent.map_err(|_| failure::late(server))?;
         sent.map_err(|error| failure::of_statement(server, &error))
@@ -63,10 +64,10 @@ impl CopyDelivery {
 #[async_trait]
 impl Delivery for CopyDelivery {
     async fn write(&mut self, bytes: Bytes) -> Result<(), ExportError> {
-        self.arriving.receiver.lines.push(&bytes);
-        while let Some(line) = self.arriving.receiver.lines.next_line()? {
+        self.staged_rows.receiver.lines.push(&bytes);
+        while let Some(line) = self.staged_rows.receiver.lines.next_line()? {
             let piece = &mut self.piece;
-            self.arriving
+            self.staged_rows
                 .take(&line, |cells| copy_text::append(&cells, piece))?;
             if self.piece.len() >= PIECE_BYTES {
                 self.send().await?;
@@ -76,33 +77,35 @@ impl Delivery for CopyDelivery {
     }
 
     async fn end_part(&mut self, rows: u64) -> Result<(), ExportError> {
-        self.arriving.receiver.end_part(rows)
+        self.staged_rows.receiver.end_part(rows)
     }
 
     fn bytes(&self) -> u64 {
-        self.arriving.bytes
+        self.staged_rows.bytes
     }
 
     async fn publish(mut self: Box<Self>) -> Result<Delivered, ExportError> {
         self.send().await?;
         let Self {
-            arriving, mut sink, ..
+            staged_rows,
+            mut sink,
+            ..
         } = *self;
-        let server = &arriving.server;
+        let server = &staged_rows.server;
         let copied = within(server, server.limits.publish, sink.as_mut().finish()).await?;
-        if copied != arriving.receiver.rows {
-            let rows = arriving.receiver.rows;
+        if copied != staged_rows.receiver.rows {
+            let rows = staged_rows.receiver.rows;
             return Err(ExportError::rows_missing(copied, rows));
         }
         let mut statements = vec![format!("ANALYZE pg_temp.{}", sql::STAGE)];
         statements.extend(server.delete_older());
-        if !arriving.shape.has_unique_key {
+        if !staged_rows.table_schema.has_unique_key {
             statements.push(server.delete_known());
         }
-        statements.push(own::insert(server, &arriving.shape));
-        arriving.publish(copied, &statements).await
+        statements.push(native::insert(server, &staged_rows.table_schema));
+        staged_rows.publish(copied, &statements).await
     }
 
-    /// The temporary table goes with the connection.
+    /// Does nothing: the temporary table ends with the connection.
     async fn abort(self: Box<Self>) {}
 }

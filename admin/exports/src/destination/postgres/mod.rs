@@ -1,28 +1,27 @@
 //! Tables behind PostgreSQL's protocol: PostgreSQL's own, and Amazon Redshift's.
 //!
-//! Rows are streamed by COPY into a temporary table, which nobody else sees and which goes with
-//! the connection. One transaction then puts them into the table by their key, together with a row
-//! in `<table>_millrace_runs` that names the window and the try. When the answer to COMMIT is
-//! lost, that row says whether it was carried out. A window that is exported again changes the
-//! rows that are there and adds those that are not.
+//! Rows are streamed by COPY into a temporary table, which nobody else sees and which ends with the
+//! connection. One transaction then puts them into the table by their key, together with a row in
+//! `<table>_millrace_runs` that names the window and the try. When the answer to COMMIT is lost,
+//! that row tells whether it was carried out. A window that is exported again updates the rows that
+//! exist and adds the others.
 //!
 //! | Module | Holds | May use |
 //! |---|---|---|
-//! | `server` | where it is and how we get in; limits of time | – |
-//! | `failure` | what went wrong, for the customer | server |
-//! | `tls` | TLS to servers with and without a certificate that the world knows | – |
+//! | `server` | address, credentials, time limits of a server | – |
+//! | `failure` | errors in words for the customer | server |
+//! | `tls` | TLS with verified and self-signed certificates | – |
 //! | `sql` | statements as text | server |
-//! | `bounded` | a stream of which a server may fill only so much | – |
-//! | `session` | a connection | server, failure, tls, bounded |
-//! | `shape` | the table: found, made, checked | session, sql |
-//! | `publish` | the transaction, and what became of it | session, sql, shape |
-//! | `arriving` | a run's rows on their way into the temporary table | publish, shape |
+//! | `bounded` | stream with a limit on what a server may send | – |
+//! | `session` | connection to a server | server, failure, tls, bounded |
+//! | `table_schema` | finds, creates and checks the table | session, sql |
+//! | `publish` | the publishing transaction, and its outcome | session, sql, table_schema |
+//! | `staged_rows` | a run's rows in the temporary table | publish, table_schema |
 //! | `copy_text` | rows in COPY's text format | – |
-//! | `delivery` | one run | all |
-//! | `redshift` | what Redshift does in a way of its own | all |
-//! | `steps` | the test of a destination | session, shape |
+//! | `delivery` | delivery of one run | all |
+//! | `redshift` | parts that differ in Redshift | all |
+//! | `steps` | test of a destination | session, table_schema |
 
-mod arriving;
 mod bounded;
 mod copy_text;
 mod delivery;
@@ -31,9 +30,10 @@ mod publish;
 mod redshift;
 mod server;
 mod session;
-mod shape;
 mod sql;
+mod staged_rows;
 mod steps;
+mod table_schema;
 mod tls;
 
 pub use server::TimeLimits;
@@ -41,7 +41,7 @@ pub use server::TimeLimits;
 use super::dialler::Dialler;
 use super::settings::Settings;
 use super::table::Layout;
-use super::{Configured, Delivery, Destination, TestStep};
+use super::{Delivery, Destination, DestinationConfig, TestStep};
 use crate::error::ExportError;
 use crate::rows::RowForm;
 use crate::window::RunScope;
@@ -52,30 +52,31 @@ use redshift::InsertDelivery;
 use server::{Dialect, Server};
 use std::sync::Arc;
 
-/// A table in PostgreSQL or Redshift.
+/// Destination: a table in PostgreSQL or Redshift.
 pub struct Postgres {
     server: Arc<Server>,
     dialler: Arc<dyn Dialler>,
 }
 
 impl Postgres {
-    /// The table in a `Postgres` or `Redshift` that a configuration names; nothing is dialled yet.
+    /// Opens the table in a `Postgres` or `Redshift` that a configuration names; nothing is dialled
+    /// yet.
     ///
     /// # Errors
     /// A field is missing.
     pub fn open(
-        of: Configured<'_>,
+        destination: DestinationConfig<'_>,
         dialler: Arc<dyn Dialler>,
         limits: TimeLimits,
     ) -> Result<Self, ExportError> {
-        let settings = Settings::new(of.config, of.secrets);
-        let dialect = match of.kind {
+        let settings = Settings::new(destination.config, destination.secrets);
+        let dialect = match destination.kind {
             DestinationType::Redshift => Dialect::Redshift {
                 super_type: settings.text("properties_data_type") == Some("super"),
             },
             _ => Dialect::Postgres,
         };
-        let server = Server::of(&settings, dialect, Layout::of(of.model), limits)?;
+        let server = Server::of(&settings, dialect, Layout::of(destination.model), limits)?;
         Ok(Self {
             server: Arc::new(server),
             dialler,

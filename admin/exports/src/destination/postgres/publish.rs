@@ -1,26 +1,26 @@
-//! The transaction that makes a run's rows seen, and what became of it.
+//! Transaction that publishes a run's rows, and how its outcome is found out.
 
 use super::server::{Dialect, Server};
-use super::session::{Session, Text, settings, within};
+use super::session::{Param, Session, settings, within};
 use crate::destination::dialler::Dialler;
 use crate::error::ExportError;
 use uuid::Uuid;
 
-/// What locks of ours are told from those of others by.
+/// Key of our advisory locks ("MILL").
 const LOCK: i32 = 0x4D_49_4C_4C;
 
-/// One try of one window.
+/// Attempt to export one window.
 #[derive(Clone, Debug)]
-pub(super) struct Try {
-    /// Which window.
+pub(super) struct RunAttempt {
+    /// Key of the window.
     pub(super) run: String,
-    /// Which try.
+    /// Id of the attempt.
     pub(super) attempt: String,
-    /// Rows that came.
+    /// Rows that arrived.
     pub(super) rows: u64,
 }
 
-impl Try {
+impl RunAttempt {
     pub(super) fn new(run: String) -> Self {
         let attempt = Uuid::new_v4().to_string();
         Self {
@@ -31,13 +31,13 @@ impl Try {
     }
 }
 
-/// Carries out the statements of one transaction, with the record of the run. All of it is done,
+/// Runs the statements in one transaction, together with the record of the run. All of it is done,
 /// or nothing.
 pub(super) async fn publish(
     session: Session,
     server: &Server,
     dialler: &dyn Dialler,
-    this: &Try,
+    this: &RunAttempt,
     statements: &[String],
 ) -> Result<(), ExportError> {
     session
@@ -59,8 +59,8 @@ pub(super) async fn publish(
     let Err(error) = committed else {
         return Ok(());
     };
-    // The answer was lost, or a server that shuts down says only that it does: the record of the
-    // run is there or it is not.
+    // The answer was lost, or the server is shutting down: the record of the run shows whether it
+    // was committed.
     drop(session);
     if is_committed(server, dialler, this).await? {
         Ok(())
@@ -69,26 +69,27 @@ pub(super) async fn publish(
     }
 }
 
-/// Whether a try was committed. Waits for its end, as a server may still be at it.
+/// Returns true if an attempt was committed. Waits for its end, as the server may still be working
+/// on it.
 async fn is_committed(
     server: &Server,
     dialler: &dyn Dialler,
-    this: &Try,
+    this: &RunAttempt,
 ) -> Result<bool, ExportError> {
     let session = Session::open(server, dialler).await?;
     session.run(server, "BEGIN").await?;
     lock(&session, server).await?;
-    let texts: [Text<'_>; 2] = [&this.run, &this.attempt];
-    let found = session.query(server, &server.find_run(), &texts).await?;
+    let params: [Param<'_>; 2] = [&this.run, &this.attempt];
+    let found = session.query(server, &server.find_run(), &params).await?;
     Ok(!found.is_empty())
 }
 
-/// Runs into one table go one after the other: without a unique index two could put in the same.
+/// Locks the table for other runs: without a unique index two could insert the same rows.
 async fn lock(session: &Session, server: &Server) -> Result<(), ExportError> {
     match server.dialect {
         Dialect::Postgres => {
             let sql = format!("SELECT pg_advisory_xact_lock({LOCK}, hashtext($1))");
-            // The server's own limit is the one for locks.
+            // The server's own time limit for locks applies.
             session
                 .change(server, &sql, &[&server.target()])
                 .await

@@ -1,4 +1,4 @@
-//! Where a server is and how we get in; limits of time.
+//! Address, credentials and time limits of a server.
 
 use crate::destination::settings::Settings;
 use crate::destination::table::Layout;
@@ -6,30 +6,30 @@ use crate::error::ExportError;
 use std::fmt;
 use std::time::Duration;
 
-/// Which SQL a server speaks.
+/// SQL dialect of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
-    /// PostgreSQL's own.
+    /// PostgreSQL's dialect.
     Postgres,
-    /// Amazon Redshift's.
+    /// Amazon Redshift's dialect.
     Redshift {
-        /// Whether JSON goes into columns of the type SUPER.
+        /// True if JSON goes into columns of the type SUPER.
         super_type: bool,
     },
 }
 
-/// How long a server may take.
+/// Time limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeLimits {
-    /// To answer and to let us in.
+    /// Time to connect and to log in.
     pub connect: Duration,
-    /// For a statement that touches no rows.
+    /// Time for a statement that touches no rows.
     pub statement: Duration,
-    /// To take the next rows.
+    /// Time to take the next rows.
     pub stall: Duration,
-    /// To wait for others that hold the table.
+    /// Time to wait for others' locks on the table.
     pub lock: Duration,
-    /// For a statement that puts a run's rows into the table.
+    /// Time for a statement that puts a run's rows into the table.
     pub publish: Duration,
 }
 
@@ -45,7 +45,7 @@ impl Default for TimeLimits {
     }
 }
 
-/// A server, a table in it, and how we get in.
+/// Server, credentials, and a table in it.
 #[derive(Clone)]
 pub(super) struct Server {
     pub(super) dialect: Dialect,
@@ -56,9 +56,9 @@ pub(super) struct Server {
     pub(super) database: String,
     pub(super) schema: String,
     pub(super) table: String,
-    /// What the table is made of.
+    /// Layout of the table.
     pub(super) layout: &'static Layout,
-    /// Whether its certificate is one that nobody vouches for.
+    /// True if the server's certificate is self-signed.
     pub(super) has_self_signed_cert: bool,
     pub(super) limits: TimeLimits,
 }
@@ -74,7 +74,8 @@ impl Server {
             Dialect::Postgres => 5432,
             Dialect::Redshift { .. } => 5439,
         };
-        // Redshift folds names to lower case, quoted or not, and would not find its own again.
+        // Redshift folds names to lower case, quoted or not, and would not find them again
+        // otherwise.
         let name = |name: &str| match dialect {
             Dialect::Postgres => name.to_owned(),
             Dialect::Redshift { .. } => name.to_lowercase(),
@@ -94,12 +95,12 @@ impl Server {
         };
         let names = [&server.schema, &server.table, &server.database];
         if names.iter().any(|name| name.contains('\0')) {
-            return Err(ExportError::hopeless("A name may not contain NUL."));
+            return Err(ExportError::permanent("A name may not contain NUL."));
         }
         Ok(server)
     }
 
-    /// What the server is called in sentences.
+    /// Name of the product in sentences.
     pub(super) fn product(&self) -> &'static str {
         match self.dialect {
             Dialect::Postgres => "PostgreSQL",
@@ -108,7 +109,7 @@ impl Server {
     }
 }
 
-/// Without what is secret: the user is, too.
+/// Leaves out secrets, to which the user belongs.
 impl fmt::Debug for Server {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = formatter.debug_struct("Server");

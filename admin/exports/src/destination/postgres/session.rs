@@ -1,4 +1,4 @@
-//! A connection.
+//! Connections to a server.
 
 use super::bounded::Bounded;
 use super::failure;
@@ -16,7 +16,7 @@ use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, Error, Row};
 
-/// A connection; it ends when this is dropped, and with it whatever was not committed.
+/// Connection to a server; it ends when this is dropped, and its transaction is rolled back.
 pub(super) struct Session {
     pub(super) client: Client,
     connection: JoinHandle<()>,
@@ -28,30 +28,30 @@ impl Drop for Session {
     }
 }
 
-/// A text that is handed to a statement beside it.
-pub(super) type Text<'a> = &'a (dyn ToSql + Sync);
+/// Parameter of a statement.
+pub(super) type Param<'a> = &'a (dyn ToSql + Sync);
 
 impl Session {
-    /// Connects and gets in.
+    /// Connects and logs in.
     pub(super) async fn open(server: &Server, dialler: &dyn Dialler) -> Result<Self, ExportError> {
         let limit = server.limits.connect;
         let stream = tokio::time::timeout(limit, dialler.connect(&server.host, server.port)).await;
         let stream = stream.map_err(|_| failure::late(server))??;
         let peer = stream.peer_addr().map_err(|_| failure::lost(server))?.ip();
-        // Statements are small and waited for.
+        // Statements are small, and each is waited for.
         stream
             .set_nodelay(true)
             .map_err(|_| failure::lost(server))?;
         let mut tls = tls::connector(!server.has_self_signed_cert)?;
         let tls = MakeTlsConnect::<Bounded<TcpStream>>::make_tls_connect(&mut tls, &server.host);
-        let tls = tls.map_err(|_| ExportError::hopeless("The host is no name of a server."))?;
+        let tls = tls.map_err(|_| ExportError::permanent("The host is no name of a server."))?;
         let config = config(server, peer);
         let opened =
             tokio::time::timeout(limit, config.connect_raw(Bounded::new(stream), tls)).await;
         let opened = opened.map_err(|_| failure::late(server))?;
         let (client, connection) = opened.map_err(|error| failure::of_login(server, &error))?;
         let connection = tokio::spawn(async move {
-            // Whoever waits for an answer is told of its end.
+            // Callers that wait for an answer see the end of the connection.
             let _ = connection.await;
         });
         let session = Self { client, connection };
@@ -59,44 +59,44 @@ impl Session {
         Ok(session)
     }
 
-    /// Statements without values, that touch no rows.
+    /// Runs statements without parameters that touch no rows.
     pub(super) async fn run(&self, server: &Server, sql: &str) -> Result<(), ExportError> {
         let done = self.client.batch_execute(sql);
         within(server, server.limits.statement, done).await
     }
 
-    /// A statement that touches a run's rows; answers how many.
+    /// Runs a statement that touches a run's rows; returns their number.
     pub(super) async fn change(
         &self,
         server: &Server,
         sql: &str,
-        texts: &[Text<'_>],
+        params: &[Param<'_>],
     ) -> Result<u64, ExportError> {
-        let typed = typed(texts);
+        let typed = typed(params);
         let done = self.client.execute_typed(sql, &typed);
         within(server, server.limits.publish, done).await
     }
 
-    /// What a query finds.
+    /// Runs a query.
     pub(super) async fn query(
         &self,
         server: &Server,
         sql: &str,
-        texts: &[Text<'_>],
+        params: &[Param<'_>],
     ) -> Result<Vec<Row>, ExportError> {
-        let typed = typed(texts);
+        let typed = typed(params);
         let done = self.client.query_typed(sql, &typed);
         within(server, server.limits.statement, done).await
     }
 }
 
-/// Values go as texts: statements need no look-up of types, which Redshift has not, and no quotes.
-fn typed<'a>(texts: &[Text<'a>]) -> Vec<(Text<'a>, Type)> {
-    let typed = texts.iter().map(|text| (*text, Type::VARCHAR));
+/// Passes parameters as texts: statements need no look-up of types, which Redshift lacks.
+fn typed<'a>(params: &[Param<'a>]) -> Vec<(Param<'a>, Type)> {
+    let typed = params.iter().map(|text| (*text, Type::VARCHAR));
     typed.collect()
 }
 
-/// The outcome of a statement, or of waiting for it.
+/// Waits for a statement within a time limit.
 pub(super) async fn within<T>(
     server: &Server,
     limit: Duration,
@@ -114,7 +114,7 @@ fn config(server: &Server, peer: IpAddr) -> Config {
         .password(&server.password)
         .dbname(&server.database)
         .application_name("millrace")
-        // In a network of one's own, which the operator has to allow, servers often have no TLS.
+        // In private networks, which the operator has to allow, servers often have no TLS.
         .ssl_mode(match is_public(peer) {
             true => SslMode::Require,
             false => SslMode::Prefer,
@@ -122,7 +122,7 @@ fn config(server: &Server, peer: IpAddr) -> Config {
     config
 }
 
-/// The server stops by itself what we no more wait for.
+/// Session settings: the server itself stops statements that exceed our time limits.
 pub(super) fn settings(server: &Server) -> String {
     let limits = &server.limits;
     let publish = limits.publish.as_millis();
@@ -148,7 +148,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn nothing_goes_over_the_internet_without_tls() {
+    fn connections_over_the_internet_require_tls() {
         let settings = json!({"host": "h", "database": "d"});
         let secrets = ["user", "password"].map(|name| (name.to_owned(), "canary".to_owned()));
         let secrets = BTreeMap::from(secrets);

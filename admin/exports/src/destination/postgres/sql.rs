@@ -1,48 +1,48 @@
-//! Statements as text. Names of the customer are quoted, values are handed over beside.
+//! SQL statements. Customers' names are quoted, values are parameters.
 
 use super::server::{Dialect, Server};
-use crate::destination::table::{Column, Holds, quoted_in};
+use crate::destination::table::{Column, ColumnType, quoted_in};
 use uuid::Uuid;
 
-/// The longest name in bytes; PostgreSQL cuts longer ones off without a word of error.
+/// Longest name in bytes; PostgreSQL truncates longer ones without an error.
 const NAME_BYTES_MAX: usize = 63;
-/// What follows the table's name in that of the table of runs.
+/// Suffix of the table of runs.
 const RUNS: &str = "_millrace_runs";
-/// The same of the table that a test makes.
+/// Suffix of the table that a test creates.
 const SCRATCH: &str = "_millrace_test";
-/// The temporary table that rows come into.
+/// Temporary table that rows arrive in.
 pub(super) const STAGE: &str = "millrace_stage";
 
-/// A name in quotes.
+/// Quotes a name.
 pub(super) fn quoted(name: &str) -> String {
     quoted_in('"', name)
 }
 
 impl Server {
-    /// The table that rows go to.
+    /// Qualified name of the table that rows go to.
     pub(super) fn target(&self) -> String {
         self.qualified(&self.table)
     }
 
-    /// The names of its columns.
+    /// Names of the columns.
     pub(super) fn columns(&self) -> String {
         self.layout.joined(|column| quoted(column.name))
     }
 
-    /// Those of its key.
+    /// Names of the key's columns.
     pub(super) fn key(&self) -> String {
         let names = self.layout.key.iter().map(|name| quoted(name));
         names.collect::<Vec<_>>().join(", ")
     }
 
-    /// The table of runs.
+    /// Qualified name of the table of runs.
     pub(super) fn runs(&self) -> String {
-        self.qualified(&beside(&self.table, RUNS))
+        self.qualified(&sibling_name(&self.table, RUNS))
     }
 
-    /// The table that a test makes.
+    /// Qualified name of the table that a test creates.
     pub(super) fn scratch(&self) -> String {
-        self.qualified(&beside(&self.table, SCRATCH))
+        self.qualified(&sibling_name(&self.table, SCRATCH))
     }
 
     fn qualified(&self, table: &str) -> String {
@@ -53,23 +53,23 @@ impl Server {
         let mut columns = self
             .layout
             .joined(|column| format!("{} {}", quoted(column.name), self.type_of(column)));
-        // By which rows are found again. Redshift has no keys that it keeps.
+        // The key by which rows are found again. Redshift does not enforce keys.
         if self.dialect == Dialect::Postgres {
             columns += &format!(", PRIMARY KEY ({})", self.key());
         }
         format!("CREATE TABLE IF NOT EXISTS {} ({columns})", self.target())
     }
 
-    /// The type of a column of a new table.
+    /// SQL type of a column of a new table.
     pub(super) fn type_of(&self, column: Column) -> &'static str {
-        match (self.dialect, column.holds) {
-            (_, Holds::Integer) => "INTEGER",
-            (_, Holds::Long) => "BIGINT",
-            (_, Holds::Time) => "TIMESTAMP WITH TIME ZONE",
-            (Dialect::Postgres, Holds::Text) => "VARCHAR(200)",
-            (Dialect::Postgres, Holds::Json) => "JSONB",
-            (Dialect::Redshift { super_type: true }, Holds::Json) => "SUPER",
-            // Bytes; without a number it would be 256.
+        match (self.dialect, column.column_type) {
+            (_, ColumnType::Integer) => "INTEGER",
+            (_, ColumnType::Long) => "BIGINT",
+            (_, ColumnType::Time) => "TIMESTAMP WITH TIME ZONE",
+            (Dialect::Postgres, ColumnType::Text) => "VARCHAR(200)",
+            (Dialect::Postgres, ColumnType::Json) => "JSONB",
+            (Dialect::Redshift { super_type: true }, ColumnType::Json) => "SUPER",
+            // The length is in bytes; its default would be 256.
             (Dialect::Redshift { .. }, _) => "VARCHAR(65535)",
         }
     }
@@ -98,18 +98,19 @@ impl Server {
         )
     }
 
-    /// Whether the try `$2` of the run `$1` was committed.
+    /// Query that finds the attempt `$2` of the run `$1`, if it was committed.
     pub(super) fn find_run(&self) -> String {
         let runs = self.runs();
         format!("SELECT 1 FROM {runs} WHERE \"run\" = $1 AND \"attempt\" = $2")
     }
 
-    /// Rows that are older than what is there do not come; nothing to do where rows have no
-    /// versions.
+    /// Statement that drops arriving rows that are older than the stored ones; none where rows have
+    /// no versions.
     pub(super) fn delete_older(&self) -> Option<String> {
         let kept = quoted(&self.table);
         let versions = self.layout.versions.iter().rev();
-        // From the last one on: one that is equal leaves it to those behind it.
+        // Built from the last version on: an equal version leaves the decision to the versions
+        // behind it.
         let is_older = versions.fold(None, |behind: Option<String>, name| {
             let (come, kept) = (self.number(STAGE, name), self.number(&kept, name));
             let is_lower = format!("{come} < {kept}");
@@ -124,20 +125,20 @@ impl Server {
         ))
     }
 
-    /// Rows that are there already go before their successors come.
+    /// Statement that deletes the stored versions of arriving rows.
     pub(super) fn delete_known(&self) -> String {
         let (target, is_same) = (self.target(), self.is_same());
         format!("DELETE FROM {target} USING {STAGE} WHERE {is_same}")
     }
 
-    /// Whether a row that comes is one that is there.
+    /// Condition that an arriving row and a stored one have the same key.
     fn is_same(&self) -> String {
         let kept = quoted(&self.table);
         let key = self.layout.columns.iter();
         let key = key.filter(|column| self.layout.is_key(**column));
         let same = key.map(|column| {
-            let come = match column.holds {
-                Holds::Integer | Holds::Long => self.number(STAGE, column.name),
+            let come = match column.column_type {
+                ColumnType::Integer | ColumnType::Long => self.number(STAGE, column.name),
                 _ => format!("{STAGE}.{}", quoted(column.name)),
             };
             format!("{come} = {kept}.{}", quoted(column.name))
@@ -145,7 +146,7 @@ impl Server {
         same.collect::<Vec<_>>().join(" AND ")
     }
 
-    /// A whole number; Redshift's come as texts.
+    /// Integer column; Redshift's arriving ones are texts.
     fn number(&self, of: &str, name: &str) -> String {
         let name = quoted(name);
         match self.dialect {
@@ -155,9 +156,9 @@ impl Server {
     }
 }
 
-/// A name beside that of a table, cut where it would be too long; then a part of a digest keeps
-/// it apart from those of other tables.
-fn beside(table: &str, suffix: &str) -> String {
+/// Name of a table next to another one, truncated where it would be too long; then a part of a
+/// digest keeps it apart from those of other tables.
+fn sibling_name(table: &str, suffix: &str) -> String {
     let name = format!("{table}{suffix}");
     if name.len() <= NAME_BYTES_MAX {
         return name;
@@ -173,12 +174,12 @@ fn beside(table: &str, suffix: &str) -> String {
     format!("{kept}_{digest}{suffix}")
 }
 
-/// PostgreSQL's own.
-pub(super) mod own {
+/// Statements of PostgreSQL alone.
+pub(super) mod native {
     use super::{STAGE, Server};
-    use crate::destination::postgres::shape::Shape;
+    use crate::destination::postgres::table_schema::TableSchema;
 
-    /// A temporary table of the types that the table has.
+    /// Creates a temporary table with the column types of the table.
     pub(in super::super) fn create_stage(server: &Server) -> String {
         let (target, columns) = (server.target(), server.columns());
         format!("CREATE TEMPORARY TABLE {STAGE} AS SELECT {columns} FROM {target} WITH NO DATA")
@@ -188,15 +189,15 @@ pub(super) mod own {
         format!("COPY pg_temp.{STAGE} ({}) FROM STDIN", server.columns())
     }
 
-    /// Puts rows in, each key once, the last of it. With a unique index those that are there and
-    /// differ are changed.
-    pub(in super::super) fn insert(server: &Server, shape: &Shape) -> String {
+    /// Inserts rows, each key once, with its last row. With a unique index stored rows that differ
+    /// are updated.
+    pub(in super::super) fn insert(server: &Server, table_schema: &TableSchema) -> String {
         let (target, names, key) = (server.target(), server.columns(), server.key());
         let insert = format!(
             "INSERT INTO {target} AS kept ({names}) SELECT DISTINCT ON ({key}) {names} \
              FROM pg_temp.{STAGE} ORDER BY {key}, ctid DESC"
         );
-        if !shape.has_unique_key {
+        if !table_schema.has_unique_key {
             return insert;
         }
         let layout = server.layout;
@@ -209,15 +210,15 @@ pub(super) mod own {
         format!(
             "{insert} ON CONFLICT ({key}) DO UPDATE SET {set} \
              WHERE ({}) IS DISTINCT FROM ({})",
-            comparable("kept", server, shape),
-            comparable("EXCLUDED", server, shape),
+            comparable("kept", server, table_schema),
+            comparable("EXCLUDED", server, table_schema),
         )
     }
 
-    /// A row to compare; `json` has no equality.
-    fn comparable(of: &str, server: &Server, shape: &Shape) -> String {
+    /// Columns of a row for a comparison; `json` has no equality.
+    fn comparable(of: &str, server: &Server, table_schema: &TableSchema) -> String {
         server.layout.joined(|column| {
-            let text = if shape.is_of_type(column.name, "json") {
+            let text = if table_schema.is_of_type(column.name, "json") {
                 "::text"
             } else {
                 ""
@@ -229,7 +230,7 @@ pub(super) mod own {
 
 #[cfg(test)]
 mod tests {
-    use super::{NAME_BYTES_MAX, RUNS, beside, quoted};
+    use super::{NAME_BYTES_MAX, RUNS, quoted, sibling_name};
 
     #[test]
     fn names_are_quoted() {
@@ -240,15 +241,15 @@ mod tests {
     }
 
     #[test]
-    fn names_beside_a_table_are_never_its_own_and_never_another_tables() {
-        assert_eq!(beside("events", RUNS), "events_millrace_runs");
+    fn sibling_names_differ_from_all_tables_and_from_each_other() {
+        assert_eq!(sibling_name("events", RUNS), "events_millrace_runs");
         let long = "é".repeat(31);
         let longer = format!("{long}x");
         for table in [&long, &longer] {
-            let name = beside(table, RUNS);
+            let name = sibling_name(table, RUNS);
             assert!(name.len() <= NAME_BYTES_MAX, "{name}");
             assert!(name.ends_with(RUNS), "{name}");
         }
-        assert_ne!(beside(&long, RUNS), beside(&longer, RUNS));
+        assert_ne!(sibling_name(&long, RUNS), sibling_name(&longer, RUNS));
     }
 }

@@ -1,13 +1,13 @@
-//! The test of a destination, for PostgreSQL and what speaks like it.
+//! Steps of a destination's test, for PostgreSQL and Redshift.
 
 use super::server::Server;
 use super::session::Session;
-use super::shape;
+use super::table_schema;
 use crate::destination::TestStep;
 use crate::destination::dialler::Dialler;
 use crate::error::ExportError;
 
-/// The steps, in order.
+/// Steps of the test, in order.
 pub(super) const STEPS: [TestStep; 6] = [
     TestStep::Reach,
     TestStep::Authenticate,
@@ -17,7 +17,7 @@ pub(super) const STEPS: [TestStep; 6] = [
     TestStep::Delete,
 ];
 
-/// Makes one step.
+/// Makes one step of the test.
 pub(super) async fn make(
     server: &Server,
     dialler: &dyn Dialler,
@@ -35,7 +35,7 @@ pub(super) async fn make(
     let scratch = server.scratch();
     match step {
         TestStep::Authenticate => match session {
-            // Who is told that there is no such database was let in.
+            // A server that reports a missing database has accepted the credentials.
             Err(error) if error.message.contains("3D000") => Ok(()),
             session => session.map(drop),
         },
@@ -51,7 +51,7 @@ pub(super) async fn make(
             let rows = session?.query(server, &sql, &[]).await?;
             if rows.is_empty() {
                 let message = "What was written cannot be read back.";
-                return Err(ExportError::hopeless(message));
+                return Err(ExportError::permanent(message));
             }
             Ok(())
         }
@@ -71,11 +71,11 @@ async fn find(session: &Session, server: &Server) -> Result<(), ExportError> {
         .is_empty()
     {
         let message = format!("There is no schema {}.", server.schema);
-        return Err(ExportError::hopeless(message));
+        return Err(ExportError::permanent(message));
     }
-    let shape = shape::find(session, server).await?;
-    if shape.is_there() {
-        shape.check(server)
+    let table_schema = table_schema::find(session, server).await?;
+    if table_schema.is_there() {
+        table_schema.check(server)
     } else {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! TLS to servers with and without a certificate that the world knows.
+//! TLS to servers with verified and with self-signed certificates.
 
 use crate::error::ExportError;
 use millrace_dial::tls;
@@ -13,11 +13,11 @@ use tokio_rustls::rustls::crypto::{
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
-/// What makes TLS connections of others. Without `verified` any certificate is good enough, as
-/// the customer has said that nobody vouches for theirs.
+/// Creates a connector for TLS. Without `verified` it accepts any certificate, as the customer has
+/// said that theirs is self-signed.
 pub(super) fn connector(verified: bool) -> Result<MakeRustlsConnect, ExportError> {
     let config = tls::client(tls::authorities());
-    let mut config = config.map_err(|_| ExportError::retry("TLS is not available."))?;
+    let mut config = config.map_err(|_| ExportError::retryable("TLS is not available."))?;
     if !verified {
         let algorithms = ring::default_provider().signature_verification_algorithms;
         let verifier = Arc::new(Unverified(algorithms));
@@ -26,7 +26,7 @@ pub(super) fn connector(verified: bool) -> Result<MakeRustlsConnect, ExportError
     Ok(MakeRustlsConnect::new(config))
 }
 
-/// Takes any certificate, if the server has its key.
+/// Verifier that accepts any certificate, if the server has its key.
 #[derive(Debug)]
 struct Unverified(WebPkiSupportedAlgorithms);
 

@@ -1,12 +1,14 @@
-//! Snowflake's SQL API: `POST /api/v2/statements`, and `GET` of its handle while it is at work.
+//! Snowflake's SQL API: `POST /api/v2/statements`, and `GET` of the statement's handle while it
+//! runs.
 
 use super::sql::SnowflakeSql;
 use crate::destination::settings::Settings;
 use crate::destination::table::Layout;
-use crate::destination::warehouse::api::{Answer, Api};
-use crate::destination::warehouse::engine::{Engine, Texts, bearer};
+use crate::destination::warehouse::api::{Api, ApiResponse};
+use crate::destination::warehouse::engine::{Engine, bearer};
 use crate::destination::warehouse::jwt::Signer;
-use crate::destination::warehouse::place::Place;
+use crate::destination::warehouse::statements::Statements;
+use crate::destination::warehouse::table_ref::TableRef;
 use crate::error::ExportError;
 use async_trait::async_trait;
 use millrace_rows::Clock;
@@ -17,27 +19,28 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// How long a token is good for: all tries of one request, and less than the hour that is allowed.
+/// Lifetime of a token: longer than all tries of one request, and less than the hour that is
+/// allowed.
 const TOKEN_SECONDS: i64 = 3_000;
 
-/// How we get in.
+/// Credentials of a user.
 enum Credentials {
-    /// A key whose public half the user has.
+    /// Private key whose public half the user has.
     Key {
         signer: Signer,
         /// `ACCOUNT.USER`.
         subject: String,
         fingerprint: String,
     },
-    /// A programmatic access token.
+    /// Programmatic access token.
     Token(String),
 }
 
-/// The body of a request.
+/// Request body of a statement.
 #[derive(Serialize)]
 struct Statement<'a> {
     statement: &'a str,
-    /// In seconds.
+    /// Time limit in seconds.
     timeout: u64,
     database: &'a str,
     schema: &'a str,
@@ -48,9 +51,9 @@ struct Statement<'a> {
     bindings: Option<Value>,
 }
 
-/// One table's statements, carried out by Snowflake.
+/// Snowflake as a service that carries out one table's statements.
 pub(crate) struct SnowflakeEngine {
-    place: Place,
+    table_ref: TableRef,
     warehouse: String,
     role: Option<String>,
     credentials: Credentials,
@@ -66,7 +69,7 @@ impl SnowflakeEngine {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ExportError> {
         Ok(Self {
-            place: Place {
+            table_ref: TableRef {
                 database: settings.required("database")?.to_owned(),
                 schema: settings.required("schema")?.to_owned(),
                 table: settings.text_or("table_name", layout.rows).to_owned(),
@@ -80,7 +83,7 @@ impl SnowflakeEngine {
         })
     }
 
-    /// The kind of a token, and a token.
+    /// Creates a token, with its kind.
     fn token(&self) -> Result<(&'static str, String), ExportError> {
         match &self.credentials {
             Credentials::Token(token) => Ok(("PROGRAMMATIC_ACCESS_TOKEN", token.clone())),
@@ -109,7 +112,7 @@ impl Credentials {
         }
         let passphrase = settings.text("private_key_passphrase");
         let signer = Signer::of_pem(settings.required("private_key")?, passphrase)?;
-        let unknown = || ExportError::hopeless("The private key has no public half.");
+        let unknown = || ExportError::permanent("The private key has no public half.");
         // The region is no part of the account's name.
         let account = settings
             .required("account")?
@@ -131,12 +134,12 @@ impl Engine for SnowflakeEngine {
         &self.api
     }
 
-    fn place(&self) -> &Place {
-        &self.place
+    fn table_ref(&self) -> &TableRef {
+        &self.table_ref
     }
 
-    fn texts(&self, stage: &str) -> Texts {
-        self.place.texts(&SnowflakeSql, stage)
+    fn statements(&self, stage: &str) -> Statements {
+        self.table_ref.statements(&SnowflakeSql, stage)
     }
 
     async fn headers(&self) -> Result<HeaderMap, ExportError> {
@@ -153,7 +156,7 @@ impl Engine for SnowflakeEngine {
         "/api/v2/statements/"
     }
 
-    /// Under one id a statement is carried out once.
+    /// Snowflake carries out a statement once per request id.
     fn target(&self, id: Uuid, is_again: bool) -> Url {
         let mut url = self.api.url("/api/v2/statements");
         let mut pairs = url.query_pairs_mut();
@@ -168,21 +171,21 @@ impl Engine for SnowflakeEngine {
     fn body(&self, sql: &str, rows: Option<&str>) -> Value {
         json!(Statement {
             statement: sql,
-            timeout: self.api.pace.work_max.as_secs(),
-            database: &self.place.database,
-            schema: &self.place.schema,
+            timeout: self.api.retry_policy.work_max.as_secs(),
+            database: &self.table_ref.database,
+            schema: &self.table_ref.schema,
             warehouse: &self.warehouse,
             role: self.role.as_deref(),
             bindings: rows.map(|rows| json!({"1": {"type": "TEXT", "value": rows}})),
         })
     }
 
-    fn working<'a>(&self, answer: &'a Answer) -> Option<&'a str> {
+    fn working<'a>(&self, answer: &'a ApiResponse) -> Option<&'a str> {
         let is_working = answer.status == StatusCode::ACCEPTED;
         is_working.then(|| answer.text("/statementHandle").unwrap_or_default())
     }
 
-    fn result(&self, answer: &Answer) -> Result<Option<String>, ExportError> {
+    fn result(&self, answer: &ApiResponse) -> Result<Option<String>, ExportError> {
         match answer.status {
             StatusCode::OK => {
                 let first = answer.text("/data/0/0");
@@ -190,7 +193,7 @@ impl Engine for SnowflakeEngine {
             }
             StatusCode::UNPROCESSABLE_ENTITY => Err(failure(answer)),
             StatusCode::UNAUTHORIZED if matches!(self.credentials, Credentials::Token(_)) => {
-                Err(ExportError::hopeless(
+                Err(ExportError::permanent(
                     "Snowflake did not accept the credentials. Its SQL API takes no passwords of \
                      users: give a programmatic access token as the password, or a key.",
                 ))
@@ -200,8 +203,9 @@ impl Engine for SnowflakeEngine {
     }
 }
 
-/// A statement that was not carried out. Snowflake's own words may quote rows; its code does not.
-fn failure(answer: &Answer) -> ExportError {
+/// Error for a statement that was not carried out. Snowflake's message may quote rows; its code
+/// does not.
+fn failure(answer: &ApiResponse) -> ExportError {
     let code = answer.text("/code").filter(|code| code.len() <= 12);
     let code = code.unwrap_or("no code");
     if is_passing(answer.text("/sqlState").unwrap_or_default(), code) {
@@ -209,9 +213,9 @@ fn failure(answer: &Answer) -> ExportError {
             "Snowflake stopped a statement, as others held the table or the warehouse for too long, or somebody \
              cancelled it ({code})."
         );
-        return ExportError::retry(message);
+        return ExportError::retryable(message);
     }
-    ExportError::hopeless(match code {
+    ExportError::permanent(match code {
         "002003" | "002043" | "090105" => format!(
             "Snowflake does not find the database, the schema or the table, or the role may not \
              use it ({code})."
@@ -223,12 +227,14 @@ fn failure(answer: &Answer) -> ExportError {
     })
 }
 
-/// Tells failed statements that may succeed later, by the `sqlState` of its answer (`QueryFailureStatus` in the
-/// reference of the SQL API, docs.snowflake.com/en/developer-guide/sql-api/reference), which is the standard's.
-/// Users' messages show 57014, cancelled, with statements that were stopped by somebody (000604), for many that waited
-/// for one lock (000625) and at `STATEMENT_TIMEOUT_IN_SECONDS` (000630); that time-outs of locks and queues
-/// have it as well is an assumption. Of its class, 57P03 is that no warehouse was named that can be used, which passes
-/// for nobody. An answer without a state is judged by those codes.
+/// Returns true if a failed statement may succeed later, by the `sqlState` of the answer
+/// (`QueryFailureStatus` in the reference of the SQL API,
+/// docs.snowflake.com/en/developer-guide/sql-api/reference), which is the standard's. Messages
+/// quoted by users show 57014 (cancelled) for statements that were stopped by somebody (000604),
+/// that waited with many others for one lock (000625), and that reached
+/// `STATEMENT_TIMEOUT_IN_SECONDS` (000630); that time-outs of locks and queues have it as well is
+/// an assumption. 57P03 of the same class says that no usable warehouse was named, which a retry
+/// does not help. An answer without a state is classified by those codes.
 fn is_passing(state: &str, code: &str) -> bool {
     match state.get(..2) {
         // Connections, resources, and transactions that were rolled back for others.

@@ -1,10 +1,10 @@
-//! Snowflake's statements.
+//! SQL dialect of Snowflake.
 
-use crate::destination::table::{Column, Holds, quoted_in};
-use crate::destination::warehouse::place::{Dialect, Place};
+use crate::destination::table::{Column, ColumnType, quoted_in};
 use crate::destination::warehouse::sql::literal;
+use crate::destination::warehouse::table_ref::{Dialect, TableRef};
 
-/// How Snowflake writes SQL.
+/// SQL dialect of Snowflake.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SnowflakeSql;
 
@@ -12,7 +12,7 @@ impl Dialect for SnowflakeSql {
     const STAGE_KIND: &str = "TRANSIENT ";
     const LINES: &str = "TABLE(FLATTEN(INPUT => PARSE_JSON(?))) line";
 
-    /// As it is, capitals and all.
+    /// Quotes a name, which keeps its capitals.
     fn quoted(name: &str) -> String {
         quoted_in('"', name)
     }
@@ -25,31 +25,31 @@ impl Dialect for SnowflakeSql {
         })
     }
 
-    fn kind(&self, holds: Holds) -> &'static str {
-        match holds {
-            Holds::Text => "VARCHAR",
-            Holds::Json => "VARIANT",
-            Holds::Integer | Holds::Long => "INTEGER",
-            Holds::Time => "TIMESTAMP_TZ",
+    fn kind(&self, column_type: ColumnType) -> &'static str {
+        match column_type {
+            ColumnType::Text => "VARCHAR",
+            ColumnType::Json => "VARIANT",
+            ColumnType::Integer | ColumnType::Long => "INTEGER",
+            ColumnType::Time => "TIMESTAMP_TZ",
         }
     }
 
     fn value(&self, column: Column) -> String {
         let value = format!("line.value:{}", Self::quoted(column.name));
-        match column.holds {
-            Holds::Text => format!("{value}::VARCHAR"),
-            // JSON's null is no value here.
-            Holds::Json => format!("STRIP_NULL_VALUE({value})"),
-            Holds::Integer | Holds::Long => format!("{value}::INTEGER"),
-            Holds::Time => format!("{value}::TIMESTAMP_TZ"),
+        match column.column_type {
+            ColumnType::Text => format!("{value}::VARCHAR"),
+            // JSON's null becomes SQL's NULL.
+            ColumnType::Json => format!("STRIP_NULL_VALUE({value})"),
+            ColumnType::Integer | ColumnType::Long => format!("{value}::INTEGER"),
+            ColumnType::Time => format!("{value}::TIMESTAMP_TZ"),
         }
     }
 
-    fn find(place: &Place) -> String {
+    fn find(table_ref: &TableRef) -> String {
         format!(
             "SELECT 1 FROM {}.INFORMATION_SCHEMA.SCHEMATA WHERE SCHEMA_NAME = {}",
-            Self::quoted(&place.database),
-            literal(&place.schema),
+            Self::quoted(&table_ref.database),
+            literal(&table_ref.schema),
         )
     }
 }

@@ -1,10 +1,10 @@
-//! Tables of events or persons: which columns they have, and the values of a row.
+//! Tables of events or persons: their columns, and the values of a row.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `row` | a row as ClickHouse writes it for tables |
-//! | `width` | what is done with values that are wider than their column |
-//! | `receiver` | bytes in, values out, and what was changed counted |
+//! | `row` | rows as ClickHouse writes them for tables |
+//! | `width` | shortens values that are wider than their column |
+//! | `receiver` | splits bytes into lines, and counts rows and changed rows |
 
 pub(crate) mod receiver;
 pub(crate) mod row;
@@ -15,65 +15,65 @@ use crate::window::{RunScope, WindowBy};
 use millrace_catalog::ExportModel;
 use row::Cell;
 
-/// What a column holds.
+/// Type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holds {
-    /// A text.
+pub(crate) enum ColumnType {
+    /// Text.
     Text,
-    /// JSON, where the store has a type for it.
+    /// JSON, where the destination has a type for it.
     Json,
-    /// A whole number.
+    /// Integer.
     Integer,
-    /// A whole number that may have 64 bits.
+    /// Integer that may have 64 bits.
     Long,
-    /// A point in time.
+    /// Point in time.
     Time,
 }
 
-/// A column of a table.
+/// Column of a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
     pub(crate) name: &'static str,
-    pub(crate) holds: Holds,
+    pub(crate) column_type: ColumnType,
 }
 
-/// What a table is made of.
+/// Layout of a table: columns, key and versions.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// What its rows are called, and the table itself where no other name is given.
+    /// Name of its rows, and of the table where no other name is given.
     pub(crate) rows: &'static str,
-    /// The columns in the order of the table, which is that of a row's values.
+    /// Columns in the order of the table, which is that of a row's values.
     pub(crate) columns: &'static [Column],
-    /// The columns by which a row is found again.
+    /// Columns by which a row is found again.
     pub(crate) key: &'static [&'static str],
-    /// Versions: a row whose versions are lower than those of the one that is there is left out.
-    /// The first one that differs decides.
+    /// Version columns: a row with lower versions than the stored row is left out. The first
+    /// version that differs decides.
     pub(crate) versions: &'static [&'static str],
-    /// What rows of one key within a run are told apart by: the greatest is taken.
+    /// Column that decides between rows of one key within a run: the greatest value wins.
     pub(crate) newest: &'static str,
-    /// The values of a line.
+    /// Reads the values of a line.
     read: for<'a> fn(&'a str) -> serde_json::Result<Vec<Cell<'a>>>,
 }
 
-const fn column(name: &'static str, holds: Holds) -> Column {
-    Column { name, holds }
+const fn column(name: &'static str, column_type: ColumnType) -> Column {
+    Column { name, column_type }
 }
 
-/// A table of events.
+/// Layout of a table of events.
 pub(crate) static EVENTS: Layout = Layout {
     rows: "events",
     columns: &[
-        column("uuid", Holds::Text),
-        column("event", Holds::Text),
-        column("properties", Holds::Json),
-        column("elements", Holds::Json),
-        column("set", Holds::Json),
-        column("set_once", Holds::Json),
-        column("distinct_id", Holds::Text),
-        column("team_id", Holds::Integer),
-        column("ip", Holds::Text),
-        column("site_url", Holds::Text),
-        column("timestamp", Holds::Time),
+        column("uuid", ColumnType::Text),
+        column("event", ColumnType::Text),
+        column("properties", ColumnType::Json),
+        column("elements", ColumnType::Json),
+        column("set", ColumnType::Json),
+        column("set_once", ColumnType::Json),
+        column("distinct_id", ColumnType::Text),
+        column("team_id", ColumnType::Integer),
+        column("ip", ColumnType::Text),
+        column("site_url", ColumnType::Text),
+        column("timestamp", ColumnType::Time),
     ],
     key: &["uuid"],
     versions: &[],
@@ -81,18 +81,18 @@ pub(crate) static EVENTS: Layout = Layout {
     read: row::of_event,
 };
 
-/// A table of persons: a row for each of their distinct ids. An id that goes over to another
-/// person has a new version of its own, so that one is looked at first.
+/// Layout of a table of persons, with a row for each of their distinct ids. An id that moves to
+/// another person has a new version of its own, so that version is compared first.
 pub(crate) static PERSONS: Layout = Layout {
     rows: "persons",
     columns: &[
-        column("team_id", Holds::Integer),
-        column("distinct_id", Holds::Text),
-        column("person_id", Holds::Text),
-        column("properties", Holds::Json),
-        column("person_distinct_id_version", Holds::Long),
-        column("person_version", Holds::Long),
-        column("created_at", Holds::Time),
+        column("team_id", ColumnType::Integer),
+        column("distinct_id", ColumnType::Text),
+        column("person_id", ColumnType::Text),
+        column("properties", ColumnType::Json),
+        column("person_distinct_id_version", ColumnType::Long),
+        column("person_version", ColumnType::Long),
+        column("created_at", ColumnType::Time),
     ],
     key: &["team_id", "distinct_id"],
     versions: &["person_distinct_id_version", "person_version"],
@@ -101,7 +101,7 @@ pub(crate) static PERSONS: Layout = Layout {
 };
 
 impl Layout {
-    /// The table of what an export brings.
+    /// Layout of the table for a model.
     pub(crate) const fn of(model: ExportModel) -> &'static Self {
         match model {
             ExportModel::Events => &EVENTS,
@@ -109,14 +109,14 @@ impl Layout {
         }
     }
 
-    /// The values of a line that can be stored, in the order of the columns.
+    /// Reads the storable values of a line, in the order of the columns.
     ///
     /// # Errors
-    /// It has other columns.
+    /// The line has other columns.
     pub(crate) fn cells<'a>(&self, line: &'a str) -> Result<Vec<Cell<'a>>, ExportError> {
         (self.read)(line).map_err(|_| {
-            // The row is the customer's, but a log is no place for it.
-            ExportError::hopeless(format!(
+            // The row is not repeated: it would end up in the log.
+            ExportError::permanent(format!(
                 "A row has other columns than a table of {}: without a query of its own, an export \
                  to tables always has the right ones.",
                 self.rows
@@ -128,21 +128,21 @@ impl Layout {
         self.key.contains(&column.name)
     }
 
-    /// Something of each column, with commas between.
+    /// Formats each column, with commas between.
     pub(crate) fn joined(&self, each: impl Fn(Column) -> String) -> String {
         let columns = self.columns.iter().map(|column| each(*column));
         columns.collect::<Vec<_>>().join(", ")
     }
 }
 
-/// A name between quotes of this kind, as SQL has it.
+/// Quotes a name in SQL with quotes of this kind.
 pub(crate) fn quoted_in(quote: char, name: &str) -> String {
     let doubled = name.replace(quote, &format!("{quote}{quote}"));
     format!("{quote}{doubled}{quote}")
 }
 
-/// What tells a window of an export from all others, whoever runs it how often: a backfill over
-/// a window has a key of its own.
+/// Key of an export's window, the same for every try. A backfill by timestamp over the same range
+/// has another key.
 pub(crate) fn run_key(run: &RunScope) -> String {
     let by = match run.window.by {
         WindowBy::Arrival => "arrival",

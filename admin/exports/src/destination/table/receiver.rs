@@ -1,4 +1,4 @@
-//! Bytes in, lines that can be stored out; rows and changes are counted on the way.
+//! Splits bytes into storable lines, and counts rows and changed rows.
 
 use crate::destination::json_text::storable;
 use crate::destination::lines::Lines;
@@ -6,11 +6,11 @@ use crate::error::ExportError;
 use millrace_rows::counted;
 use std::borrow::Cow;
 
-/// What a run has handed over so far.
+/// Rows that a run has handed over so far.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     pub(crate) lines: Lines,
-    /// How many digits a number may have in JSON.
+    /// Digits of a number in JSON at most.
     digits_max: usize,
     /// Rows of all parts.
     pub(crate) rows: u64,
@@ -30,7 +30,7 @@ impl Receiver {
         }
     }
 
-    /// A line as it can be stored, counted.
+    /// Makes a line storable, and counts it.
     pub(crate) fn take<'a>(&mut self, line: &'a [u8]) -> Cow<'a, str> {
         self.rows += 1;
         let line = storable(line, self.digits_max);
@@ -40,14 +40,14 @@ impl Receiver {
         line
     }
 
-    /// Ends a part that is said to have had so many rows.
+    /// Ends a part, and checks its number of rows.
     ///
     /// # Errors
-    /// It had not.
+    /// The part had another number of rows.
     pub(crate) fn end_part(&mut self, rows: u64) -> Result<(), ExportError> {
         let had = self.rows - self.rows_ended;
         if had != rows || self.lines.is_within_line() {
-            return Err(ExportError::retry(format!(
+            return Err(ExportError::retryable(format!(
                 "Of {} that came when the window was read, {had} came whole.",
                 counted(rows, "row")
             )));

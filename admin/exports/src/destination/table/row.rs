@@ -1,13 +1,13 @@
-//! A row as ClickHouse writes it for tables.
+//! Rows as ClickHouse writes them for tables.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// A value as text; `None`: null.
+/// Value as text; `None`: null.
 pub(crate) type Cell<'a> = Option<Cow<'a, str>>;
 
-/// One event; its keys are those of the line, and its JSON is as it was sent.
+/// Line of an event; its JSON is as it was sent.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct EventRow<'a> {
@@ -32,7 +32,7 @@ struct EventRow<'a> {
     timestamp: Cow<'a, str>,
 }
 
-/// One distinct id with its person, likewise.
+/// Line of a distinct id with its person; its JSON is as it was sent.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PersonRow<'a> {
@@ -49,7 +49,7 @@ struct PersonRow<'a> {
     created_at: Cow<'a, str>,
 }
 
-/// The values of an event, in the order of the columns.
+/// Reads the values of an event, in the order of the columns.
 pub(super) fn of_event(line: &str) -> serde_json::Result<Vec<Cell<'_>>> {
     let row: EventRow<'_> = serde_json::from_str(line)?;
     Ok(vec![
@@ -67,7 +67,7 @@ pub(super) fn of_event(line: &str) -> serde_json::Result<Vec<Cell<'_>>> {
     ])
 }
 
-/// The values of a distinct id with its person, in the order of the columns.
+/// Reads the values of a distinct id with its person, in the order of the columns.
 pub(super) fn of_person(line: &str) -> serde_json::Result<Vec<Cell<'_>>> {
     let row: PersonRow<'_> = serde_json::from_str(line)?;
     Ok(vec![
@@ -98,7 +98,7 @@ mod tests {
         "ip":"1.2.3.4","site_url":null,"timestamp":"2026-11-20T14:00:00.000001Z"}"#;
 
     #[test]
-    fn values_come_in_the_order_of_the_columns_and_json_stays_as_it_was() {
+    fn values_are_in_the_order_of_the_columns_and_json_is_unchanged() {
         let cells = EVENTS.cells(LINE).unwrap();
         let cells: Vec<_> = cells.iter().map(|cell| cell.as_deref()).collect();
         let expected = [
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn other_columns_are_refused_without_a_word_of_the_row() {
+    fn rows_with_other_columns_are_refused_without_repeating_them() {
         let canary = r#"{"uuid":"canary"}"#;
         let more = LINE.replacen('{', r#"{"canary":1,"#, 1);
         for line in [canary, more.as_str(), "canary", "[]", ""] {

@@ -1,34 +1,34 @@
-//! What is done with values that are wider than their column: a row that can never be stored would
-//! keep back all that come with it, for ever.
+//! Shortens values that are wider than their column: a row that can never be stored would block its
+//! whole window for ever.
 
 use super::row::Cell;
-use super::{Holds, Layout};
+use super::{ColumnType, Layout};
 use std::borrow::Cow;
 
-/// How wide a column is.
+/// Width of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
-    /// As wide as any value.
+    /// Unlimited.
     Any,
-    /// So many characters.
+    /// Number of characters.
     Chars(usize),
-    /// So many bytes of UTF-8.
+    /// Number of bytes of UTF-8.
     Bytes(usize),
 }
 
-/// The widths of the columns of a table.
+/// Widths of a table's columns.
 pub(crate) type Widths = Vec<Width>;
 
-/// Makes the values fit: texts are cut off, JSON is replaced by a note of how long it was. Answers
-/// whether any had to be changed.
+/// Makes the values fit: texts are cut off, JSON is replaced by a note of its length. Returns true
+/// if any value was changed.
 pub(crate) fn fit(layout: &Layout, cells: &mut [Cell<'_>], widths: &Widths) -> bool {
     let mut changed = false;
     for ((cell, width), column) in cells.iter_mut().zip(widths).zip(layout.columns) {
         let Some(text) = cell else { continue };
         let Some(end) = width.end(text) else { continue };
         changed = true;
-        let fitting = match column.holds {
-            Holds::Json => Cow::Owned(format!(r#"{{"$oversize_bytes":{}}}"#, text.len())),
+        let fitting = match column.column_type {
+            ColumnType::Json => Cow::Owned(format!(r#"{{"$oversize_bytes":{}}}"#, text.len())),
             _ => Cow::Owned(text.get(..end).unwrap_or_default().to_owned()),
         };
         *cell = Some(fitting);
@@ -37,11 +37,11 @@ pub(crate) fn fit(layout: &Layout, cells: &mut [Cell<'_>], widths: &Widths) -> b
 }
 
 impl Width {
-    /// Where a text has to end, if it is too wide.
+    /// Position at which a text has to end, if it is too wide.
     fn end(self, text: &str) -> Option<usize> {
         match self {
             Self::Any => None,
-            // So many bytes have no more characters.
+            // A text has no more characters than bytes.
             Self::Chars(max) if text.len() <= max => None,
             Self::Chars(max) => text.char_indices().nth(max).map(|(end, _)| end),
             Self::Bytes(max) => (text.len() > max).then(|| text.floor_char_boundary(max)),

@@ -1,125 +1,132 @@
-//! Calls with JSON answers.
+//! HTTP calls with JSON answers.
 
-use crate::destination::calls::{Failed, Pace, is_passing, retried, retry_after, unanswered};
+use crate::destination::calls::{
+    FailedTry, RetryPolicy, is_passing, retried, retry_after, unanswered,
+};
 use crate::error::ExportError;
 use reqwest::header::HeaderMap;
 use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use serde_json::Value;
 
-/// More of an answer is not read: results here are a number.
+/// Bytes of an answer that are read at most: results are a single number.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
-/// Calls a service.
+/// HTTP client of a service.
 pub(crate) struct Api {
     client: Client,
-    /// Where it is; paths are put behind it.
+    /// Base URL of the service; paths are appended to it.
     pub(crate) base: Url,
-    pub(crate) pace: Pace,
-    /// What it is called in sentences.
+    pub(crate) retry_policy: RetryPolicy,
+    /// Name of the service in sentences.
     product: &'static str,
 }
 
-/// An answer; of any status that does not pass.
+/// Answer of a service, of any status for which a retry does not help.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ApiResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    /// Null if it is no JSON.
+    /// JSON body; null if it is no JSON.
     pub(crate) body: Value,
 }
 
-impl Answer {
-    /// A text in the body.
+impl ApiResponse {
+    /// Text in the body.
     pub(crate) fn text(&self, pointer: &str) -> Option<&str> {
         self.body.pointer(pointer).and_then(Value::as_str)
     }
 }
 
 impl Api {
-    pub(crate) fn new(client: Client, base: Url, pace: Pace, product: &'static str) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        base: Url,
+        retry_policy: RetryPolicy,
+        product: &'static str,
+    ) -> Self {
         Self {
             client,
             base,
-            pace,
+            retry_policy,
             product,
         }
     }
 
-    /// The URL of a path.
+    /// URL of a path.
     pub(crate) fn url(&self, path: &str) -> Url {
         let mut url = self.base.clone();
         url.set_path(path);
         url
     }
 
-    /// Sends a request until it is answered. It may be carried out more than once.
+    /// Sends a request until it is answered. The service may carry it out more than once.
     pub(crate) async fn call(
         &self,
         make: impl Fn(&Client) -> RequestBuilder,
-    ) -> Result<Answer, ExportError> {
-        retried(&self.pace, || self.once(make(&self.client))).await
+    ) -> Result<ApiResponse, ExportError> {
+        retried(&self.retry_policy, || self.once(make(&self.client))).await
     }
 
-    async fn once(&self, request: RequestBuilder) -> Result<Answer, Failed> {
-        let sent = request.timeout(self.pace.timeout).send().await;
+    async fn once(&self, request: RequestBuilder) -> Result<ApiResponse, FailedTry> {
+        let sent = request.timeout(self.retry_policy.timeout).send().await;
         let answer = sent.map_err(|error| unanswered(&error))?;
         let (status, headers) = (answer.status(), answer.headers().clone());
         if is_passing(status) {
-            return Err(Failed {
-                error: self.away(status),
+            return Err(FailedTry {
+                error: self.unavailable(status),
                 retry_after: retry_after(&headers),
             });
         }
         let body = read(answer).await?;
-        Ok(Answer {
+        Ok(ApiResponse {
             status,
             headers,
             body,
         })
     }
 
-    /// Waits before a service is asked again how far it is: the longer, the longer it takes.
+    /// Waits before a service is polled again: longer with each poll.
     pub(crate) async fn pause(&self, asked: u32) {
-        let delay = self.pace.delay_min.saturating_mul(asked.min(10));
-        tokio::time::sleep(delay.min(self.pace.delay_max)).await;
+        let delay = self.retry_policy.delay_min.saturating_mul(asked.min(10));
+        tokio::time::sleep(delay.min(self.retry_policy.delay_max)).await;
     }
 
-    fn away(&self, status: StatusCode) -> ExportError {
-        ExportError::retry(format!("{} cannot serve us now ({status}).", self.product))
+    fn unavailable(&self, status: StatusCode) -> ExportError {
+        ExportError::retryable(format!("{} cannot serve us now ({status}).", self.product))
     }
 
-    pub(crate) fn late(&self) -> ExportError {
-        ExportError::retry(format!("{} took too long.", self.product))
+    pub(crate) fn timed_out(&self) -> ExportError {
+        ExportError::retryable(format!("{} took too long.", self.product))
     }
 
-    /// An answer that is none that the service's documents know.
-    pub(crate) fn odd(&self, answer: &Answer) -> ExportError {
+    /// Error for an answer that the service's documents do not describe.
+    pub(crate) fn unexpected(&self, answer: &ApiResponse) -> ExportError {
         let (product, status) = (self.product, answer.status);
-        ExportError::retry(format!(
+        ExportError::retryable(format!(
             "{product} answered what is not understood ({status})."
         ))
     }
 
-    /// Nothing is where the statements would be carried out.
+    /// Error for a database or schema that does not exist.
     pub(crate) fn no_schema(&self) -> ExportError {
         let product = self.product;
-        ExportError::hopeless(format!("{product} has no such database and schema."))
+        ExportError::permanent(format!("{product} has no such database and schema."))
     }
 
-    /// What a status says that is not of a statement.
-    pub(crate) fn refused(&self, answer: &Answer) -> ExportError {
+    /// Error for a status that is not about a statement.
+    pub(crate) fn refused(&self, answer: &ApiResponse) -> ExportError {
         let (product, status) = (self.product, answer.status);
         match status {
             StatusCode::UNAUTHORIZED => {
-                ExportError::hopeless(format!("{product} did not accept the credentials."))
+                ExportError::permanent(format!("{product} did not accept the credentials."))
             }
-            StatusCode::FORBIDDEN => ExportError::hopeless(format!(
+            StatusCode::FORBIDDEN => ExportError::permanent(format!(
                 "{product} does not give the rights that are needed."
             )),
             StatusCode::NOT_FOUND => {
-                ExportError::hopeless(format!("{product} does not find what the export names."))
+                ExportError::permanent(format!("{product} does not find what the export names."))
             }
-            status => ExportError::hopeless(format!("{product} refused ({status}).")),
+            status => ExportError::permanent(format!("{product} refused ({status}).")),
         }
     }
 }
@@ -128,7 +135,7 @@ async fn read(mut answer: Response) -> Result<Value, ExportError> {
     let mut body = Vec::new();
     while let Some(piece) = answer.chunk().await.map_err(|error| unanswered(&error))? {
         if body.len() + piece.len() > ANSWER_BYTES_MAX {
-            return Err(ExportError::retry("The server's answer is too long."));
+            return Err(ExportError::retryable("The server's answer is too long."));
         }
         body.extend_from_slice(&piece);
     }
@@ -145,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_an_answer_no_more_is_kept_than_one_may_have() {
+    async fn an_answer_over_the_limit_is_refused() {
         assert!(read_of(ANSWER_BYTES_MAX).await.unwrap().is_string());
         let error = read_of(ANSWER_BYTES_MAX + 1).await.unwrap_err();
         assert!(error.message.contains("too long"), "{error}");

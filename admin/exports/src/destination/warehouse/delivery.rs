@@ -1,7 +1,9 @@
-//! One run, for services that take SQL statements with a parameter: rows go as JSON arrays.
+//! Delivery of one run to services that take SQL statements with a parameter: rows are sent as JSON
+//! arrays.
 
-use super::engine::{Engine, Texts};
-use super::stage_name;
+use super::engine::Engine;
+use super::service::stage_name;
+use super::statements::Statements;
 use crate::destination::table::receiver::Receiver;
 use crate::destination::{Delivered, Delivery};
 use crate::error::ExportError;
@@ -10,19 +12,19 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// A statement with more than one row has no more bytes of them.
+/// Bytes of rows in a statement with more than one row at most.
 const BYTES_MAX: usize = 2 << 20;
-/// A row that has more cannot be handed over as a value: 16 MB is what a text may have.
+/// Largest row in bytes: a text value may have 16 MB.
 const ROW_BYTES_MAX: usize = 15 << 20;
-/// Numbers beyond a double's are kept as texts.
+/// Digits of a number at most: larger ones than a double are stored as texts.
 const DIGITS_MAX: usize = 300;
 
-/// Rows on their way into the table beside that of events.
+/// Delivery of rows into the staging table.
 pub(super) struct WarehouseDelivery {
     engine: Arc<dyn Engine>,
-    texts: Texts,
+    statements: Statements,
     receiver: Receiver,
-    /// A JSON array that is not closed; empty if there are no rows.
+    /// Open JSON array of rows; empty if there are none.
     rows: String,
     bytes: u64,
 }
@@ -32,12 +34,12 @@ impl WarehouseDelivery {
         engine: Arc<dyn Engine>,
         run: &RunScope,
     ) -> Result<Self, ExportError> {
-        let texts = engine.texts(&stage_name(&engine.place().table, run));
-        engine.run(&texts.create, None).await?;
-        engine.run(&texts.stage, None).await?;
+        let statements = engine.statements(&stage_name(&engine.table_ref().table, run));
+        engine.run(&statements.create, None).await?;
+        engine.run(&statements.stage, None).await?;
         Ok(Self {
             engine,
-            texts,
+            statements,
             receiver: Receiver::new(DIGITS_MAX),
             rows: String::new(),
             bytes: 0,
@@ -50,14 +52,17 @@ impl WarehouseDelivery {
         }
         let mut rows = std::mem::take(&mut self.rows);
         rows.push(']');
-        self.engine.run(&self.texts.insert, Some(&rows)).await?;
+        self.engine
+            .run(&self.statements.insert, Some(&rows))
+            .await?;
         self.bytes += rows.len() as u64;
         Ok(())
     }
 
-    /// Rows may be there twice, if it was not known whether they had arrived; none may be missing.
+    /// Checks that no row is missing from the staging table. Rows may be there twice, if it was not
+    /// known whether they had arrived.
     async fn check(&self) -> Result<(), ExportError> {
-        let count = self.engine.run(&self.texts.count, None).await?;
+        let count = self.engine.run(&self.statements.count, None).await?;
         let count: u64 = count.and_then(|count| count.parse().ok()).unwrap_or(0);
         let rows = self.receiver.rows;
         if count < rows {
@@ -74,7 +79,7 @@ impl Delivery for WarehouseDelivery {
         while let Some(line) = self.receiver.lines.next_line()? {
             let line = self.receiver.take(&line);
             if line.len() > ROW_BYTES_MAX {
-                return Err(ExportError::hopeless("A row has more than 15 MB."));
+                return Err(ExportError::permanent("A row has more than 15 MB."));
             }
             if !self.rows.is_empty() && self.rows.len() + line.len() > BYTES_MAX {
                 self.send().await?;
@@ -96,9 +101,9 @@ impl Delivery for WarehouseDelivery {
     async fn publish(mut self: Box<Self>) -> Result<Delivered, ExportError> {
         self.send().await?;
         self.check().await?;
-        self.engine.run(&self.texts.merge, None).await?;
-        // What stays is replaced by the next try of the window, and in nobody's way.
-        let _ = self.engine.run(&self.texts.drop, None).await;
+        self.engine.run(&self.statements.merge, None).await?;
+        // A staging table that stays is replaced by the next try of the window, and does no harm.
+        let _ = self.engine.run(&self.statements.drop, None).await;
         Ok(Delivered {
             rows: Some(self.receiver.rows),
             bytes: self.bytes,
@@ -107,6 +112,6 @@ impl Delivery for WarehouseDelivery {
     }
 
     async fn abort(self: Box<Self>) {
-        let _ = self.engine.run(&self.texts.drop, None).await;
+        let _ = self.engine.run(&self.statements.drop, None).await;
     }
 }

@@ -14,7 +14,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::sign::SigningKey;
 
-/// A private key.
+/// Private key that signs tokens.
 #[derive(Clone)]
 pub(crate) struct Signer {
     key: Arc<dyn SigningKey>,
@@ -27,11 +27,11 @@ impl fmt::Debug for Signer {
 }
 
 impl Signer {
-    /// A key in PEM, as PKCS#8 or PKCS#1; encrypted ones need their passphrase. Line ends may be
-    /// written as `\n`, as they are in JSON.
+    /// Reads a key in PEM, as PKCS#8 or PKCS#1; encrypted ones need their passphrase. Line ends may
+    /// be written as `\n`, as they are in JSON.
     pub(crate) fn of_pem(pem: &str, passphrase: Option<&str>) -> Result<Self, ExportError> {
         let unreadable = || {
-            ExportError::hopeless(
+            ExportError::permanent(
                 "The private key cannot be read: give an RSA key in PEM, and the passphrase if \
                  it is encrypted.",
             )
@@ -43,12 +43,12 @@ impl Signer {
         };
         let key = any_supported_type(&key.ok_or_else(unreadable)?).map_err(|_| unreadable())?;
         let signer = Self { key };
-        // A key of another kind signs nothing here.
+        // A key of another algorithm cannot sign here.
         signer.signature(b"").map_err(|_| unreadable())?;
         Ok(signer)
     }
 
-    /// A token that says so.
+    /// Signs a token with these claims.
     pub(crate) fn token(
         &self,
         key_id: Option<&str>,
@@ -65,13 +65,13 @@ impl Signer {
     }
 
     fn signature(&self, said: &[u8]) -> Result<Vec<u8>, ExportError> {
-        let failed = || ExportError::hopeless("The private key signs nothing.");
+        let failed = || ExportError::permanent("The private key signs nothing.");
         let signer = self.key.choose_scheme(&[SignatureScheme::RSA_PKCS1_SHA256]);
         let signer = signer.ok_or_else(failed)?;
         signer.sign(said).map_err(|_| failed())
     }
 
-    /// The digest of the public key by which Snowflake knows it.
+    /// Fingerprint by which Snowflake knows the public key.
     pub(crate) fn fingerprint(&self) -> Option<String> {
         let public = self.key.public_key()?;
         Some(format!(

@@ -1,40 +1,46 @@
 //! Tables in warehouses behind HTTP: what they have in common.
 //!
-//! Rows go into a table beside the one that they are for, whose name is made of the window: a run
-//! that is tried again begins by replacing it. One MERGE then brings them into the table by their
-//! key, each once; it is one statement, so it is done or not, and once more changes nothing. The table
-//! beside is dropped.
+//! Rows go into a staging table, whose name is derived from the window: a run that is tried again
+//! begins by replacing it. One MERGE then brings them into the table by their key, each once. It is
+//! a single statement, so it is done or not, and doing it again changes nothing. Then the staging
+//! table is dropped.
 //!
 //! **Tested against fakes of what the vendors' documents say only**, never against the services.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `api` | calls with JSON answers |
-//! | `engine` | services that take SQL statements with a parameter: one statement, from its request to its result |
-//! | `delivery` | one run, for those |
-//! | `steps` | the test of a destination, for those |
-//! | `sql` | statements that are alike |
-//! | `place` | those of tables that are named in three parts, for services that take SQL |
+//! | `api` | HTTP calls with JSON answers |
+//! | `service` | vendor-specific part of a warehouse |
+//! | `sql_service` | that part of services that take SQL statements |
+//! | `engine` | runs SQL statements with a parameter, for services that take them |
+//! | `statements` | statements of a run |
+//! | `delivery` | delivery of one run to those services |
+//! | `steps` | test of a destination on those services |
+//! | `sql` | MERGE and literals |
+//! | `table_ref` | statements on tables that are named in three parts |
 //! | `jwt` | tokens signed with a customer's RSA key |
-//! | `token` | tokens that are good for a while |
+//! | `token` | cached access tokens |
 
 pub(crate) mod api;
 mod delivery;
 pub(crate) mod engine;
 pub(crate) mod jwt;
-pub(crate) mod place;
+pub(crate) mod service;
 pub(crate) mod sql;
-pub(crate) mod steps;
+mod sql_service;
+pub(crate) mod statements;
+mod steps;
+pub(crate) mod table_ref;
 pub(crate) mod token;
 
-use super::big_query::Account;
-use super::calls::{Pace, reach};
+use super::big_query::BigQueryService;
+use super::calls::{RetryPolicy, reach};
 use super::databricks::DatabricksEngine;
 use super::dialler::Dialler;
 use super::settings::Settings;
 use super::snowflake::SnowflakeEngine;
-use super::table::{Layout, run_key};
-use super::{Configured, Delivery, Destination, TestStep, big_query, databricks, snowflake};
+use super::table::Layout;
+use super::{Delivery, Destination, DestinationConfig, TestStep, big_query, databricks, snowflake};
 use crate::error::ExportError;
 use crate::rows::RowForm;
 use crate::window::RunScope;
@@ -42,82 +48,82 @@ use api::Api;
 use async_trait::async_trait;
 use millrace_catalog::DestinationType;
 use millrace_rows::Clock;
+use service::Service;
 use std::sync::Arc;
 use url::Url;
-use uuid::Uuid;
 
-/// A table in Snowflake, BigQuery or Databricks.
+/// Destination: a table in Snowflake, BigQuery or Databricks.
 pub struct Warehouse {
     service: Arc<dyn Service>,
     dialler: Arc<dyn Dialler>,
 }
 
-/// What a warehouse does in a way of its own.
-#[async_trait]
-pub(crate) trait Service: Send + Sync {
-    /// How it is called.
-    fn api(&self) -> &Api;
-
-    /// Begins to deliver a run.
-    async fn begin(self: Arc<Self>, run: &RunScope) -> Result<Box<dyn Delivery>, ExportError>;
-
-    /// Makes one of the [`steps::STEPS`] that follow [`TestStep::Reach`].
-    async fn test(self: Arc<Self>, step: TestStep) -> Result<(), ExportError>;
-}
-
-/// What all of them are called with.
+/// Dependencies of all warehouses.
 #[derive(Clone)]
-pub struct Means {
-    /// How connections are made.
+pub struct WarehouseDeps {
+    /// Dialler of connections.
     pub dialler: Arc<dyn Dialler>,
-    /// What tokens are dated by.
+    /// Clock that tokens are dated by.
     pub clock: Arc<dyn Clock>,
-    /// How long they may take.
-    pub pace: Pace,
+    /// Time limits and retries of calls.
+    pub retry_policy: RetryPolicy,
 }
 
 impl Warehouse {
-    /// The table in a `Snowflake`, `BigQuery` or `Databricks` that a configuration names; nothing
-    /// is dialled yet.
+    /// Opens the table in a `Snowflake`, `BigQuery` or `Databricks` that a configuration names;
+    /// nothing is dialled yet.
     ///
     /// # Errors
     /// A field is missing, or the key cannot be read.
-    pub fn open(of: Configured<'_>, means: Means) -> Result<Self, ExportError> {
-        let settings = Settings::new(of.config, of.secrets);
-        let base = match of.kind {
+    pub fn open(
+        destination: DestinationConfig<'_>,
+        deps: WarehouseDeps,
+    ) -> Result<Self, ExportError> {
+        let settings = Settings::new(destination.config, destination.secrets);
+        let base = match destination.kind {
             DestinationType::Snowflake => snowflake::base(&settings)?,
             DestinationType::BigQuery => big_query::base()?,
             _ => databricks::base(&settings)?,
         };
-        Self::open_at(base, of, means)
+        Self::open_at(base, destination, deps)
     }
 
-    /// The same behind another URL than the vendor's.
+    /// Opens the table behind another URL than the vendor's.
     ///
     /// # Errors
     /// As [`Warehouse::open`].
-    pub fn open_at(base: Url, of: Configured<'_>, means: Means) -> Result<Self, ExportError> {
-        let Means {
+    pub fn open_at(
+        base: Url,
+        destination: DestinationConfig<'_>,
+        deps: WarehouseDeps,
+    ) -> Result<Self, ExportError> {
+        let WarehouseDeps {
             dialler,
             clock,
-            pace,
-        } = means;
-        let (settings, layout) = (Settings::new(of.config, of.secrets), Layout::of(of.model));
+            retry_policy,
+        } = deps;
+        let (settings, layout) = (
+            Settings::new(destination.config, destination.secrets),
+            Layout::of(destination.model),
+        );
         let client = dialler.http_client()?;
-        let api = |product| Api::new(client, base, pace, product);
-        let service: Arc<dyn Service> = match of.kind {
+        let api = |product| Api::new(client, base, retry_policy, product);
+        let service: Arc<dyn Service> = match destination.kind {
             DestinationType::Snowflake => {
                 let api = api("Snowflake");
                 Arc::new(SnowflakeEngine::new(&settings, layout, api, clock)?)
             }
-            DestinationType::BigQuery => {
-                Arc::new(Account::new(&settings, layout, api("BigQuery"), clock)?)
-            }
+            DestinationType::BigQuery => Arc::new(BigQueryService::new(
+                &settings,
+                layout,
+                api("BigQuery"),
+                clock,
+            )?),
             DestinationType::Databricks => {
                 let api = api("Databricks");
                 Arc::new(DatabricksEngine::new(&settings, layout, api, clock)?)
             }
-            _ => return Err(ExportError::hopeless("This destination is no warehouse.")),
+            _ => return Err(ExportError::permanent("This destination is no warehouse.")),
         };
         Ok(Self { service, dialler })
     }
@@ -140,19 +146,8 @@ impl Destination for Warehouse {
     async fn test(&self, step: TestStep) -> Result<(), ExportError> {
         let api = self.service.api();
         match step {
-            TestStep::Reach => reach(&*self.dialler, &api.base, &api.pace).await,
+            TestStep::Reach => reach(&*self.dialler, &api.base, &api.retry_policy).await,
             step => Arc::clone(&self.service).test(step).await,
         }
     }
-}
-
-/// The name of the table beside the one that rows are for, for a window.
-pub(crate) fn stage_name(table: &str, run: &RunScope) -> String {
-    let digest = Uuid::new_v5(&Uuid::NAMESPACE_OID, run_key(run).as_bytes());
-    format!("{table}_millrace_{}", digest.simple())
-}
-
-/// The name of the table that a test makes.
-pub(crate) fn scratch_name(table: &str) -> String {
-    format!("{table}_millrace_test")
 }

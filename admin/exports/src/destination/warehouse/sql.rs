@@ -1,32 +1,32 @@
-//! Statements that are alike in all warehouses.
+//! SQL that all warehouses share: literals and MERGE.
 
 use crate::destination::table::Layout;
 
-/// A text in a statement; backslashes begin escapes there.
+/// Quotes a text as a literal; backslashes begin escapes in it.
 pub(crate) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
-/// Brings the rows of a table beside another one into that by their key, each once.
+/// MERGE of a staging table into its table by key, each row once.
 pub(crate) struct Merge<'a> {
-    /// What both are made of.
+    /// Layout of both tables.
     pub(crate) layout: &'static Layout,
-    /// The table that rows go to.
+    /// Table that rows go to.
     pub(crate) target: &'a str,
-    /// The table beside it.
+    /// Staging table.
     pub(crate) stage: &'a str,
-    /// What a column is called.
+    /// Formats the name of a column.
     pub(crate) name: fn(&str) -> String,
-    /// What stands before a column that is set.
+    /// Prefix of a column that is set.
     pub(crate) before_set: &'static str,
-    /// What QUALIFY cannot do without.
+    /// Clause that QUALIFY requires before it.
     pub(crate) before_qualify: &'static str,
-    /// A further column, and what is put into it.
+    /// Further column, and its value.
     pub(crate) further: Option<(&'static str, &'static str)>,
 }
 
 impl Merge<'_> {
-    /// The statement.
+    /// Text of the statement.
     pub(crate) fn sql(&self) -> String {
         let Self {
             layout,
@@ -66,7 +66,7 @@ impl Merge<'_> {
         )
     }
 
-    /// A further condition of a change: not by a row that is older than what is there.
+    /// Condition that leaves out rows that are older than the stored ones.
     fn is_newer(&self) -> String {
         let versions = self.layout.versions.iter().rev();
         let is_older = versions.fold(None, |behind: Option<String>, version| {
@@ -77,7 +77,7 @@ impl Merge<'_> {
                 Some(behind) => format!("{is_lower} OR (come.{name} = kept.{name} AND {behind})"),
             })
         });
-        // A column that the customer added has no value yet.
+        // A version column that the customer added later has no value yet.
         is_older.map_or_else(String::new, |is_older| {
             format!(" AND NOT COALESCE({is_older}, FALSE)")
         })
@@ -90,7 +90,7 @@ mod tests {
     use crate::destination::table::PERSONS;
 
     #[test]
-    fn persons_are_found_by_project_and_id_and_older_ones_change_nothing() {
+    fn persons_are_merged_by_project_and_id_and_older_ones_change_nothing() {
         let merge = Merge {
             layout: &PERSONS,
             target: "t",

@@ -1,10 +1,11 @@
-//! The test of a destination that carries out SQL.
+//! Steps of a destination's test on services that take SQL.
 
 use super::engine::Engine;
+use super::service::unread;
 use crate::destination::TestStep;
 use crate::error::ExportError;
 
-/// The steps, in order, of all warehouses.
+/// Steps of all warehouses, in order.
 pub(super) const STEPS: [TestStep; 6] = [
     TestStep::Reach,
     TestStep::Authenticate,
@@ -14,37 +15,32 @@ pub(super) const STEPS: [TestStep; 6] = [
     TestStep::Delete,
 ];
 
-/// What the test writes.
+/// Row that the test writes.
 const ROW: &str = r#"[{"uuid": "00000000-0000-0000-0000-000000000000", "event": "test",
     "distinct_id": "test", "team_id": 0, "timestamp": "2000-01-01T00:00:00.000000Z"}]"#;
 
-/// Makes one step but the first; the scratch table has this name.
+/// Makes one step after the first, with a scratch table of this name.
 pub(super) async fn make(
     engine: &dyn Engine,
     scratch: &str,
     step: TestStep,
 ) -> Result<(), ExportError> {
-    let texts = engine.texts(scratch);
+    let statements = engine.statements(scratch);
     match step {
         TestStep::Reach | TestStep::Authenticate => engine.run("SELECT 1", None).await?,
-        TestStep::Find => match engine.run(&texts.find, None).await? {
+        TestStep::Find => match engine.run(&statements.find, None).await? {
             Some(found) => Some(found),
             None => return Err(engine.api().no_schema()),
         },
         TestStep::Write => {
-            engine.run(&texts.stage, None).await?;
-            engine.run(&texts.insert, Some(ROW)).await?
+            engine.run(&statements.stage, None).await?;
+            engine.run(&statements.insert, Some(ROW)).await?
         }
-        TestStep::Read => match engine.run(&texts.count, None).await? {
+        TestStep::Read => match engine.run(&statements.count, None).await? {
             Some(count) if count != "0" => Some(count),
             _ => return Err(unread()),
         },
-        TestStep::Delete => engine.run(&texts.drop, None).await?,
+        TestStep::Delete => engine.run(&statements.drop, None).await?,
     };
     Ok(())
-}
-
-/// The row that a test wrote is not there.
-pub(crate) fn unread() -> ExportError {
-    ExportError::hopeless("What was written cannot be read back.")
 }

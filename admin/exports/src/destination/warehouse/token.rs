@@ -1,15 +1,16 @@
-//! Tokens that are good for a while.
+//! Access tokens, cached until shortly before they expire.
 
-use super::api::{Answer, Api};
+use super::api::{Api, ApiResponse};
 use crate::error::ExportError;
 use millrace_rows::Clock;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// A token is replaced so long before its end: a request with all its tries ends before.
+/// Time before its expiry at which a token is replaced: a request with all its retries ends within
+/// it.
 const MARGIN_MICROS: i64 = 600_000_000;
 
-/// A token, and for how long it is good.
+/// Access token with its lifetime.
 #[derive(Clone)]
 pub(crate) struct Token {
     text: String,
@@ -17,18 +18,18 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// What a server of OAuth answers.
-    pub(crate) fn of(api: &Api, answer: &Answer) -> Result<Self, ExportError> {
+    /// Reads a token from the answer of an OAuth server.
+    pub(crate) fn of(api: &Api, answer: &ApiResponse) -> Result<Self, ExportError> {
         if !answer.status.is_success() {
-            // 400 is what they answer to a key that they do not know.
-            return Err(ExportError::hopeless(format!(
+            // Servers answer 400 to a key that they do not know.
+            return Err(ExportError::permanent(format!(
                 "The credentials were not accepted ({}).",
                 answer.status
             )));
         }
         let text = answer
             .text("/access_token")
-            .ok_or_else(|| api.odd(answer))?;
+            .ok_or_else(|| api.unexpected(answer))?;
         let good = answer
             .body
             .pointer("/expires_in")
@@ -40,13 +41,13 @@ impl Token {
     }
 }
 
-/// The newest token, and when it is to be replaced.
-pub(crate) struct Kept {
+/// Cache of the newest token, with the time at which to replace it.
+pub(crate) struct CachedToken {
     clock: Arc<dyn Clock>,
     newest: Mutex<Option<(String, i64)>>,
 }
 
-impl Kept {
+impl CachedToken {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
@@ -54,7 +55,7 @@ impl Kept {
         }
     }
 
-    /// A token that is good; whoever else wants one waits.
+    /// Returns a valid token; concurrent callers wait for one login.
     pub(crate) async fn get<F: Future<Output = Result<Token, ExportError>>>(
         &self,
         log_in: impl FnOnce() -> F,

@@ -1,35 +1,35 @@
-//! Apache Arrow's [stream format][spec]: messages one after the other, each with a head that says
-//! what it is, how many rows it has and how many bytes follow.
+//! Counts rows in Apache Arrow's [stream format][spec]: a sequence of messages, each with a head
+//! that has its type, its number of rows and the length of its body.
 //!
 //! A message is `FF FF FF FF`, the length of its head (4 bytes, little endian; 0 ends the stream),
 //! the head (a FlatBuffer) and the body.
 //!
 //! [spec]: https://arrow.apache.org/docs/format/Columnar.html#ipc-streaming-format
 
-use super::CountError;
+use super::error::CountError;
 use super::flatbuffer::Table;
 
 const CONTINUATION: u32 = u32::MAX;
-/// What stands before a head, in bytes.
+/// Bytes before a head.
 const PREFIX_BYTES: usize = 8;
-/// The longest head: 16 bytes for each buffer of each column.
+/// Longest head in bytes: 16 for each buffer of each column.
 const HEAD_BYTES_MAX: usize = 16 << 20;
 
-/// The fields of `Message` that are looked at, by their number: what the header is, the header, the
-/// length of the body. A union takes two numbers.
+/// Numbers of fields of `Message`: type of the header, header, length of the body. A union takes
+/// two numbers.
 const HEADER_TYPE: usize = 1;
 const HEADER: usize = 2;
 const BODY_LENGTH: usize = 3;
-/// A header that is rows, and its field with their number.
+/// Type of a header of rows, and the number of its field with their count.
 const RECORD_BATCH: u8 = 3;
 const LENGTH: usize = 0;
 
-/// Reads heads and skips bodies.
+/// Counter that reads heads and skips bodies.
 #[derive(Debug, Default)]
 pub(super) struct ArrowCounter {
     rows: u64,
     state: State,
-    /// What has come of a prefix or a head.
+    /// Bytes of a prefix or a head that have arrived.
     gathered: Vec<u8>,
 }
 
@@ -37,9 +37,9 @@ pub(super) struct ArrowCounter {
 enum State {
     #[default]
     Prefix,
-    /// So many bytes in all.
+    /// Length of the head in bytes.
     Head(usize),
-    /// So many bytes to come.
+    /// Bytes of the body still to come.
     Body(u64),
     Ended,
 }
@@ -76,8 +76,8 @@ impl ArrowCounter {
         }
     }
 
-    /// Takes of a piece what is wanting of `length` bytes, and acts when they are there. Returns
-    /// what is left.
+    /// Takes the missing part of `length` bytes from a piece, and acts when they are complete.
+    /// Returns the rest of the piece.
     fn gather<'p>(
         &mut self,
         piece: &'p [u8],

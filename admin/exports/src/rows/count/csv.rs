@@ -1,14 +1,15 @@
-//! RFC 4180: a row a line, but for line ends between quotes; the first line has the names.
+//! Counts rows of CSV (RFC 4180): one row per line, except for line ends between quotes; the first
+//! line is the header.
 
-use super::CountError;
+use super::error::CountError;
 
-/// Counts line ends that are in no quotes.
+/// Counter of line ends outside of quotes.
 #[derive(Debug, Default)]
 pub(super) struct CsvCounter {
     lines: u64,
-    /// Between quotes; a doubled one leaves and comes back.
+    /// True between quotes; a doubled quote leaves and comes back.
     is_quoted: bool,
-    /// Whether something has come since the last line end.
+    /// True if bytes have followed the last line end.
     is_within: bool,
 }
 
@@ -28,7 +29,7 @@ impl CsvCounter {
         self.is_within |= from < piece.len();
     }
 
-    /// Rows so far, without the line of names.
+    /// Rows so far, without the header line.
     pub(super) const fn rows(&self) -> u64 {
         self.lines.saturating_sub(1)
     }

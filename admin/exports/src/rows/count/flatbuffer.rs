@@ -1,8 +1,8 @@
-//! Just enough of [FlatBuffers' binary format][spec] to read numbers and tables out of tables.
+//! Reader of numbers and tables in [FlatBuffers' binary format][spec].
 //!
 //! [spec]: https://flatbuffers.dev/internals/
 
-/// A table within a buffer.
+/// Table within a buffer.
 #[derive(Clone, Copy)]
 pub(super) struct Table<'a> {
     buffer: &'a [u8],
@@ -10,24 +10,24 @@ pub(super) struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// The table that a buffer is about.
+    /// Root table of a buffer.
     pub(super) fn root(buffer: &'a [u8]) -> Option<Self> {
         let at = usize::try_from(u32::from_le_bytes(array(buffer, 0)?)).ok()?;
         Some(Self { buffer, at })
     }
 
-    /// A field of one byte; `None` if it has its default.
+    /// Field of one byte; `None` if it has its default.
     pub(super) fn byte(self, field: usize) -> Option<u8> {
         let [byte] = array(self.buffer, self.field(field)?)?;
         Some(byte)
     }
 
-    /// A field of eight; `None` if it has its default.
+    /// Field of eight bytes; `None` if it has its default.
     pub(super) fn long(self, field: usize) -> Option<i64> {
         Some(i64::from_le_bytes(array(self.buffer, self.field(field)?)?))
     }
 
-    /// A field that is a table of its own.
+    /// Field that is a table.
     pub(super) fn table(self, field: usize) -> Option<Self> {
         let from = self.field(field)?;
         let offset = u32::from_le_bytes(array(self.buffer, from)?);
@@ -38,7 +38,8 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// Where a field is: a table begins with the way back to a list of its fields' places.
+    /// Position of a field: a table begins with the offset, backwards, of a list of its fields'
+    /// positions.
     fn field(self, field: usize) -> Option<usize> {
         let back = i64::from(i32::from_le_bytes(array(self.buffer, self.at)?));
         let places = i64::try_from(self.at).ok()?.checked_sub(back)?;

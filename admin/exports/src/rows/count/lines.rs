@@ -1,12 +1,12 @@
-//! A row a line.
+//! Counts rows of one line each.
 
-use super::CountError;
+use super::error::CountError;
 
-/// Counts line ends.
+/// Counter of line ends.
 #[derive(Debug, Default)]
 pub(super) struct LineCounter {
     rows: u64,
-    /// Whether something has come since the last of them.
+    /// True if bytes have followed the last line end.
     is_within: bool,
 }
 

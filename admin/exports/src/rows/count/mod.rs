@@ -1,42 +1,33 @@
-//! How many rows went by.
+//! Counts rows in bytes of any form.
 //!
-//! A run compares the rows that ClickHouse says are there with those that it handed on, so they are
-//! counted in the bytes themselves, whatever their form, as they pass.
+//! A run compares ClickHouse's count of rows with the rows that it handed over, which are counted
+//! in the bytes themselves as they pass, whatever their form.
 //!
 //! | Module | Counts |
 //! |---|---|
 //! | `lines` | line ends |
-//! | `csv` | line ends that are in no quotes, but for the line of names |
-//! | `parquet` | what the end of the file says |
-//! | `arrow` | what the head of each batch says |
+//! | `csv` | line ends outside of quotes, without the header line |
+//! | `parquet` | the number in the metadata at the end of the file |
+//! | `arrow` | the number in the header of each batch |
 //! | `flatbuffer`, `thrift` | just enough of the encodings that those two use |
 
 mod arrow;
 mod csv;
+mod error;
 mod flatbuffer;
 mod lines;
 mod parquet;
 mod thrift;
+
+pub use error::CountError;
 
 use super::RowForm;
 use arrow::ArrowCounter;
 use csv::CsvCounter;
 use lines::LineCounter;
 use parquet::ParquetCounter;
-use thiserror::Error;
 
-/// The bytes are not what they should be: cut short, or of another form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum CountError {
-    /// They end in the middle.
-    #[error("the rows end in the middle")]
-    Cut,
-    /// They are no bytes of that form.
-    #[error("the rows are not in the form that was asked for: {0}")]
-    Malformed(&'static str),
-}
-
-/// Counts rows in bytes that come in pieces cut anywhere.
+/// Counter of rows in bytes that arrive in pieces cut anywhere.
 #[derive(Debug)]
 pub struct RowCounter(Form);
 
@@ -49,7 +40,7 @@ enum Form {
 }
 
 impl RowCounter {
-    /// Counts rows of a form.
+    /// Creates a counter for a form.
     #[must_use]
     pub fn new(form: RowForm) -> Self {
         Self(match form {
@@ -63,7 +54,7 @@ impl RowCounter {
     /// Takes the next bytes.
     ///
     /// # Errors
-    /// They cannot be of that form. Then the count is of no use.
+    /// The bytes are not of that form. Then the count is of no use.
     pub fn update(&mut self, piece: &[u8]) -> Result<(), CountError> {
         match &mut self.0 {
             Form::Lines(counter) => counter.update(piece),
@@ -74,7 +65,7 @@ impl RowCounter {
         Ok(())
     }
 
-    /// How many rows have gone by so far, where that can be told before the end.
+    /// Number of rows so far, where the form tells it before the end.
     #[must_use]
     pub fn so_far(&self) -> Option<u64> {
         match &self.0 {
@@ -85,10 +76,10 @@ impl RowCounter {
         }
     }
 
-    /// How many rows there were, once all bytes have been taken.
+    /// Returns the number of rows, once all bytes have been taken.
     ///
     /// # Errors
-    /// The bytes end in the middle, or are of another form.
+    /// The bytes are truncated, or of another form.
     pub fn finish(self) -> Result<u64, CountError> {
         match self.0 {
             Form::Lines(counter) => counter.finish(),

@@ -1,29 +1,29 @@
-//! Apache Parquet: how many rows there are is at the end, in the file's metadata.
+//! Counts rows of Apache Parquet, whose number is in the metadata at the end of the file.
 //!
 //! The metadata is a Thrift structure, followed by its length (4 bytes, little endian) and `PAR1`.
 //! Its first fields are the version, the schema and the number of rows; a kilobyte or so for each
 //! group of rows follows.
 
-use super::CountError;
+use super::error::CountError;
 use super::thrift::integer_of_field;
 use std::collections::VecDeque;
 
-/// The least that is kept of the end of a file, in bytes.
+/// Bytes of a file's end that are kept at least.
 const TAIL_BYTES_MIN: u64 = 1 << 20;
-/// Metadata is never as much as this share of its file, once that is larger than the least.
+/// Share of a larger file that is kept: its metadata is always smaller.
 const METADATA_SHARE: u64 = 16;
-/// From here on less will do, in bytes: most of the metadata are the least and the greatest values of
-/// each group, ten kilobytes at most in some megabytes.
+/// Bytes from which on a smaller share is kept: most of the metadata are minima and maxima of each
+/// group, ten kilobytes at most for some megabytes.
 const TAIL_BYTES_LARGE: u64 = 8 << 20;
-/// The share that is kept of files that are larger by far.
+/// Share of a much larger file that is kept.
 const METADATA_SHARE_LARGE: u64 = 1_024;
 const MAGIC: &[u8; 4] = b"PAR1";
-/// What follows the metadata, in bytes.
+/// Bytes behind the metadata.
 const FOOTER_BYTES: usize = 8;
-/// The number of `num_rows` in `FileMetaData`.
+/// Field number of `num_rows` in `FileMetaData`.
 const NUM_ROWS: i64 = 3;
 
-/// Keeps the end of a file.
+/// Counter that keeps the end of a file.
 #[derive(Debug, Default)]
 pub(super) struct ParquetCounter {
     bytes: u64,

@@ -1,8 +1,8 @@
-//! Just enough of [Thrift's compact protocol][spec] to find a number in a structure.
+//! Finds a number in a structure of [Thrift's compact protocol][spec].
 //!
 //! [spec]: https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 
-/// How deep structures may nest; Parquet's do not go past ten.
+/// Levels to which structures may nest; Parquet's have ten at most.
 const DEPTH_MAX: u8 = 32;
 
 const BOOL_TRUE: u8 = 1;
@@ -19,7 +19,7 @@ const MAP: u8 = 11;
 const STRUCT: u8 = 12;
 
 /// Finds the integer in field `sought` of the structure that the bytes begin with. `None` if it is
-/// not there, or the bytes are none.
+/// missing, or the bytes are no structure.
 pub(super) fn integer_of_field(bytes: &[u8], sought: i64) -> Option<i64> {
     let mut reader = Reader { rest: bytes };
     let mut id = 0;
@@ -65,7 +65,7 @@ impl Reader<'_> {
         Some((value >> 1).cast_signed() ^ -((value & 1).cast_signed()))
     }
 
-    /// The type of the next field, whose id goes on from the last; `Some(None)` at the end of the
+    /// Type of the next field, whose id follows from the last one; `Some(None)` at the end of the
     /// structure.
     #[expect(clippy::option_option, reason = "no more bytes is not no more fields")]
     fn field(&mut self, id: &mut i64) -> Option<Option<u8>> {
@@ -130,7 +130,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// Within lists a truth value is a byte of its own.
+    /// Skips an element of a collection, in which a boolean takes a byte of its own.
     fn skip_element(&mut self, kind: u8, depth: u8) -> Option<()> {
         match kind {
             BOOL_TRUE | BOOL_FALSE => self.bytes(1),
@@ -165,10 +165,10 @@ mod tests {
     }
 
     #[test]
-    fn deep_and_endless_bytes_are_none() {
+    fn too_deep_and_endless_bytes_have_no_field() {
         assert_eq!(integer_of_field(&[0x1c; 10_000], 9), None);
         assert_eq!(integer_of_field(&[0xff; 100], 9), None);
-        // A list that says it has 2^63 truth values.
+        // A list that claims to have 2^63 booleans.
         let endless = [
             0x19, 0xf1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f,
         ];

@@ -1,8 +1,8 @@
 //! Microsoft's emulator of Azure's storage.
 
 use super::{ask, encoded, root, started, unescaped};
-use crate::place::{CANARY, Place, fields};
 use crate::support::tagged;
+use crate::test_store::{CANARY, TestStore, fields};
 use async_trait::async_trait;
 use millrace_catalog::DestinationType;
 use millrace_dial::Guard;
@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 use tokio::process::{Child, Command};
 
 const ACCOUNT: &str = "devstoreaccount1";
-/// The emulator's, which everybody knows.
+/// Key of the emulator, which is public.
 const KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// A header that says nothing.
+/// Header without a meaning.
 const PLAIN: (&str, &str) = ("x-ms-client-request-id", "test");
 
 pub struct Azurite {
@@ -60,7 +60,7 @@ impl Azurite {
         azurite
     }
 
-    /// What follows the container in the URL, with one more header.
+    /// Sends a signed request for a path in the container, with one more header.
     async fn signed(
         &self,
         method: &str,
@@ -94,7 +94,7 @@ impl Azurite {
 }
 
 #[async_trait]
-impl Place for Azurite {
+impl TestStore for Azurite {
     fn kind(&self) -> DestinationType {
         DestinationType::AzureBlob
     }
@@ -124,9 +124,9 @@ impl Place for Azurite {
         0
     }
 
-    /// Blocks that are in no blob are not listed, and cannot be told to go: Azure forgets them after
-    /// a week.
-    fn tells_unfinished(&self) -> bool {
+    /// Blocks that are in no blob are not listed, and cannot be deleted: Azure drops them after a
+    /// week.
+    fn lists_unfinished(&self) -> bool {
         false
     }
 

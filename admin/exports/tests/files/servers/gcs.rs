@@ -1,7 +1,7 @@
-//! As much of Google's XML API as an export uses, in memory: with its login by a signed token, whose
-//! key is looked up by its id, as Google does. There is no such server to install.
+//! Fake of the part of Google's XML API that an export uses, in memory: with its login by a signed
+//! token, whose key is looked up by its id, as Google does. There is no such server to install.
 
-use crate::place::{CANARY, Place, fields};
+use crate::test_store::{CANARY, TestStore, fields};
 use async_trait::async_trait;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -23,7 +23,7 @@ use url::Url;
 
 const EMAIL: &str = "exporter@project.iam.gserviceaccount.com";
 const KEY_ID: &str = "canary-key-id";
-/// Of no account; made for these tests.
+/// Private key of no account, created for these tests.
 const PRIVATE_KEY: &str = include_str!("../fixtures/service_account.pem");
 
 pub struct Gcs {
@@ -35,7 +35,7 @@ pub struct Gcs {
 #[derive(Default)]
 struct Bucket {
     objects: BTreeMap<String, Bytes>,
-    /// By their ids: the key, and the parts by their numbers.
+    /// Uploads by id: the key, and the parts by number.
     uploads: BTreeMap<String, (String, BTreeMap<u32, Bytes>)>,
     uploads_count: usize,
 }
@@ -138,7 +138,7 @@ impl Bucket {
                 )
             }
             ("PUT", Some(id)) => {
-                // A part that was on its way when its upload was aborted comes too late.
+                // A part that was in flight when its upload was aborted is too late.
                 let Some((_, parts)) = self.uploads.get_mut(id) else {
                     return refused(StatusCode::NOT_FOUND, "NoSuchUpload");
                 };
@@ -192,7 +192,7 @@ impl Bucket {
     }
 }
 
-/// Whether a token is of the account and names the key that it has.
+/// Returns true if a token is of the account and names its key.
 fn is_known(token: &str) -> bool {
     let token = token.strip_prefix("Bearer ").unwrap_or_default();
     let said = |part: &str| -> Option<Value> {
@@ -218,7 +218,7 @@ fn xml(text: &str) -> Response<Full<Bytes>> {
     done(text.to_owned().into())
 }
 
-/// With what Google repeats: the server's own name, and the request's.
+/// Error with the details that Google repeats: the server's name, and the request's.
 fn refused(status: StatusCode, code: &str) -> Response<Full<Bytes>> {
     let body = format!("<Error><Code>{code}</Code><Details>{CANARY} 127.0.0.1</Details></Error>");
     Response::builder()
@@ -245,7 +245,7 @@ fn percent_decoded(path: &str) -> String {
 }
 
 #[async_trait]
-impl Place for Gcs {
+impl TestStore for Gcs {
     fn kind(&self) -> DestinationType {
         DestinationType::Gcs
     }

@@ -1,4 +1,4 @@
-//! Servers that files are put on.
+//! Servers that files are stored on.
 
 pub mod azurite;
 pub mod gcs;
@@ -11,15 +11,16 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 
-/// What a server may take to start on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Time that a server may take to start on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The workspace's folder.
+/// Folder of the workspace.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A process that ends with the test, and the port that it says after this text.
+/// Starts a process that ends with the test; returns it with the port that it prints behind this
+/// text.
 async fn started(mut command: Command, before_port: &str) -> (Child, u16) {
     let command = command
         .stdin(Stdio::null())
@@ -29,12 +30,12 @@ async fn started(mut command: Command, before_port: &str) -> (Child, u16) {
     let said = tokio::select! {
         port = port(child.stdout.take().unwrap(), before_port) => port,
         port = port(child.stderr.take().unwrap(), before_port) => port,
-        () = tokio::time::sleep(PATIENCE) => panic!("the server does not say where it is"),
+        () = tokio::time::sleep(START_TIMEOUT) => panic!("the server does not say where it is"),
     };
     (child, said)
 }
 
-/// Goes on reading for ever after, so that the server never waits for us.
+/// Finds the port in a process's output. Continues to read it, so that the server never blocks.
 async fn port(output: impl AsyncRead + Unpin + Send + 'static, before: &str) -> u16 {
     let mut lines = BufReader::new(output).lines();
     let mut heard = String::new();
@@ -46,12 +47,12 @@ async fn port(output: impl AsyncRead + Unpin + Send + 'static, before: &str) -> 
         }
         heard.push_str(&line);
     }
-    // The other output may still say it.
+    // The other output may still have it.
     eprintln!("{heard}");
     std::future::pending().await
 }
 
-/// Whatever a server answers to a plain request, which must be a success.
+/// Sends a plain request, which must succeed; returns the body of the answer.
 async fn ask(request: reqwest::RequestBuilder) -> Vec<u8> {
     let answer = request.send().await.unwrap();
     let status = answer.status();
@@ -64,7 +65,7 @@ async fn ask(request: reqwest::RequestBuilder) -> Vec<u8> {
     body
 }
 
-/// A key in a URL.
+/// Encodes a key for a URL.
 fn encoded(key: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte);
     let encode = |byte: u8| match plain(byte) {
@@ -74,7 +75,7 @@ fn encoded(key: &str) -> String {
     key.bytes().map(encode).collect()
 }
 
-/// A text in XML, as it was.
+/// Unescapes a text in XML.
 fn unescaped(text: &str) -> String {
     let entities = [
         ("&lt;", "<"),

@@ -1,8 +1,8 @@
-//! S3 in Python: it takes any secret, and knows encryption.
+//! S3 server in Python: it accepts any secret, and supports encryption.
 
 use super::{ask, encoded, root, started, unescaped};
-use crate::place::{CANARY, Place, fields};
 use crate::support::tagged;
+use crate::test_store::{CANARY, TestStore, fields};
 use async_trait::async_trait;
 use millrace_catalog::DestinationType;
 use millrace_dial::Guard;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use tokio::process::{Child, Command};
 
-/// It wants a signature, whichever.
+/// Any signature, as one is required.
 const SIGNATURE: &str = "AWS4-HMAC-SHA256 \
     Credential=canary/20261120/eu-central-1/s3/aws4_request, SignedHeaders=host, Signature=0";
 
@@ -26,7 +26,7 @@ pub struct Moto {
 impl Moto {
     pub async fn start() -> Self {
         let mut command = Command::new(python());
-        // Its own program cannot be told to take any port.
+        // Its own program cannot choose a free port.
         command.args([
             "-c",
             "from moto.server import main; main(['-H', '127.0.0.1', '-p', '0'])",
@@ -47,7 +47,7 @@ impl Moto {
         moto
     }
 
-    /// What follows the bucket in the URL.
+    /// Request for a path in the bucket.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let url = format!("{}/exports{path}", self.url);
         self.client
@@ -61,7 +61,7 @@ impl Moto {
 }
 
 #[async_trait]
-impl Place for Moto {
+impl TestStore for Moto {
     fn kind(&self) -> DestinationType {
         DestinationType::S3
     }
@@ -106,7 +106,7 @@ impl Place for Moto {
     }
 }
 
-/// The interpreter of the tests' environment; the first one to ask makes it.
+/// Python of the tests' environment; the first caller creates it.
 fn python() -> &'static PathBuf {
     static PYTHON: OnceLock<PathBuf> = OnceLock::new();
     PYTHON.get_or_init(|| {

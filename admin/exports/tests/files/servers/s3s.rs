@@ -1,7 +1,7 @@
-//! S3 in Rust, on a folder: it checks signatures.
+//! S3 server in Rust, on a folder: it checks signatures.
 
 use super::{root, started};
-use crate::place::{CANARY, Place, fields, tree};
+use crate::test_store::{CANARY, TestStore, fields, tree};
 use async_trait::async_trait;
 use millrace_catalog::DestinationType;
 use serde_json::{Map, Value, json};
@@ -26,7 +26,7 @@ impl S3s {
         );
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("exports")).unwrap();
-        // It has to be told its own name with the port.
+        // It needs its own name with the port.
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = free.local_addr().unwrap().port();
         drop(free);
@@ -54,7 +54,7 @@ impl S3s {
 }
 
 #[async_trait]
-impl Place for S3s {
+impl TestStore for S3s {
     fn kind(&self) -> DestinationType {
         DestinationType::S3
     }

@@ -1,4 +1,4 @@
-//! A way to ClickHouse on which counts of one project's windows wait until they are let go.
+//! Proxy to ClickHouse that holds counts of one project's windows until they are released.
 
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -8,19 +8,19 @@ use tokio::sync::{Semaphore, watch};
 pub struct SlowCounts {
     pub url: String,
     held: watch::Receiver<u32>,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl SlowCounts {
-    /// Leads to a ClickHouse; holds what counts windows of this project.
+    /// Starts a proxy to a ClickHouse that holds counts of this project's windows.
     pub async fn start(clickhouse_url: &str, team_id: i64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let address = clickhouse_url.strip_prefix("http://").unwrap();
         let address = address.trim_end_matches('/').to_owned();
         let (sender, held) = watch::channel(0);
-        let room = Arc::new(Semaphore::new(0));
-        let (sender, free) = (Arc::new(sender), Arc::clone(&room));
+        let permits = Arc::new(Semaphore::new(0));
+        let (sender, free) = (Arc::new(sender), Arc::clone(&permits));
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let server = TcpStream::connect(&address).await.unwrap();
@@ -47,7 +47,7 @@ impl SlowCounts {
                 });
             }
         });
-        Self { url, held, room }
+        Self { url, held, permits }
     }
 
     /// Waits until a count is held.
@@ -55,13 +55,13 @@ impl SlowCounts {
         self.held.wait_for(|count| *count > 0).await.unwrap();
     }
 
-    /// How many were held so far.
+    /// Number of counts held so far.
     pub fn held(&self) -> u32 {
         *self.held.borrow()
     }
 
-    /// Lets all go.
+    /// Releases all counts.
     pub fn go_on(&self) {
-        self.room.add_permits(1_000_000);
+        self.permits.add_permits(1_000_000);
     }
 }

@@ -1,4 +1,4 @@
-//! A server that takes one request of events, and keeps the next ones waiting until it is told.
+//! Server that answers one request with events, and holds the next ones until they are released.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,8 +8,8 @@ use tokio::sync::Semaphore;
 
 pub struct SlowServer {
     port: u16,
-    /// How many more requests are answered.
-    room: Arc<Semaphore>,
+    /// Permits to answer further requests.
+    permits: Arc<Semaphore>,
     /// Bytes of the bodies that were answered.
     taken: Arc<AtomicU64>,
 }
@@ -19,13 +19,13 @@ impl SlowServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = Self {
             port: listener.local_addr().unwrap().port(),
-            room: Arc::new(Semaphore::new(1)),
+            permits: Arc::new(Semaphore::new(1)),
             taken: Arc::default(),
         };
-        let (room, taken) = (Arc::clone(&server.room), Arc::clone(&server.taken));
+        let (permits, taken) = (Arc::clone(&server.permits), Arc::clone(&server.taken));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&room), Arc::clone(&taken)));
+                tokio::spawn(serve(stream, Arc::clone(&permits), Arc::clone(&taken)));
             }
         });
         server
@@ -35,22 +35,22 @@ impl SlowServer {
         format!("http://127.0.0.1:{}/batch/", self.port)
     }
 
-    /// Bytes of the bodies that it has answered.
+    /// Bytes of the bodies that were answered.
     pub fn taken(&self) -> i64 {
         self.taken.load(Ordering::Relaxed).try_into().unwrap()
     }
 
     /// Answers all from now on.
     pub fn go_on(&self) {
-        self.room.add_permits(1_000_000);
+        self.permits.add_permits(1_000_000);
     }
 }
 
 /// Answers the requests of one connection.
-async fn serve(stream: TcpStream, room: Arc<Semaphore>, taken: Arc<AtomicU64>) {
+async fn serve(stream: TcpStream, permits: Arc<Semaphore>, taken: Arc<AtomicU64>) {
     let mut stream = BufReader::new(stream);
     while let Some(bytes) = read(&mut stream).await {
-        room.acquire().await.unwrap().forget();
+        permits.acquire().await.unwrap().forget();
         taken.fetch_add(bytes, Ordering::Relaxed);
         let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
         if stream.write_all(answer).await.is_err() {

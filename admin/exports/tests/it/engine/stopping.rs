@@ -1,6 +1,6 @@
-//! Deliveries that end while a process stops.
+//! Tests of deliveries that end while a process stops.
 
-use super::stand::{Stand, WINDOW, new_export};
+use super::test_env::{TestEnv, WINDOW, new_export};
 use async_trait::async_trait;
 use bytes::Bytes;
 use millrace_catalog::leases::EXPORTS_LEASE;
@@ -17,9 +17,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-on_both!(what_is_published_while_the_process_stops_is_recorded_and_not_made_again,);
+on_both!(rows_published_while_the_process_stops_are_recorded_and_not_exported_again,);
 
-/// A place where rows are published when somebody says so.
+/// Destination that publishes rows once it is released.
 #[derive(Clone, Default)]
 struct Held {
     rows: u64,
@@ -75,24 +75,24 @@ impl Delivery for Held {
     async fn abort(self: Box<Self>) {}
 }
 
-async fn what_is_published_while_the_process_stops_is_recorded_and_not_made_again(
+async fn rows_published_while_the_process_stops_are_recorded_and_not_exported_again(
     database: TestDatabase,
 ) {
-    let stand = Stand::open(&database).await;
+    let env = TestEnv::open(&database).await;
     let new = new_export(DestinationType::NoOp, &json!({}));
-    let export = stand.make(new).await;
-    stand.store(stand.team_id, &[(1, 0, 0)]).await;
-    stand.pass(WINDOW).await;
+    let export = env.make(new).await;
+    env.store(env.team_id, &[(1, 0, 0)]).await;
+    env.pass(WINDOW).await;
     let held = Held::default();
     let opened = held.clone();
-    let process = stand.start_into(Arc::new(move |_: &BatchExport| {
+    let process = env.start_into(Arc::new(move |_: &BatchExport| {
         Ok(Box::new(opened.clone()) as Box<dyn Destination>)
     }));
     held.begun.notified().await;
     process.stop();
-    // It is told so before it gives the lease back.
+    // Its runs are stopped before it releases the lease.
     let (holder, time) = (Uuid::new_v4(), Duration::from_secs(60));
-    while !stand
+    while !env
         .catalog
         .hold_lease(EXPORTS_LEASE, holder, time)
         .await
@@ -102,7 +102,7 @@ async fn what_is_published_while_the_process_stops_is_recorded_and_not_made_agai
     }
     held.go_on.notify_one();
     process.stopped().await;
-    let runs = stand.runs(export.id).await;
+    let runs = env.runs(export.id).await;
     assert_eq!(runs.len(), 1);
     assert_eq!(runs[0].status, RunStatus::Completed, "{runs:?}");
     assert_eq!(runs[0].records_completed, Some(1));

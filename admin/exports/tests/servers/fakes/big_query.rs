@@ -1,12 +1,12 @@
-//! BigQuery: resumable uploads, load jobs, query jobs.
+//! Tests of BigQuery: resumable uploads, load jobs, query jobs.
 
 use super::keys::{self, opened};
 use super::merge::Merge;
-use super::server::{self, Fake, Mishap, Reply, refusal};
+use super::server::{self, Fake, Fault, Reply, refusal};
 use crate::rows::{delivered, fat_row, lines, row, run, written};
 use crate::wire::Request;
 use millrace_catalog::DestinationType;
-use millrace_exports::Outlook;
+use millrace_exports::ExportErrorKind;
 use millrace_exports::destination::warehouse::Warehouse;
 use millrace_exports::destination::{Destination, TestStep};
 use millrace_rows::{Micros, TestClock};
@@ -18,21 +18,21 @@ const NOW_SECONDS: i64 = 1_795_132_800;
 const API: &str = "/bigquery/v2/projects/my-project";
 
 #[derive(Default)]
-struct Service {
+struct FakeBigQuery {
     base: String,
     /// Job and bytes of each upload.
     uploads: Vec<(Value, Vec<u8>)>,
     jobs: BTreeMap<String, Value>,
     tables: BTreeMap<String, Vec<Value>>,
-    /// Of each table there ever was.
+    /// Columns of each table that was ever created.
     columns: BTreeMap<String, Vec<String>>,
     events: BTreeMap<String, Value>,
     merges: Vec<String>,
-    /// So many bytes of each piece are taken.
+    /// Bytes of each piece that are taken at most.
     taken_max: Option<usize>,
 }
 
-impl Service {
+impl FakeBigQuery {
     fn answer(&mut self, request: &Request) -> Reply {
         if request.target == "/token" {
             return token(request, &self.base);
@@ -192,7 +192,7 @@ fn token(request: &Request, base: &str) -> Reply {
     Reply::json(200, json!({"access_token": "token", "expires_in": 3599}))
 }
 
-async fn started(service: &Arc<Mutex<Service>>) -> Fake {
+async fn started(service: &Arc<Mutex<FakeBigQuery>>) -> Fake {
     let shared = Arc::clone(service);
     let fake = Fake::start(move |request| shared.lock().unwrap().answer(request)).await;
     service.lock().unwrap().base = fake.url.to_string();
@@ -201,7 +201,7 @@ async fn started(service: &Arc<Mutex<Service>>) -> Fake {
 
 fn big_query(fake: &Fake) -> Warehouse {
     let config = json!({"project_id": "my-project", "dataset_id": "my_data"});
-    // As it is in Google's JSON.
+    // The key as it is in Google's JSON.
     let key = keys::PLAIN.replace('\n', "\\n");
     let token_uri = fake.url.join("token").unwrap();
     let secrets = [
@@ -214,7 +214,7 @@ fn big_query(fake: &Fake) -> Warehouse {
     server::opened(fake, DestinationType::BigQuery, &config, &secrets, clock)
 }
 
-fn check(service: &Service, rows: usize) {
+fn check(service: &FakeBigQuery, rows: usize) {
     assert_eq!(service.events.len(), rows);
     let stored = service.events.values().nth(1).unwrap();
     assert_eq!(stored["event"], row(1)["event"]);
@@ -227,19 +227,19 @@ fn check(service: &Service, rows: usize) {
 }
 
 #[tokio::test]
-async fn whichever_answer_is_lost_rows_arrive_once() {
-    for mishap in [Mishap::Lost, Mishap::Busy, Mishap::Broken] {
+async fn rows_arrive_once_whichever_answer_is_lost() {
+    for fault in [Fault::Lost, Fault::Busy, Fault::Broken] {
         for number in 0..20 {
-            let service = Arc::new(Mutex::new(Service::default()));
+            let service = Arc::new(Mutex::new(FakeBigQuery::default()));
             let fake = started(&service).await;
-            fake.mishap(number, mishap);
+            fake.inject(number, fault);
             // Three pieces.
             let lines = lines((0..10).map(fat_row));
             let outcome = delivered(&big_query(&fake), &run(0), &lines).await.unwrap();
-            assert_eq!(outcome.rows, Some(10), "{mishap:?} {number}");
+            assert_eq!(outcome.rows, Some(10), "{fault:?} {number}");
             check(&service.lock().unwrap(), 10);
             assert_eq!(service.lock().unwrap().merges.len(), 1);
-            if fake.is_to_come() {
+            if fake.is_pending() {
                 break;
             }
         }
@@ -247,8 +247,8 @@ async fn whichever_answer_is_lost_rows_arrive_once() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_a_part_of_a_piece_is_sent_the_rest() {
-    let service = Arc::new(Mutex::new(Service::default()));
+async fn the_rest_of_a_partly_taken_piece_is_sent() {
+    let service = Arc::new(Mutex::new(FakeBigQuery::default()));
     service.lock().unwrap().taken_max = Some(3 << 20);
     let fake = started(&service).await;
     delivered(&big_query(&fake), &run(0), &lines((0..10).map(fat_row)))
@@ -258,8 +258,8 @@ async fn a_server_that_takes_a_part_of_a_piece_is_sent_the_rest() {
 }
 
 #[tokio::test]
-async fn a_window_without_rows_and_one_that_is_exported_again_are_well() {
-    let service = Arc::new(Mutex::new(Service::default()));
+async fn empty_windows_and_windows_exported_again_succeed() {
+    let service = Arc::new(Mutex::new(FakeBigQuery::default()));
     let fake = started(&service).await;
     let big_query = big_query(&fake);
     assert_eq!(
@@ -282,25 +282,30 @@ async fn a_window_without_rows_and_one_that_is_exported_again_are_well() {
 
 #[tokio::test]
 async fn a_server_that_takes_nothing_fails_the_run() {
-    let service = Arc::new(Mutex::new(Service::default()));
+    let service = Arc::new(Mutex::new(FakeBigQuery::default()));
     service.lock().unwrap().taken_max = Some(0);
     let fake = started(&service).await;
-    let (outlook, _) = refusal(delivered(&big_query(&fake), &run(0), &lines([row(1)])).await);
-    assert_eq!(outlook, Outlook::Retry);
+    let (kind, _) = refusal(delivered(&big_query(&fake), &run(0), &lines([row(1)])).await);
+    assert_eq!(kind, ExportErrorKind::Retryable);
 }
 
 #[tokio::test]
-async fn refusals_are_told_without_a_secret() {
+async fn refusals_have_no_secret_in_them() {
     let done = |reason: &str| json!({"jobReference": {}, "status": {"state": "DONE", "errorResult": {"reason": reason, "message": "canary-user"}}});
     let table = [
-        (403, json!({}), Outlook::Hopeless, "rights"),
-        (404, json!({}), Outlook::Hopeless, "not find"),
-        (401, json!({}), Outlook::Hopeless, "credentials"),
-        (503, json!({}), Outlook::Retry, "503"),
-        (200, done("invalid"), Outlook::Hopeless, "invalid"),
-        (200, done("backendError"), Outlook::Retry, "backendError"),
+        (403, json!({}), ExportErrorKind::Permanent, "rights"),
+        (404, json!({}), ExportErrorKind::Permanent, "not find"),
+        (401, json!({}), ExportErrorKind::Permanent, "credentials"),
+        (503, json!({}), ExportErrorKind::Retryable, "503"),
+        (200, done("invalid"), ExportErrorKind::Permanent, "invalid"),
+        (
+            200,
+            done("backendError"),
+            ExportErrorKind::Retryable,
+            "backendError",
+        ),
     ];
-    for (status, body, outlook, sentence) in table {
+    for (status, body, kind, sentence) in table {
         let fake = Fake::start(move |request| match request.target.as_str() {
             "/token" => Reply::json(200, json!({"access_token": "t", "expires_in": 3599})),
             _ => Reply {
@@ -314,20 +319,20 @@ async fn refusals_are_told_without_a_secret() {
         let fake = fake.await;
         let (found, message) =
             refusal(delivered(&big_query(&fake), &run(0), &lines([row(1)])).await);
-        assert_eq!(found, outlook, "{status}");
+        assert_eq!(found, kind, "{status}");
         assert!(message.contains(sentence), "{status}: {message}");
     }
     let fake = Fake::start(|_| Reply::json(400, json!({"error": "invalid_grant"}))).await;
-    let (outlook, message) = refusal(delivered(&big_query(&fake), &run(0), "").await);
+    let (kind, message) = refusal(delivered(&big_query(&fake), &run(0), "").await);
     assert_eq!(
-        (outlook, message.contains("credentials")),
-        (Outlook::Hopeless, true)
+        (kind, message.contains("credentials")),
+        (ExportErrorKind::Permanent, true)
     );
 }
 
 #[tokio::test]
 async fn the_steps_of_a_test_succeed_and_leave_nothing() {
-    let service = Arc::new(Mutex::new(Service::default()));
+    let service = Arc::new(Mutex::new(FakeBigQuery::default()));
     let fake = started(&service).await;
     let big_query = big_query(&fake);
     for step in big_query.test_steps() {
@@ -345,7 +350,7 @@ async fn the_steps_of_a_test_succeed_and_leave_nothing() {
     refusal(big_query.test(TestStep::Read).await);
     let empty = ("events_millrace_test".to_owned(), Vec::new());
     service.lock().unwrap().tables.extend([empty]);
-    let (outlook, message) = refusal(big_query.test(TestStep::Read).await);
-    assert_eq!(outlook, Outlook::Hopeless);
+    let (kind, message) = refusal(big_query.test(TestStep::Read).await);
+    assert_eq!(kind, ExportErrorKind::Permanent);
     assert!(message.contains("read back"), "{message}");
 }

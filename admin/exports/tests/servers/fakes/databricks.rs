@@ -1,13 +1,13 @@
-//! Databricks' SQL statement execution API.
+//! Tests of Databricks' SQL statement execution API.
 
-use super::server::{self, Fake, Mishap, Reply, refusal};
+use super::server::{self, Fake, Fault, Reply, refusal};
 use super::sql::Tables;
 use crate::rows::{delivered, fat_row, lines, row, run};
 use crate::wire::Request;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use millrace_catalog::DestinationType;
-use millrace_exports::Outlook;
+use millrace_exports::ExportErrorKind;
 use millrace_exports::destination::Destination;
 use millrace_exports::destination::warehouse::Warehouse;
 use millrace_rows::{Micros, TestClock};
@@ -16,15 +16,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 #[derive(Default)]
-struct Service {
+struct FakeDatabricks {
     tables: Tables,
-    /// Statements that are at work: their first answer says so.
+    /// True if statements are still running in their first answer.
     slow: bool,
     answers: BTreeMap<String, Option<String>>,
     tokens: u32,
 }
 
-impl Service {
+impl FakeDatabricks {
     fn answer(&mut self, request: &Request) -> Reply {
         if request.target == "/oidc/v1/token" {
             let expected = STANDARD.encode("client:canary-secret");
@@ -79,7 +79,7 @@ fn done(id: &str, first: &Option<String>) -> Reply {
     )
 }
 
-async fn started(service: &Arc<Mutex<Service>>) -> Fake {
+async fn started(service: &Arc<Mutex<FakeDatabricks>>) -> Fake {
     let service = Arc::clone(service);
     Fake::start(move |request| service.lock().unwrap().answer(request)).await
 }
@@ -96,17 +96,17 @@ fn opened(fake: &Fake) -> Warehouse {
 }
 
 #[tokio::test]
-async fn whichever_answer_is_lost_rows_arrive_once() {
-    for mishap in [Mishap::Lost, Mishap::Busy, Mishap::Broken] {
+async fn rows_arrive_once_whichever_answer_is_lost() {
+    for fault in [Fault::Lost, Fault::Busy, Fault::Broken] {
         for (number, slow) in (0..20).flat_map(|number| [(number, false), (number, true)]) {
-            let service = Arc::new(Mutex::new(Service::default()));
+            let service = Arc::new(Mutex::new(FakeDatabricks::default()));
             service.lock().unwrap().slow = slow;
             let fake = started(&service).await;
-            // The first request is for a token, of which the last one is good only.
-            fake.mishap(number, mishap);
+            // The first request is for a token; only the last token is valid.
+            fake.inject(number, fault);
             let lines = lines((0..5).map(fat_row));
             let outcome = delivered(&opened(&fake), &run(0), &lines).await.unwrap();
-            assert_eq!(outcome.rows, Some(5), "{mishap:?} {number}");
+            assert_eq!(outcome.rows, Some(5), "{fault:?} {number}");
             let stored: Vec<Value> = service
                 .lock()
                 .unwrap()
@@ -117,7 +117,7 @@ async fn whichever_answer_is_lost_rows_arrive_once() {
                 .collect();
             assert_eq!(stored.len(), 5);
             assert_eq!(stored[1], fat_row(1));
-            if fake.is_to_come() {
+            if fake.is_pending() {
                 break;
             }
         }
@@ -126,7 +126,7 @@ async fn whichever_answer_is_lost_rows_arrive_once() {
 
 #[tokio::test]
 async fn a_token_is_used_until_shortly_before_its_end() {
-    let service = Arc::new(Mutex::new(Service::default()));
+    let service = Arc::new(Mutex::new(FakeDatabricks::default()));
     let fake = started(&service).await;
     let clock = TestClock::default();
     let databricks = opened_with(&fake, clock.clone(), true);
@@ -140,64 +140,69 @@ async fn a_token_is_used_until_shortly_before_its_end() {
 }
 
 #[tokio::test]
-async fn refusals_are_told_without_a_secret() {
+async fn refusals_have_no_secret_in_them() {
     let state = |state: &str, code: &str| json!({"statement_id": "1", "status": {"state": state, "error": {"error_code": code, "message": "canary-secret"}}});
     let conflict = |sql_state: Option<&str>, message: &str| json!({"statement_id": "1", "status": {"state": "FAILED", "sql_state": sql_state, "error": {"error_code": "BAD_REQUEST", "message": message}}});
     let table = [
         (
             200,
             conflict(Some("2D521"), "canary-secret"),
-            Outlook::Retry,
+            ExportErrorKind::Retryable,
             "conflict",
         ),
         (
             200,
             conflict(None, "[DELTA_CONCURRENT_WRITE] canary-secret"),
-            Outlook::Retry,
+            ExportErrorKind::Retryable,
             "conflict",
         ),
         (
             200,
             conflict(Some("42601"), "[PARSE_SYNTAX_ERROR] canary-secret"),
-            Outlook::Hopeless,
+            ExportErrorKind::Permanent,
             "BAD_REQUEST",
         ),
         (
             200,
             state("FAILED", "BAD_REQUEST"),
-            Outlook::Hopeless,
+            ExportErrorKind::Permanent,
             "BAD_REQUEST",
         ),
         (
             200,
             state("FAILED", "INTERNAL_ERROR"),
-            Outlook::Retry,
+            ExportErrorKind::Retryable,
             "INTERNAL_ERROR",
         ),
-        (200, state("CANCELED", ""), Outlook::Retry, "stopped"),
-        (200, json!({}), Outlook::Retry, "not understood"),
-        (403, json!({}), Outlook::Hopeless, "rights"),
-        (404, json!({}), Outlook::Hopeless, "not find"),
-        (503, json!({}), Outlook::Retry, "503"),
+        (
+            200,
+            state("CANCELED", ""),
+            ExportErrorKind::Retryable,
+            "stopped",
+        ),
+        (200, json!({}), ExportErrorKind::Retryable, "not understood"),
+        (403, json!({}), ExportErrorKind::Permanent, "rights"),
+        (404, json!({}), ExportErrorKind::Permanent, "not find"),
+        (503, json!({}), ExportErrorKind::Retryable, "503"),
     ];
-    for (status, body, outlook, sentence) in table {
+    for (status, body, kind, sentence) in table {
         let fake = Fake::start(move |request| match request.target.as_str() {
             "/oidc/v1/token" => Reply::json(200, json!({"access_token": "t", "expires_in": 9})),
             _ => Reply::json(status, body.clone()),
         });
         let fake = fake.await;
         let (found, message) = refusal(delivered(&opened(&fake), &run(0), "").await);
-        assert_eq!(found, outlook, "{status}");
+        assert_eq!(found, kind, "{status}");
         assert!(message.contains(sentence), "{status}: {message}");
     }
     let fake = Fake::start(|_| Reply::json(401, json!({"error": "invalid_client"}))).await;
-    let (outlook, message) = refusal(delivered(&opened(&fake), &run(0), "").await);
-    assert_eq!(outlook, Outlook::Hopeless);
+    let (kind, message) = refusal(delivered(&opened(&fake), &run(0), "").await);
+    assert_eq!(kind, ExportErrorKind::Permanent);
     assert!(message.contains("credentials"), "{message}");
 }
 
 #[tokio::test]
-async fn statements_are_those_that_the_documents_have() {
+async fn statements_are_as_documented() {
     for (variant, kind, value) in [
         (
             true,
@@ -210,7 +215,7 @@ async fn statements_are_those_that_the_documents_have() {
             "get_json_object(line, '$.properties'), get_json_object",
         ),
     ] {
-        let service = Arc::new(Mutex::new(Service::default()));
+        let service = Arc::new(Mutex::new(FakeDatabricks::default()));
         let fake = started(&service).await;
         let databricks = opened_with(&fake, TestClock::default(), variant);
         for step in databricks.test_steps() {

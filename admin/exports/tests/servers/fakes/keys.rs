@@ -1,4 +1,4 @@
-//! Keys, and tokens that were signed with them.
+//! Keys, and a verifier of tokens that were signed with them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,11 +11,11 @@ pub const PKCS1: &str = include_str!("keys/pkcs1.pem");
 pub const AES: &str = include_str!("keys/aes.pem");
 pub const DES3: &str = include_str!("keys/des3.pem");
 pub const PASSPHRASE: &str = "canary-passphrase";
-/// By OpenSSL.
+/// Fingerprint of the public key, by OpenSSL.
 pub const FINGERPRINT: &str = include_str!("keys/fingerprint.txt");
 const PUBLIC: &[u8] = include_bytes!("keys/public.der");
 
-/// What a token says, if the key signed it.
+/// Header and claims of a token, after checking its signature.
 pub fn opened(token: &str) -> (Value, Value) {
     let (said, signature) = token.rsplit_once('.').unwrap();
     let signature = URL_SAFE_NO_PAD.decode(signature).unwrap();

@@ -1,4 +1,4 @@
-//! A MERGE, taken apart by a parser of BigQuery's language.
+//! MERGE statement, parsed in BigQuery's dialect.
 
 use sqlparser::ast::{
     MergeAction, MergeInsertKind, MergeUpdateKind, SetExpr, Statement, TableFactor,
@@ -7,17 +7,17 @@ use sqlparser::dialect::BigQueryDialect;
 use sqlparser::parser::Parser;
 use std::fmt::Display;
 
-/// Where rows go, and where from; names are without their quotes.
+/// Target and source of a MERGE; names are without their quotes.
 pub struct Merge {
     pub target: String,
     pub stage: String,
-    /// Columns with what is put into them.
+    /// Columns with their values.
     set: Vec<(String, String)>,
     insert: Vec<(String, String)>,
 }
 
 impl Merge {
-    /// Takes the statement apart; it panics if it is no MERGE by `uuid`.
+    /// Parses a statement; panics if it is no MERGE by `uuid`.
     pub fn parsed(sql: &str) -> Self {
         let statements = Parser::parse_sql(&BigQueryDialect, sql).unwrap();
         let [Statement::Merge(merge)] = statements.as_slice() else {
@@ -62,8 +62,8 @@ impl Merge {
         parsed
     }
 
-    /// Every column of the table gets that of the stage, or else the time; one that is there keeps its
-    /// `uuid`.
+    /// Checks that every column of the table is set from the staging table, or else to the time,
+    /// and that a stored row keeps its `uuid`.
     pub fn check(&self, table: &[String], stage: &[String]) {
         let value = |column: &String| match stage.contains(column) {
             true => format!("come.{column}"),

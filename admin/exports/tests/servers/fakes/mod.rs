@@ -1,8 +1,8 @@
-//! Services that cannot run here: fakes that answer as the vendors' public documents say, and
-//! carry out as much of our statements as shows that rows arrive once. What they prove is what we
-//! send, and that we go on when answers are lost; not that the services understand it.
+//! Fakes of services that cannot run here: they answer as the vendors' public documents say, and
+//! carry out our statements as far as needed to show that rows arrive once. They prove what is
+//! sent, and that lost answers are handled; not that the services understand it.
 //!
-//! The keys in `keys` were made for these tests.
+//! The keys in `keys` were created for these tests.
 
 mod big_query;
 mod databricks;

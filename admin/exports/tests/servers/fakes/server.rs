@@ -1,12 +1,12 @@
-//! A server that a function answers for.
+//! Server whose answers come from a function.
 
 use crate::dialler::loopback;
 use crate::wire::Request;
 use millrace_catalog::{DestinationType, ExportModel};
-use millrace_exports::destination::Configured;
-use millrace_exports::destination::calls::Pace;
-use millrace_exports::destination::warehouse::{Means, Warehouse};
-use millrace_exports::{ExportError, Outlook};
+use millrace_exports::destination::DestinationConfig;
+use millrace_exports::destination::calls::RetryPolicy;
+use millrace_exports::destination::warehouse::{Warehouse, WarehouseDeps};
+use millrace_exports::{ExportError, ExportErrorKind};
 use millrace_rows::TestClock;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use url::Url;
 
-/// Secrets that may appear nowhere.
+/// Secrets that must not appear anywhere.
 pub const SECRETS: [&str; 4] = [
     "canary-passphrase",
     "canary-secret",
@@ -24,7 +24,7 @@ pub const SECRETS: [&str; 4] = [
     "BEGIN PRIVATE KEY",
 ];
 
-/// What a request is answered with.
+/// Answer to a request.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub status: u16,
@@ -42,23 +42,23 @@ impl Reply {
     }
 }
 
-/// What happens to the request of this number, counted from 0 since it was said.
+/// Fault of a single request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mishap {
-    /// It is carried out, and the answer is lost.
+pub enum Fault {
+    /// The request is carried out, and its answer is lost.
     Lost,
-    /// It is not, and answered 429.
+    /// The request is not carried out, and answered with 429.
     Busy,
-    /// It is not, and answered 500.
+    /// The request is not carried out, and answered with 500.
     Broken,
 }
 
-type Mishaps = Arc<Mutex<Option<(usize, Mishap)>>>;
+type Faults = Arc<Mutex<Option<(usize, Fault)>>>;
 
-/// A running server.
+/// Running fake server.
 pub struct Fake {
     pub url: Url,
-    mishaps: Mishaps,
+    faults: Faults,
 }
 
 impl Fake {
@@ -66,26 +66,26 @@ impl Fake {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let url = Url::parse(&format!("http://127.0.0.1:{port}")).unwrap();
-        let mishaps = Mishaps::default();
+        let faults = Faults::default();
         let fake = Self {
             url,
-            mishaps: Arc::clone(&mishaps),
+            faults: Arc::clone(&faults),
         };
         let answer = Arc::new(Mutex::new(answer));
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
-                let (answer, mishaps) = (Arc::clone(&answer), Arc::clone(&mishaps));
+                let (answer, faults) = (Arc::clone(&answer), Arc::clone(&faults));
                 tokio::spawn(async move {
                     while let Some((mut request, length)) = Request::head(&mut stream).await {
                         request.body = vec![0; length];
                         if stream.read_exact(&mut request.body).await.is_err() {
                             return;
                         }
-                        let reply = match due(&mishaps) {
+                        let reply = match due(&faults) {
                             None => (answer.lock().unwrap())(&request),
-                            Some(Mishap::Busy) => Reply::json(429, Value::Null),
-                            Some(Mishap::Broken) => Reply::json(500, Value::Null),
-                            Some(Mishap::Lost) => {
+                            Some(Fault::Busy) => Reply::json(429, Value::Null),
+                            Some(Fault::Broken) => Reply::json(500, Value::Null),
+                            Some(Fault::Lost) => {
                                 (answer.lock().unwrap())(&request);
                                 return;
                             }
@@ -100,23 +100,23 @@ impl Fake {
         fake
     }
 
-    /// Says what will happen.
-    pub fn mishap(&self, number: usize, mishap: Mishap) {
-        *self.mishaps.lock().unwrap() = Some((number, mishap));
+    /// Injects a fault into the request of this number, counted from 0 from now on.
+    pub fn inject(&self, number: usize, fault: Fault) {
+        *self.faults.lock().unwrap() = Some((number, fault));
     }
 
-    /// Whether it is still to come.
-    pub fn is_to_come(&self) -> bool {
-        self.mishaps.lock().unwrap().is_some()
+    /// Returns true if the fault was not injected yet.
+    pub fn is_pending(&self) -> bool {
+        self.faults.lock().unwrap().is_some()
     }
 }
 
-fn due(mishaps: &Mishaps) -> Option<Mishap> {
-    let mut mishaps = mishaps.lock().unwrap();
-    match mishaps.take()? {
-        (0, mishap) => Some(mishap),
-        (number, mishap) => {
-            *mishaps = Some((number - 1, mishap));
+fn due(faults: &Faults) -> Option<Fault> {
+    let mut faults = faults.lock().unwrap();
+    match faults.take()? {
+        (0, fault) => Some(fault),
+        (number, fault) => {
+            *faults = Some((number - 1, fault));
             None
         }
     }
@@ -133,7 +133,7 @@ impl Reply {
     }
 }
 
-/// The table that a configuration names, behind the fake.
+/// Opens the table that a configuration names, behind the fake.
 pub fn opened(
     fake: &Fake,
     kind: DestinationType,
@@ -142,16 +142,16 @@ pub fn opened(
     clock: TestClock,
 ) -> Warehouse {
     let (url, secrets) = (fake.url.clone(), named(secrets));
-    Warehouse::open_at(url, of_events(kind, config, &secrets), means(clock)).unwrap()
+    Warehouse::open_at(url, of_events(kind, config, &secrets), deps(clock)).unwrap()
 }
 
-/// A destination of events.
+/// Configuration of a destination of events.
 pub fn of_events<'a>(
     kind: DestinationType,
     config: &'a Value,
     secrets: &'a BTreeMap<String, String>,
-) -> Configured<'a> {
-    Configured {
+) -> DestinationConfig<'a> {
+    DestinationConfig {
         kind,
         model: ExportModel::Events,
         config,
@@ -168,27 +168,27 @@ pub fn named(secrets: &[(&str, &str)]) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Waits that are no waits.
-pub fn means(clock: TestClock) -> Means {
-    Means {
+/// Dependencies of a warehouse, with retries without pauses.
+pub fn deps(clock: TestClock) -> WarehouseDeps {
+    WarehouseDeps {
         dialler: loopback(),
         clock: Arc::new(clock),
-        pace: Pace {
+        retry_policy: RetryPolicy {
             delay_min: Duration::ZERO,
             delay_max: Duration::ZERO,
             tries_max: 3,
-            ..Pace::default()
+            ..RetryPolicy::default()
         },
     }
 }
 
-/// The error of what must not succeed, with no secret in it.
-pub fn refusal<T>(outcome: Result<T, ExportError>) -> (Outlook, String) {
+/// Error of an operation that must not succeed, checked to have no secret in it.
+pub fn refusal<T>(outcome: Result<T, ExportError>) -> (ExportErrorKind, String) {
     let Err(error) = outcome else {
         panic!("it succeeded");
     };
     for secret in SECRETS {
         assert!(!error.message.contains(secret), "{error}");
     }
-    (error.outlook, error.message)
+    (error.kind, error.message)
 }

@@ -1,12 +1,12 @@
-//! Snowflake's SQL API.
+//! Tests of Snowflake's SQL API.
 
 use super::keys::{self, opened};
-use super::server::{self, Fake, Mishap, Reply, means, refusal};
+use super::server::{self, Fake, Fault, Reply, deps, refusal};
 use super::sql::Tables;
 use crate::rows::{delivered, fat_row, lines, row, run, written};
 use crate::wire::Request;
 use millrace_catalog::DestinationType;
-use millrace_exports::Outlook;
+use millrace_exports::ExportErrorKind;
 use millrace_exports::destination::warehouse::Warehouse;
 use millrace_exports::destination::{Destination, TestStep};
 use millrace_rows::{Micros, TestClock};
@@ -17,17 +17,17 @@ use std::sync::{Arc, Mutex};
 const NOW_SECONDS: i64 = 1_795_132_800;
 
 #[derive(Default)]
-struct Service {
+struct FakeSnowflake {
     tables: Tables,
     /// Requests by id, which are carried out once.
     known: BTreeMap<String, Option<String>>,
-    /// Statements that are at work: their first answer says so.
+    /// True if statements are still running in their first answer.
     slow: bool,
     answers: BTreeMap<String, Option<String>>,
     kinds: BTreeSet<String>,
 }
 
-impl Service {
+impl FakeSnowflake {
     fn answer(&mut self, request: &Request) -> Reply {
         self.authorize(request);
         if let Some(handle) = request.target.strip_prefix("/api/v2/statements/") {
@@ -101,7 +101,7 @@ fn done(first: &Option<String>) -> Reply {
     )
 }
 
-async fn started(service: &Arc<Mutex<Service>>) -> Fake {
+async fn started(service: &Arc<Mutex<FakeSnowflake>>) -> Fake {
     let service = Arc::clone(service);
     Fake::start(move |request| service.lock().unwrap().answer(request)).await
 }
@@ -119,7 +119,7 @@ fn opened_by_token(fake: &Fake) -> Warehouse {
 }
 
 #[tokio::test]
-async fn rows_arrive_once_by_any_way_in_and_however_often_they_are_sent() {
+async fn rows_arrive_once_with_any_credentials_and_however_often_they_are_sent() {
     let ways: [(&str, &[(&str, &str)]); 5] = [
         ("password", &[("password", "canary-secret")]),
         ("keypair", &[("private_key", keys::PLAIN)]),
@@ -140,7 +140,7 @@ async fn rows_arrive_once_by_any_way_in_and_however_often_they_are_sent() {
         ),
     ];
     for (kind, secrets) in ways {
-        let service = Arc::new(Mutex::new(Service::default()));
+        let service = Arc::new(Mutex::new(FakeSnowflake::default()));
         let fake = started(&service).await;
         let snowflake = opened_with(&fake, secrets, kind);
         for _ in 0..2 {
@@ -158,20 +158,20 @@ async fn rows_arrive_once_by_any_way_in_and_however_often_they_are_sent() {
 }
 
 #[tokio::test]
-async fn whichever_answer_is_lost_rows_arrive_once() {
-    for mishap in [Mishap::Lost, Mishap::Busy, Mishap::Broken] {
+async fn rows_arrive_once_whichever_answer_is_lost() {
+    for fault in [Fault::Lost, Fault::Busy, Fault::Broken] {
         for (number, slow) in (0..20).flat_map(|number| [(number, false), (number, true)]) {
-            let service = Arc::new(Mutex::new(Service::default()));
+            let service = Arc::new(Mutex::new(FakeSnowflake::default()));
             service.lock().unwrap().slow = slow;
             let fake = started(&service).await;
-            fake.mishap(number, mishap);
+            fake.inject(number, fault);
             let snowflake = opened_by_token(&fake);
             // Three statements of rows.
             let lines = lines((0..5).map(fat_row));
             let outcome = delivered(&snowflake, &run(0), &lines).await.unwrap();
-            assert_eq!(outcome.rows, Some(5), "{mishap:?} {number}");
+            assert_eq!(outcome.rows, Some(5), "{fault:?} {number}");
             assert_eq!(service.lock().unwrap().tables.events.len(), 5);
-            if fake.is_to_come() {
+            if fake.is_pending() {
                 break;
             }
         }
@@ -179,79 +179,70 @@ async fn whichever_answer_is_lost_rows_arrive_once() {
 }
 
 #[tokio::test]
-async fn refusals_are_told_without_a_secret() {
+async fn refusals_have_no_secret_in_them() {
+    use ExportErrorKind::{Permanent, Retryable};
     let table = [
-        (
-            401,
-            json!({}),
-            Outlook::Hopeless,
-            "programmatic access token",
-        ),
-        (403, json!({}), Outlook::Hopeless, "rights"),
+        (401, json!({}), Permanent, "programmatic access token"),
+        (403, json!({}), Permanent, "rights"),
         (
             422,
             json!({"code": "002003", "message": "canary-user"}),
-            Outlook::Hopeless,
+            Permanent,
             "002003",
         ),
-        (
-            422,
-            json!({"code": "000606"}),
-            Outlook::Hopeless,
-            "warehouse",
-        ),
+        (422, json!({"code": "000606"}), Permanent, "warehouse"),
         (
             422,
             json!({"code": "000606", "sqlState": "57P03"}),
-            Outlook::Hopeless,
+            Permanent,
             "warehouse",
         ),
         (
             422,
             json!({"code": "001003", "sqlState": "42000"}),
-            Outlook::Hopeless,
+            Permanent,
             "001003",
         ),
         (
             422,
             json!({"code": "000625", "sqlState": "57014", "message": "canary-user"}),
-            Outlook::Retry,
+            Retryable,
             "000625",
         ),
         (
             422,
             json!({"code": "000630", "sqlState": "57014"}),
-            Outlook::Retry,
+            Retryable,
             "000630",
         ),
-        (422, json!({"code": "000604"}), Outlook::Retry, "cancelled"),
+        (422, json!({"code": "000604"}), Retryable, "cancelled"),
         (
             422,
             json!({"code": "200001", "sqlState": "40001"}),
-            Outlook::Retry,
+            Retryable,
             "200001",
         ),
-        (408, json!({}), Outlook::Retry, "408"),
-        (429, json!({}), Outlook::Retry, "429"),
-        (503, json!({}), Outlook::Retry, "503"),
+        (408, json!({}), Retryable, "408"),
+        (429, json!({}), Retryable, "429"),
+        (503, json!({}), Retryable, "503"),
         (
             202,
             json!({"statementHandle": "../x"}),
-            Outlook::Retry,
+            Retryable,
             "not understood",
         ),
     ];
-    for (status, body, outlook, sentence) in table {
+    for (status, body, kind, sentence) in table {
         let fake = Fake::start(move |_| Reply::json(status, body.clone())).await;
         let (found, message) = refusal(delivered(&opened_by_token(&fake), &run(0), "").await);
-        assert_eq!(found, outlook, "{status}");
+        assert_eq!(found, kind, "{status}");
         assert!(message.contains(sentence), "{status}: {message}");
     }
 }
 
 #[tokio::test]
 async fn rows_that_did_not_arrive_fail_the_run() {
-    let service = Arc::new(Mutex::new(Service::default()));
+    let service = Arc::new(Mutex::new(FakeSnowflake::default()));
     let fake = started(&service).await;
     let delivery = written(&opened_by_token(&fake), &run(0), &lines([row(1)]))
         .await
@@ -264,7 +255,7 @@ async fn rows_that_did_not_arrive_fail_the_run() {
         .values_mut()
         .for_each(Vec::clear);
     let delivery = delivery.publish().await;
-    // The row is sent by publish, so that it is there; without it there is none.
+    // `publish` sends the row, so it is there.
     assert!(delivery.is_ok());
     let fake = Fake::start(|request| {
         let body = request.json();
@@ -275,13 +266,13 @@ async fn rows_that_did_not_arrive_fail_the_run() {
         done(&counts.then(|| "0".to_owned()))
     });
     let fake = fake.await;
-    let (outlook, _) = refusal(delivered(&opened_by_token(&fake), &run(0), &lines([row(1)])).await);
-    assert_eq!(outlook, Outlook::Retry);
+    let (kind, _) = refusal(delivered(&opened_by_token(&fake), &run(0), &lines([row(1)])).await);
+    assert_eq!(kind, ExportErrorKind::Retryable);
 }
 
 #[tokio::test]
 async fn the_steps_of_a_test_succeed_and_leave_nothing() {
-    let service = Arc::new(Mutex::new(Service::default()));
+    let service = Arc::new(Mutex::new(FakeSnowflake::default()));
     let fake = started(&service).await;
     let snowflake = opened_by_token(&fake);
     for step in snowflake.test_steps() {
@@ -300,8 +291,8 @@ async fn the_steps_of_a_test_succeed_and_leave_nothing() {
 }
 
 #[tokio::test]
-async fn statements_are_those_that_the_documents_have() {
-    let service = Arc::new(Mutex::new(Service::default()));
+async fn statements_are_as_documented() {
+    let service = Arc::new(Mutex::new(FakeSnowflake::default()));
     let fake = started(&service).await;
     delivered(&opened_by_token(&fake), &run(0), &lines([row(1)]))
         .await
@@ -323,7 +314,7 @@ async fn statements_are_those_that_the_documents_have() {
 }
 
 #[test]
-fn keys_that_cannot_be_read_are_refused_without_a_word_of_them() {
+fn unreadable_keys_are_refused_without_repeating_them() {
     let config = json!({"account": "a", "database": "d", "schema": "s", "warehouse": "w",
         "authentication_type": "keypair"});
     let table: [(&str, Option<&str>); 4] = [
@@ -339,25 +330,25 @@ fn keys_that_cannot_be_read_are_refused_without_a_word_of_them() {
         let mut secrets = server::named(&[("user", "u"), ("private_key", key)]);
         let passphrase = passphrase.map(|passphrase| ("private_key_passphrase", passphrase));
         secrets.extend(server::named(passphrase.as_slice()));
-        let means = means(TestClock::default());
+        let deps = deps(TestClock::default());
         let opened = Warehouse::open(
             server::of_events(DestinationType::Snowflake, &config, &secrets),
-            means,
+            deps,
         );
-        let (outlook, message) = refusal(opened.map(drop));
-        assert_eq!(outlook, Outlook::Hopeless);
+        let (kind, message) = refusal(opened.map(drop));
+        assert_eq!(kind, ExportErrorKind::Permanent);
         assert!(message.contains("cannot be read"), "{message}");
     }
 }
 
 #[tokio::test]
-async fn a_token_that_no_request_can_have_is_told_as_such() {
-    let service = Arc::new(Mutex::new(Service::default()));
+async fn a_token_that_no_header_can_have_is_refused() {
+    let service = Arc::new(Mutex::new(FakeSnowflake::default()));
     let fake = started(&service).await;
     let snowflake = opened_with(&fake, &[("password", "canary-secret\n")], "password");
     let outcome = snowflake.test(TestStep::Authenticate).await;
-    let (outlook, message) = refusal(outcome);
-    assert_eq!(outlook, Outlook::Hopeless);
+    let (kind, message) = refusal(outcome);
+    assert_eq!(kind, ExportErrorKind::Permanent);
     assert!(message.contains("characters"), "{message}");
     assert!(service.lock().unwrap().tables.statements.is_empty());
 }

@@ -1,9 +1,9 @@
-//! As much of a warehouse as shows that rows arrive once.
+//! Fake of a warehouse's tables, as far as needed to show that rows arrive once.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Tables by name, and what was asked for.
+/// Tables by name, and the statements that were run.
 #[derive(Default)]
 pub struct Tables {
     pub events: BTreeMap<String, Value>,
@@ -12,7 +12,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Carries out a statement; answers the first value of its result.
+    /// Runs a statement; returns the first value of its result.
     pub fn run(&mut self, sql: &str, rows: Option<&str>) -> Option<String> {
         self.statements.push(sql.to_owned());
         let stage = stage_of(sql);
@@ -39,7 +39,7 @@ impl Tables {
     }
 }
 
-/// The table beside that of events that a statement is about.
+/// Staging table that a statement is about.
 fn stage_of(sql: &str) -> String {
     let names = sql.split(['"', '`']);
     names

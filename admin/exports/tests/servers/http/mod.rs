@@ -1,4 +1,4 @@
-//! Servers that take events over HTTP.
+//! Tests of servers that receive events over HTTP.
 
 mod receiver;
 mod sending;

@@ -1,4 +1,4 @@
-//! A server that answers as it is told, one request after the other.
+//! Server with scripted answers to one request after the other.
 
 use crate::wire::Request;
 use std::collections::VecDeque;
@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What a request is answered with.
+/// Scripted answer to a request.
 #[derive(Clone, Debug)]
-pub enum Answer {
-    /// A status, and headers.
+pub enum ScriptedAnswer {
+    /// Status and headers.
     Status(u16, &'static str),
-    /// Nothing, on a connection that stays open.
+    /// No answer, on a connection that stays open.
     Stall,
     /// The connection is cut before the body was read.
     CutEarly,
-    /// The connection is cut when all was read.
+    /// The connection is cut after the body was read.
     CutLate,
     /// The connection is cut in the middle of the head of an answer.
     CutWithin,
@@ -24,13 +24,13 @@ pub enum Answer {
 #[derive(Clone)]
 pub struct Receiver {
     pub port: u16,
-    answers: Arc<Mutex<VecDeque<Answer>>>,
+    answers: Arc<Mutex<VecDeque<ScriptedAnswer>>>,
     requests: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Receiver {
-    /// Answers so, and then 200.
-    pub async fn start(answers: &[Answer]) -> Self {
+    /// Starts a server that gives these answers, and then 200.
+    pub async fn start(answers: &[ScriptedAnswer]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let receiver = Self {
             port: listener.local_addr().unwrap().port(),
@@ -47,18 +47,18 @@ impl Receiver {
         receiver
     }
 
-    /// Requests that were read whole.
+    /// Requests that were read completely.
     pub fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
 
-    /// Answers one request; whether the connection goes on.
+    /// Answers one request; returns true if the connection stays open.
     async fn serve(&self, stream: &mut TcpStream) -> bool {
         let Some((mut request, length)) = Request::head(stream).await else {
             return false;
         };
         let answer = self.answers.lock().unwrap().pop_front();
-        if matches!(answer, Some(Answer::CutEarly)) {
+        if matches!(answer, Some(ScriptedAnswer::CutEarly)) {
             return false;
         }
         request.body = vec![0; length];
@@ -66,14 +66,14 @@ impl Receiver {
             return false;
         }
         self.requests.lock().unwrap().push(request);
-        let said = match answer.unwrap_or(Answer::Status(200, "")) {
-            // The body repeats what may not be repeated.
-            Answer::Status(status, headers) => {
+        let said = match answer.unwrap_or(ScriptedAnswer::Status(200, "")) {
+            // The body has a secret that may not be repeated.
+            ScriptedAnswer::Status(status, headers) => {
                 format!("HTTP/1.1 {status} X\r\n{headers}content-length: 13\r\n\r\ncanary-token\n")
             }
-            Answer::Stall => std::future::pending().await,
-            Answer::CutWithin => "HTTP/1.1 20".to_owned(),
-            Answer::CutEarly | Answer::CutLate => return false,
+            ScriptedAnswer::Stall => std::future::pending().await,
+            ScriptedAnswer::CutWithin => "HTTP/1.1 20".to_owned(),
+            ScriptedAnswer::CutEarly | ScriptedAnswer::CutLate => return false,
         };
         stream.write_all(said.as_bytes()).await.is_ok() && !said.ends_with("20")
     }

@@ -1,35 +1,35 @@
-//! What a receiver gets, whatever it does.
+//! Tests of the requests that a server receives.
 
-use super::receiver::{Answer, Receiver};
+use super::receiver::{Receiver, ScriptedAnswer};
 use crate::dialler::loopback;
 use crate::rows::{delivered, event, lines, run};
 use millrace_exports::destination::Destination;
 use millrace_exports::destination::TestStep::{Authenticate, Reach};
-use millrace_exports::destination::calls::Pace;
+use millrace_exports::destination::calls::RetryPolicy;
 use millrace_exports::destination::http::Http;
 use millrace_exports::destination::no_op::NoOp;
-use millrace_exports::{ExportError, Outlook};
+use millrace_exports::{ExportError, ExportErrorKind};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 const TOKEN: &str = "canary-token";
 
-/// Waits that are no waits.
-fn pace() -> Pace {
-    Pace {
+/// Retries without pauses.
+fn retry_policy() -> RetryPolicy {
+    RetryPolicy {
         timeout: Duration::from_secs(600),
         delay_min: Duration::ZERO,
         delay_max: Duration::ZERO,
         tries_max: 4,
-        ..Pace::default()
+        ..RetryPolicy::default()
     }
 }
 
-fn http(port: u16, path: &str, pace: Pace) -> Http {
+fn http(port: u16, path: &str, retry_policy: RetryPolicy) -> Http {
     let config = json!({"url": format!("http://127.0.0.1:{port}{path}")});
     let secrets = BTreeMap::from([("token".to_owned(), TOKEN.to_owned())]);
-    Http::open(&config, &secrets, loopback(), pace).unwrap()
+    Http::open(&config, &secrets, loopback(), retry_policy).unwrap()
 }
 
 fn refusal<T>(outcome: Result<T, ExportError>) -> ExportError {
@@ -41,9 +41,9 @@ fn refusal<T>(outcome: Result<T, ExportError>) -> ExportError {
 }
 
 #[tokio::test]
-async fn events_come_as_lines_in_bounded_batches_with_keys_of_their_own() {
+async fn events_are_sent_as_lines_in_bounded_batches_with_their_own_keys() {
     let receiver = Receiver::start(&[]).await;
-    let http = http(receiver.port, "/events", pace());
+    let http = http(receiver.port, "/events", retry_policy());
     let sent = lines((0..2_500).map(event));
     let outcome = delivered(&http, &run(0), &sent).await.unwrap();
     assert_eq!(
@@ -73,7 +73,7 @@ async fn events_come_as_lines_in_bounded_batches_with_keys_of_their_own() {
         );
         assert!(request.key().starts_with(&expected), "{}", request.key());
     }
-    // The same window once more: the same keys, for the same bodies.
+    // The same window once more has the same keys for the same bodies.
     delivered(&http, &run(0), &sent).await.unwrap();
     let all = receiver.requests();
     let (first, second) = all.split_at(3);
@@ -83,9 +83,9 @@ async fn events_come_as_lines_in_bounded_batches_with_keys_of_their_own() {
 }
 
 #[tokio::test]
-async fn our_own_ingestion_gets_the_shape_that_it_takes() {
+async fn our_own_ingestion_gets_its_format() {
     let receiver = Receiver::start(&[]).await;
-    let http = http(receiver.port, "/batch/", pace());
+    let http = http(receiver.port, "/batch/", retry_policy());
     delivered(&http, &run(0), &lines([event(1), event(2)]))
         .await
         .unwrap();
@@ -108,20 +108,20 @@ async fn our_own_ingestion_gets_the_shape_that_it_takes() {
 }
 
 #[tokio::test]
-async fn what_may_pass_is_tried_again_under_the_same_key_and_nothing_else_is() {
+async fn only_passing_failures_are_retried_under_the_same_key() {
     let passing = [
-        Answer::Status(429, ""),
-        Answer::Status(503, "retry-after: 0\r\n"),
-        Answer::Status(500, ""),
-        Answer::Status(408, ""),
-        Answer::Status(409, ""),
-        Answer::CutEarly,
-        Answer::CutLate,
-        Answer::CutWithin,
+        ScriptedAnswer::Status(429, ""),
+        ScriptedAnswer::Status(503, "retry-after: 0\r\n"),
+        ScriptedAnswer::Status(500, ""),
+        ScriptedAnswer::Status(408, ""),
+        ScriptedAnswer::Status(409, ""),
+        ScriptedAnswer::CutEarly,
+        ScriptedAnswer::CutLate,
+        ScriptedAnswer::CutWithin,
     ];
     for answer in passing {
-        let receiver = Receiver::start(&[Answer::Status(200, ""), answer.clone()]).await;
-        let http = http(receiver.port, "/", pace());
+        let receiver = Receiver::start(&[ScriptedAnswer::Status(200, ""), answer.clone()]).await;
+        let http = http(receiver.port, "/", retry_policy());
         let sent = lines((0..3_000).map(event));
         delivered(&http, &run(0), &sent).await.unwrap();
         let mut bodies = BTreeMap::new();
@@ -133,9 +133,9 @@ async fn what_may_pass_is_tried_again_under_the_same_key_and_nothing_else_is() {
             assert_eq!(*known, request.body, "one key, one body");
             numbers.push(request.lines()[0]["properties"]["number"].as_u64().unwrap());
         }
-        // Only what was answered so comes twice, and only if it was read.
+        // Only the batch with this answer is sent twice, and only if it was read.
         let expected: &[u64] = match answer {
-            Answer::CutEarly => &[0, 1_000, 2_000],
+            ScriptedAnswer::CutEarly => &[0, 1_000, 2_000],
             _ => &[0, 1_000, 1_000, 2_000],
         };
         assert_eq!(numbers, expected, "{answer:?}");
@@ -144,14 +144,14 @@ async fn what_may_pass_is_tried_again_under_the_same_key_and_nothing_else_is() {
 }
 
 #[tokio::test]
-async fn the_time_that_a_server_asks_for_is_kept() {
-    let receiver = Receiver::start(&[Answer::Status(429, "retry-after: 0\r\n")]).await;
+async fn the_pause_that_a_server_asks_for_is_kept() {
+    let receiver = Receiver::start(&[ScriptedAnswer::Status(429, "retry-after: 0\r\n")]).await;
     let far = Duration::from_secs(86_400);
-    // By its own measure it would wait for a day.
-    let patient = Pace {
+    // Its own pause would be a day.
+    let patient = RetryPolicy {
         delay_min: far,
         delay_max: far,
-        ..pace()
+        ..retry_policy()
     };
     delivered(
         &http(receiver.port, "/", patient),
@@ -161,10 +161,10 @@ async fn the_time_that_a_server_asks_for_is_kept() {
     .await
     .unwrap();
     assert_eq!(receiver.requests().len(), 2);
-    // And what is asked for has an end.
-    let receiver = Receiver::start(&[Answer::Status(503, "retry-after: 86400\r\n")]).await;
+    // The server's pause has an upper limit.
+    let receiver = Receiver::start(&[ScriptedAnswer::Status(503, "retry-after: 86400\r\n")]).await;
     delivered(
-        &http(receiver.port, "/", pace()),
+        &http(receiver.port, "/", retry_policy()),
         &run(0),
         &lines([event(1)]),
     )
@@ -174,18 +174,22 @@ async fn the_time_that_a_server_asks_for_is_kept() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_takes_it_is_given_up_after_so_many_tries() {
-    let table = [Answer::Status(503, ""), Answer::CutLate, Answer::Stall];
+async fn a_server_that_never_accepts_is_given_up_after_the_last_try() {
+    let table = [
+        ScriptedAnswer::Status(503, ""),
+        ScriptedAnswer::CutLate,
+        ScriptedAnswer::Stall,
+    ];
     for answer in table {
         let receiver = Receiver::start(&vec![answer.clone(); 9]).await;
-        let soon = Pace {
+        let soon = RetryPolicy {
             timeout: Duration::from_millis(50),
-            ..pace()
+            ..retry_policy()
         };
         let http = http(receiver.port, "/", soon);
         let error = refusal(delivered(&http, &run(0), &lines([event(1)])).await);
-        assert_eq!(error.outlook, Outlook::Retry, "{answer:?}");
-        if !matches!(answer, Answer::Stall) {
+        assert_eq!(error.kind, ExportErrorKind::Retryable, "{answer:?}");
+        if !matches!(answer, ScriptedAnswer::Stall) {
             assert_eq!(receiver.requests().len(), 4, "{answer:?}");
         }
         assert!(receiver.requests().len() <= 4, "{answer:?}");
@@ -193,7 +197,7 @@ async fn a_server_that_never_takes_it_is_given_up_after_so_many_tries() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_not_repeated_and_says_what_to_do() {
+async fn a_refusal_is_not_retried_and_says_what_to_do() {
     let table = [
         (401, "", "did not accept the token"),
         (403, "", "did not accept the token"),
@@ -212,10 +216,10 @@ async fn a_refusal_is_not_repeated_and_says_what_to_do() {
         (413, "", "refused a batch"),
     ];
     for (status, headers, sentence) in table {
-        let receiver = Receiver::start(&[Answer::Status(status, headers)]).await;
-        let http = http(receiver.port, "/", pace());
+        let receiver = Receiver::start(&[ScriptedAnswer::Status(status, headers)]).await;
+        let http = http(receiver.port, "/", retry_policy());
         let error = refusal(delivered(&http, &run(0), &lines([event(1)])).await);
-        assert_eq!(error.outlook, Outlook::Hopeless, "{status}");
+        assert_eq!(error.kind, ExportErrorKind::Permanent, "{status}");
         assert!(error.message.contains(sentence), "{error}");
         assert_eq!(receiver.requests().len(), 1, "{status}");
     }
@@ -224,7 +228,7 @@ async fn a_refusal_is_not_repeated_and_says_what_to_do() {
 #[tokio::test]
 async fn a_window_without_events_sends_nothing() {
     let receiver = Receiver::start(&[]).await;
-    let outcome = delivered(&http(receiver.port, "/", pace()), &run(0), "")
+    let outcome = delivered(&http(receiver.port, "/", retry_policy()), &run(0), "")
         .await
         .unwrap();
     assert_eq!(outcome.rows, Some(0));
@@ -234,14 +238,14 @@ async fn a_window_without_events_sends_nothing() {
 #[tokio::test]
 async fn fewer_rows_than_were_read_fail_the_run() {
     let receiver = Receiver::start(&[]).await;
-    let http = http(receiver.port, "/", pace());
+    let http = http(receiver.port, "/", retry_policy());
     let mut delivery = http.begin(&run(0), 1).await.unwrap();
     delivery.write(lines([event(1)]).into()).await.unwrap();
     refusal(delivery.end_part(2).await);
 }
 
 #[tokio::test]
-async fn the_test_of_a_server_finds_what_an_export_would() {
+async fn the_test_of_a_server_fails_where_an_export_would() {
     let table = [
         (200, true),
         (204, true),
@@ -254,8 +258,8 @@ async fn the_test_of_a_server_finds_what_an_export_would() {
         (500, false),
     ];
     for (status, passes) in table {
-        let receiver = Receiver::start(&[Answer::Status(status, "")]).await;
-        let http = http(receiver.port, "/batch", pace());
+        let receiver = Receiver::start(&[ScriptedAnswer::Status(status, "")]).await;
+        let http = http(receiver.port, "/batch", retry_policy());
         assert_eq!(http.test_steps(), [Reach, Authenticate]);
         http.test(Reach).await.unwrap();
         assert_eq!(http.test(Authenticate).await.is_ok(), passes, "{status}");
@@ -265,11 +269,11 @@ async fn the_test_of_a_server_finds_what_an_export_would() {
                 .contains_key("idempotency-key")
         );
     }
-    refusal(http(1, "/", pace()).test(Reach).await);
+    refusal(http(1, "/", retry_policy()).test(Reach).await);
 }
 
 #[tokio::test]
-async fn nowhere_takes_everything() {
+async fn the_no_op_destination_accepts_everything() {
     let sent = lines((0..10).map(event));
     let outcome = delivered(&NoOp, &run(0), &sent).await.unwrap();
     assert_eq!((outcome.rows, outcome.bytes), (Some(10), sent.len() as u64));

@@ -1,53 +1,53 @@
-//! Servers that do not let us in, or do not do what they are told.
+//! Tests of servers that refuse access, stall or fail.
 
 use super::fixture::{Fixture, USER, WRONG_PASSWORD, refusal};
-use super::gateway::Harm;
+use super::gateway::GatewayFault;
 use crate::rows::{delivered, lines, row, run};
-use millrace_exports::Outlook;
+use millrace_exports::ExportErrorKind;
 use millrace_exports::destination::postgres::TimeLimits;
 use std::time::Duration;
 
 #[tokio::test]
-async fn who_is_not_let_in_is_told_why_and_no_secret() {
+async fn a_failed_login_has_a_reason_and_no_secret() {
     type Spoil = fn(&mut Fixture);
-    let table: [(Spoil, Outlook, &str); 5] = [
+    let table: [(Spoil, ExportErrorKind, &str); 5] = [
         (
             |fixture| WRONG_PASSWORD.clone_into(&mut fixture.password),
-            Outlook::Hopeless,
+            ExportErrorKind::Permanent,
             "did not accept the user and the password",
         ),
         (
             |fixture| fixture.set("database", "missing"),
-            Outlook::Hopeless,
+            ExportErrorKind::Permanent,
             "There is no database missing.",
         ),
         (
             |fixture| fixture.set("schema", "missing"),
-            Outlook::Hopeless,
+            ExportErrorKind::Permanent,
             "There is no schema missing.",
         ),
         (
             |fixture| fixture.set("port", 1),
-            Outlook::Retry,
+            ExportErrorKind::Retryable,
             "The server cannot be reached.",
         ),
         (
-            |fixture| fixture.gateway.harm(Harm::CutBefore("millrace")),
-            Outlook::Retry,
+            |fixture| fixture.gateway.inject(GatewayFault::CutBefore("millrace")),
+            ExportErrorKind::Retryable,
             "The connection to the",
         ),
     ];
-    for (spoil, outlook, sentence) in table {
+    for (spoil, kind, sentence) in table {
         let mut fixture = Fixture::new().await;
         spoil(&mut fixture);
         let error = refusal(delivered(&fixture.postgres(), &run(0), "").await);
-        assert_eq!(error.outlook, outlook, "{error}");
+        assert_eq!(error.kind, kind, "{error}");
         assert!(error.message.contains(sentence), "{error}");
     }
 }
 
 #[tokio::test]
-async fn rights_that_are_missing_are_named() {
+async fn missing_rights_are_named() {
     let table = [
         "REVOKE ALL ON SCHEMA public FROM PUBLIC, pg_database_owner",
         "CREATE TABLE events (a integer); ALTER TABLE events OWNER TO postgres",
@@ -56,19 +56,19 @@ async fn rights_that_are_missing_are_named() {
         let fixture = Fixture::new().await;
         fixture.admin.batch_execute(take).await.unwrap();
         let error = refusal(delivered(&fixture.postgres(), &run(0), "").await);
-        assert_eq!(error.outlook, Outlook::Hopeless, "{error}");
+        assert_eq!(error.kind, ExportErrorKind::Permanent, "{error}");
     }
     let fixture = Fixture::new().await;
     delivered(&fixture.postgres(), &run(0), "").await.unwrap();
     let take = format!("ALTER TABLE events OWNER TO postgres; GRANT SELECT ON events TO {USER}");
     fixture.admin.batch_execute(&take).await.unwrap();
     let error = refusal(delivered(&fixture.postgres(), &run(0), &lines([row(1)])).await);
-    assert_eq!(error.outlook, Outlook::Hopeless, "{error}");
+    assert_eq!(error.kind, ExportErrorKind::Permanent, "{error}");
     assert!(
         error.message.contains("SELECT, INSERT, UPDATE and DELETE"),
         "{error}"
     );
-    // Who may not make tables needs none to be made.
+    // A user without the right to create tables can use existing ones.
     let give = format!(
         "GRANT INSERT, UPDATE, DELETE ON events TO {USER}; \
          REVOKE CREATE ON SCHEMA public FROM PUBLIC, pg_database_owner"
@@ -80,7 +80,7 @@ async fn rights_that_are_missing_are_named() {
 }
 
 #[tokio::test]
-async fn a_table_that_others_hold_is_not_waited_for_for_ever() {
+async fn a_locked_table_is_given_up_after_the_time_limit() {
     let mut fixture = Fixture::new().await;
     fixture.limits.lock = Duration::from_millis(20);
     delivered(&fixture.postgres(), &run(0), "").await.unwrap();
@@ -90,7 +90,7 @@ async fn a_table_that_others_hold_is_not_waited_for_for_ever() {
         .await
         .unwrap();
     let error = refusal(delivered(&fixture.postgres(), &run(0), &lines([row(1)])).await);
-    assert_eq!(error.outlook, Outlook::Retry);
+    assert_eq!(error.kind, ExportErrorKind::Retryable);
     assert!(error.message.contains("held the table"), "{error}");
     other.batch_execute("ROLLBACK").await.unwrap();
     delivered(&fixture.postgres(), &run(0), &lines([row(1)]))
@@ -99,7 +99,7 @@ async fn a_table_that_others_hold_is_not_waited_for_for_ever() {
 }
 
 #[tokio::test]
-async fn a_server_that_stalls_is_given_up_wherever_it_does() {
+async fn a_server_that_stalls_at_any_step_is_given_up() {
     type Limit = fn(&mut TimeLimits) -> &mut Duration;
     let table: [(&str, Limit); 3] = [
         ("millrace", |limits| &mut limits.connect),
@@ -109,34 +109,40 @@ async fn a_server_that_stalls_is_given_up_wherever_it_does() {
     for (stall, limit) in table {
         let mut fixture = Fixture::new().await;
         *limit(&mut fixture.limits) = Duration::from_secs(1);
-        fixture.gateway.harm(Harm::StallBefore(stall));
+        fixture.gateway.inject(GatewayFault::StallBefore(stall));
         let error = refusal(delivered(&fixture.postgres(), &run(0), &lines([row(1)])).await);
-        assert!(fixture.gateway.is_done(), "{stall}");
-        assert_eq!(error.outlook, Outlook::Retry, "{stall}: {error}");
+        assert!(fixture.gateway.has_happened(), "{stall}");
+        assert_eq!(error.kind, ExportErrorKind::Retryable, "{stall}: {error}");
     }
 }
 
 #[tokio::test]
-async fn an_answer_without_an_end_is_given_up_before_it_takes_the_memory() {
+async fn an_endless_answer_is_given_up_before_it_takes_the_memory() {
     for answered in ["CREATE TEMPORARY", "COMMIT"] {
         let fixture = Fixture::new().await;
-        fixture.gateway.harm(Harm::AnswerWithoutEnd(answered));
+        fixture
+            .gateway
+            .inject(GatewayFault::AnswerWithoutEnd(answered));
         let error = refusal(delivered(&fixture.postgres(), &run(0), &lines([row(1)])).await);
-        assert!(fixture.gateway.is_done(), "{answered}");
-        assert_eq!(error.outlook, Outlook::Retry, "{answered}: {error}");
+        assert!(fixture.gateway.has_happened(), "{answered}");
+        assert_eq!(
+            error.kind,
+            ExportErrorKind::Retryable,
+            "{answered}: {error}"
+        );
         assert!(!error.message.contains("in time"), "{answered}: {error}");
     }
 }
 
 #[tokio::test]
-async fn a_constraint_of_the_customers_is_named_and_their_rows_are_not() {
+async fn a_violated_constraint_is_named_and_the_rows_are_not() {
     let fixture = Fixture::new().await;
     delivered(&fixture.postgres(), &run(0), "").await.unwrap();
     fixture
         .execute("ALTER TABLE events ADD CONSTRAINT few CHECK (event <> 'page viewed')")
         .await;
     let error = refusal(delivered(&fixture.postgres(), &run(0), &lines([row(1)])).await);
-    assert_eq!(error.outlook, Outlook::Hopeless);
+    assert_eq!(error.kind, ExportErrorKind::Permanent);
     assert!(error.message.contains("the constraint few"), "{error}");
     assert!(!error.message.contains("page viewed"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! A database of a customer's, behind a gateway.
+//! Customer's database behind a gateway.
 
 use super::gateway::Gateway;
 use crate::dialler::loopback;
@@ -6,7 +6,7 @@ use millrace_catalog::testing::{TestDatabase, TestPostgres};
 use millrace_catalog::{DestinationType, ExportModel};
 use millrace_exports::ExportError;
 use millrace_exports::destination::postgres::{Postgres, TimeLimits};
-use millrace_exports::destination::{Configured, Destination};
+use millrace_exports::destination::{Destination, DestinationConfig};
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 use tokio_postgres::{Client, NoTls};
 use tokio_rustls::TlsAcceptor;
 
-/// Secrets that may appear nowhere.
+/// Secrets that must not appear anywhere.
 pub const USER: &str = "canary_user";
 pub const PASSWORD: &str = "canary-password";
 pub const WRONG_PASSWORD: &str = "canary-wrong-password";
@@ -25,7 +25,7 @@ static ROLE: OnceCell<()> = OnceCell::const_new();
 pub struct Fixture {
     database: TestDatabase,
     pub gateway: Gateway,
-    /// The operator of the server.
+    /// Connection of the server's operator.
     pub admin: Client,
     pub config: Map<String, Value>,
     pub limits: TimeLimits,
@@ -38,10 +38,10 @@ impl Fixture {
         Self::behind(None).await
     }
 
-    /// Behind TLS.
+    /// Creates a database behind a gateway, with TLS if it is given.
     pub async fn behind(tls: Option<TlsAcceptor>) -> Self {
         let database = TestDatabase::postgres().await;
-        let (directory, name) = place(database.url());
+        let (directory, name) = socket_and_database(database.url());
         ROLE.get_or_init(|| make_role(&directory)).await;
         let admin = connect(&directory, "postgres", &name).await.unwrap();
         let own = format!("ALTER DATABASE {name} OWNER TO {USER}");
@@ -62,13 +62,13 @@ impl Fixture {
         }
     }
 
-    /// Runs statements as the operator, who gives what is made to the customer.
+    /// Runs statements as the operator; the customer owns the created objects.
     pub async fn execute(&self, sql: &str) {
         let sql = format!("SET ROLE {USER}; {sql}; RESET ROLE");
         self.admin.batch_execute(&sql).await.unwrap();
     }
 
-    /// The first column of what a query finds, as text.
+    /// First column of a query's rows, as text.
     pub async fn texts(&self, sql: &str) -> Vec<String> {
         let rows = self.admin.simple_query(sql).await.unwrap();
         let texts = rows.iter().filter_map(|message| match message {
@@ -94,7 +94,7 @@ impl Fixture {
     }
 
     fn opened(&self, kind: DestinationType) -> Postgres {
-        let of = Configured {
+        let of = DestinationConfig {
             kind,
             model: self.model,
             config: &Value::Object(self.config.clone()),
@@ -108,7 +108,7 @@ impl Fixture {
         self.opened(DestinationType::Postgres)
     }
 
-    /// The same database as Redshift.
+    /// Opens the same database as Redshift.
     pub async fn redshift(&self) -> Postgres {
         let functions = "CREATE OR REPLACE FUNCTION public.getdate() RETURNS timestamptz \
              LANGUAGE sql AS 'SELECT now()'; \
@@ -120,19 +120,19 @@ impl Fixture {
         self.opened(DestinationType::Redshift)
     }
 
-    /// Both kinds of server.
+    /// Opens the database as both kinds of server.
     pub async fn all(&self) -> [Box<dyn Destination>; 2] {
         [Box::new(self.postgres()), Box::new(self.redshift().await)]
     }
 
-    /// A second connection.
+    /// Opens a second connection.
     pub async fn other(&self) -> Client {
-        let (directory, name) = place(self.database.url());
+        let (directory, name) = socket_and_database(self.database.url());
         connect(&directory, "postgres", &name).await.unwrap()
     }
 }
 
-/// An error without a secret in it.
+/// Checks that an error has no secret in it.
 pub fn clean(error: ExportError) -> ExportError {
     let shown = format!("{error:?} {error}");
     for secret in [USER, PASSWORD, WRONG_PASSWORD] {
@@ -141,7 +141,7 @@ pub fn clean(error: ExportError) -> ExportError {
     error
 }
 
-/// The error of what must not succeed.
+/// Error of an operation that must not succeed.
 pub fn refusal<T>(outcome: Result<T, ExportError>) -> ExportError {
     match outcome {
         Ok(_) => panic!("it succeeded"),
@@ -149,10 +149,10 @@ pub fn refusal<T>(outcome: Result<T, ExportError>) -> ExportError {
     }
 }
 
-/// The directory of the server's socket, and the database.
-fn place(url: &str) -> (PathBuf, String) {
-    let (_, place) = url.split_once('@').unwrap();
-    let (directory, name) = place.split_once('/').unwrap();
+/// Directory of the server's socket, and name of the database.
+fn socket_and_database(url: &str) -> (PathBuf, String) {
+    let (_, location) = url.split_once('@').unwrap();
+    let (directory, name) = location.split_once('/').unwrap();
     let directory = percent_decode_str(directory).decode_utf8().unwrap();
     (PathBuf::from(directory.into_owned()), name.to_owned())
 }
@@ -173,7 +173,7 @@ async fn connect(
     Ok(client)
 }
 
-/// A role that needs its password, unlike others of this cluster.
+/// Creates a role that needs its password, unlike the others of this cluster.
 async fn make_role(directory: &PathBuf) {
     let admin = connect(directory, "postgres", "postgres").await.unwrap();
     let hba = admin.simple_query("SHOW hba_file").await.unwrap();
@@ -189,7 +189,7 @@ async fn make_role(directory: &PathBuf) {
          SELECT pg_reload_conf()"
     );
     admin.batch_execute(&rules).await.unwrap();
-    // The server reads it some time.
+    // The server reloads the file after a while.
     while connect(directory, USER, "postgres").await.is_ok() {
         tokio::task::yield_now().await;
     }

@@ -1,4 +1,4 @@
-//! A TCP port that leads to PostgreSQL's socket, and does harm on the way if it is told to.
+//! Gateway from a TCP port to PostgreSQL's socket, which injects faults.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -6,24 +6,24 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio_rustls::TlsAcceptor;
 
-/// What happens when a client says something.
+/// Fault that is injected when a client sends a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Harm {
-    /// The connection is cut, and the server does not hear it.
+pub enum GatewayFault {
+    /// The connection is cut, and the server does not receive the text.
     CutBefore(&'static str),
-    /// The server carries it out, and the connection is cut before its answer.
+    /// The server carries the statement out, and the connection is cut before its answer.
     CutAfter(&'static str),
-    /// Nothing is passed on any more, from what is said on.
+    /// Nothing is passed on any more, starting with the text.
     StallBefore(&'static str),
-    /// The answer is a text that does not end.
+    /// The answer does not end.
     AnswerWithoutEnd(&'static str),
 }
 
-/// The gateway; it goes with the test's runtime.
+/// Gateway that ends with the test's runtime.
 #[derive(Clone)]
 pub struct Gateway {
     pub port: u16,
-    harm: Arc<Mutex<Option<Harm>>>,
+    fault: Arc<Mutex<Option<GatewayFault>>>,
     seen: Arc<Mutex<Vec<u8>>>,
 }
 
@@ -32,7 +32,7 @@ impl Gateway {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let gateway = Self {
             port: listener.local_addr().unwrap().port(),
-            harm: Arc::default(),
+            fault: Arc::default(),
             seen: Arc::default(),
         };
         let shared = gateway.clone();
@@ -45,17 +45,17 @@ impl Gateway {
         gateway
     }
 
-    /// Does this once, to the next connection that gives the occasion.
-    pub fn harm(&self, harm: Harm) {
-        *self.harm.lock().unwrap() = Some(harm);
+    /// Injects a fault once, into the next connection that sends its text.
+    pub fn inject(&self, fault: GatewayFault) {
+        *self.fault.lock().unwrap() = Some(fault);
     }
 
-    /// Whether the harm was done.
-    pub fn is_done(&self) -> bool {
-        self.harm.lock().unwrap().is_none()
+    /// Returns true if the fault was injected.
+    pub fn has_happened(&self) -> bool {
+        self.fault.lock().unwrap().is_none()
     }
 
-    /// What clients said on the wire.
+    /// Bytes that clients sent.
     pub fn seen(&self) -> Vec<u8> {
         self.seen.lock().unwrap().clone()
     }
@@ -73,7 +73,7 @@ impl Gateway {
             "a request for TLS"
         );
         client.write_all(b"S").await.unwrap();
-        // Whoever does not like the certificate leaves.
+        // Clients that refuse the certificate disconnect.
         if let Ok(client) = tls.accept(client).await {
             self.pass(client, server).await;
         }
@@ -84,7 +84,7 @@ impl Gateway {
         let (mut from_server, mut to_server) = server.into_split();
         let (cut, endless) = (tokio::sync::Notify::new(), tokio::sync::Notify::new());
         let up = async {
-            // What came before, as statements may come in pieces.
+            // Earlier bytes are kept, as statements may arrive in pieces.
             let mut said = Vec::new();
             let mut buffer = vec![0; 16 << 10];
             loop {
@@ -95,18 +95,18 @@ impl Gateway {
                     .unwrap()
                     .extend_from_slice(&piece[..length.min(512)]);
                 said.extend_from_slice(piece);
-                let harm = self.occasion(&said);
-                match &harm {
-                    Some(Harm::CutBefore(_)) => return,
-                    Some(Harm::StallBefore(_)) => std::future::pending().await,
-                    Some(Harm::AnswerWithoutEnd(_)) => {
+                let fault = self.due_fault(&said);
+                match &fault {
+                    Some(GatewayFault::CutBefore(_)) => return,
+                    Some(GatewayFault::StallBefore(_)) => std::future::pending().await,
+                    Some(GatewayFault::AnswerWithoutEnd(_)) => {
                         endless.notify_one();
                         std::future::pending::<()>().await;
                     }
                     _ => {}
                 }
                 said.drain(..said.len().saturating_sub(64));
-                if harm.is_some() {
+                if fault.is_some() {
                     cut.notify_one();
                 }
                 if length == 0 || to_server.write_all(piece).await.is_err() {
@@ -119,7 +119,7 @@ impl Gateway {
             loop {
                 let length = tokio::select! {
                     biased;
-                    // The server's answer is read, and kept.
+                    // The server's answer is read, and not passed on.
                     () = cut.notified() => {
                         let _ = from_server.read(&mut buffer).await;
                         return;
@@ -143,16 +143,16 @@ impl Gateway {
         tokio::select! { () = up => {}, () = down => {} }
     }
 
-    /// The harm to do now.
-    fn occasion(&self, said: &[u8]) -> Option<Harm> {
-        let mut harm = self.harm.lock().unwrap();
-        let at = match harm.as_ref()? {
-            Harm::CutBefore(at)
-            | Harm::CutAfter(at)
-            | Harm::StallBefore(at)
-            | Harm::AnswerWithoutEnd(at) => at.as_bytes(),
+    /// Fault to inject now.
+    fn due_fault(&self, said: &[u8]) -> Option<GatewayFault> {
+        let mut fault = self.fault.lock().unwrap();
+        let at = match fault.as_ref()? {
+            GatewayFault::CutBefore(at)
+            | GatewayFault::CutAfter(at)
+            | GatewayFault::StallBefore(at)
+            | GatewayFault::AnswerWithoutEnd(at) => at.as_bytes(),
         };
         let heard = said.windows(at.len()).any(|window| window == at);
-        if heard { harm.take() } else { None }
+        if heard { fault.take() } else { None }
     }
 }

@@ -1,16 +1,16 @@
-//! Runs that are cut off, and tried again.
+//! Tests of runs that are cut off, and tried again.
 
 use super::fixture::{Fixture, refusal};
-use super::gateway::Harm;
+use super::gateway::GatewayFault;
 use crate::rows::{delivered, lines, row, run, written};
-use millrace_exports::Outlook;
+use millrace_exports::ExportErrorKind;
 
 const COUNT: &str = "SELECT count(*) FROM events";
 const RUNS: &str = "SELECT count(*) FROM events_millrace_runs";
 
 #[tokio::test]
 async fn a_run_that_ends_before_its_commit_leaves_nothing() {
-    let harms = [
+    let cut_before = [
         "CREATE TABLE",
         "CREATE TEMPORARY",
         "BEGIN",
@@ -18,7 +18,7 @@ async fn a_run_that_ends_before_its_commit_leaves_nothing() {
         "INSERT INTO \"public\".\"events_millrace_runs\"",
         "COMMIT",
     ];
-    for harm in harms {
+    for statement in cut_before {
         let fixture = Fixture::new().await;
         for (hour, destination) in fixture.all().await.into_iter().enumerate() {
             let run = run(hour as i64);
@@ -26,35 +26,39 @@ async fn a_run_that_ends_before_its_commit_leaves_nothing() {
             fixture
                 .execute("DROP TABLE IF EXISTS events, events_millrace_runs")
                 .await;
-            fixture.gateway.harm(Harm::CutBefore(harm));
+            fixture.gateway.inject(GatewayFault::CutBefore(statement));
             let error = refusal(delivered(&*destination, &run, &lines).await);
-            assert_eq!(error.outlook, Outlook::Retry, "{harm}: {error}");
-            assert!(fixture.gateway.is_done(), "{harm}");
+            assert_eq!(
+                error.kind,
+                ExportErrorKind::Retryable,
+                "{statement}: {error}"
+            );
+            assert!(fixture.gateway.has_happened(), "{statement}");
             let tables = "SELECT count(*) FROM pg_tables WHERE tablename = 'events'";
             if fixture.text(tables).await == "1" {
-                assert_eq!(fixture.text(COUNT).await, "0", "{harm}");
+                assert_eq!(fixture.text(COUNT).await, "0", "{statement}");
             }
             let outcome = delivered(&*destination, &run, &lines).await.unwrap();
-            assert_eq!(outcome.rows, Some(100), "{harm}");
-            assert_eq!(fixture.text(COUNT).await, "100", "{harm}");
-            assert_eq!(fixture.text(RUNS).await, "1", "{harm}");
+            assert_eq!(outcome.rows, Some(100), "{statement}");
+            assert_eq!(fixture.text(COUNT).await, "100", "{statement}");
+            assert_eq!(fixture.text(RUNS).await, "1", "{statement}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_commit_whose_answer_is_lost_is_known_to_have_been_carried_out() {
+async fn a_commit_whose_answer_is_lost_is_found_out() {
     let fixture = Fixture::new().await;
     for (hour, destination) in fixture.all().await.into_iter().enumerate() {
         fixture
             .execute("DROP TABLE IF EXISTS events, events_millrace_runs")
             .await;
         let lines = lines((0..100).map(row));
-        fixture.gateway.harm(Harm::CutAfter("COMMIT"));
+        fixture.gateway.inject(GatewayFault::CutAfter("COMMIT"));
         let outcome = delivered(&*destination, &run(hour as i64), &lines)
             .await
             .unwrap();
-        assert!(fixture.gateway.is_done());
+        assert!(fixture.gateway.has_happened());
         assert_eq!(outcome.rows, Some(100));
         assert_eq!(fixture.text(COUNT).await, "100");
         assert_eq!(fixture.text(RUNS).await, "1");
@@ -90,7 +94,7 @@ async fn a_backend_that_is_killed_fails_the_run_and_the_next_try_succeeds() {
         let delivery = written(&*destination, &run(0), &lines).await.unwrap();
         assert_eq!(fixture.text(kill).await, "1");
         let error = refusal(delivery.publish().await);
-        assert_eq!(error.outlook, Outlook::Retry, "{error}");
+        assert_eq!(error.kind, ExportErrorKind::Retryable, "{error}");
         assert_eq!(fixture.text(COUNT).await, "0");
         delivered(&*destination, &run(0), &lines).await.unwrap();
         assert_eq!(fixture.text(COUNT).await, "100");
@@ -111,7 +115,7 @@ async fn fewer_rows_than_were_read_are_never_published() {
                 .await
                 .unwrap();
             let error = refusal(delivery.end_part(said).await);
-            assert_eq!(error.outlook, Outlook::Retry);
+            assert_eq!(error.kind, ExportErrorKind::Retryable);
         }
         let mut delivery = destination.begin(&run(0), 1).await.unwrap();
         delivery.write("{\"uuid\":".into()).await.unwrap();

@@ -1,7 +1,7 @@
-//! Memory does not grow with the window.
+//! Tests that memory does not grow with the window.
 
 use super::fixture::Fixture;
-use super::gateway::Harm;
+use super::gateway::GatewayFault;
 use crate::rows::{lines, row, run};
 use bytes::Bytes;
 use millrace_exports::destination::Destination;
@@ -10,13 +10,13 @@ use std::process::Command;
 
 const ROWS: u64 = 200_000;
 const BATCH: u64 = 500;
-/// Far less than the rows have.
+/// Growth of the process at most: far less than the size of the rows.
 const GROWTH_BYTES_MAX: u64 = 64 << 20;
 
-/// Before the figure in what a test says.
+/// Text before the figure in a test's output.
 const SAID: &str = "grown by bytes: ";
 
-/// The row of this number, with half a kilobyte more in it.
+/// Row of an event, with half a kilobyte more in it.
 fn long_row(number: u64) -> Value {
     let mut row = row(number);
     row["properties"]["more"] = json!("x".repeat(512));
@@ -29,7 +29,7 @@ fn resident_bytes() -> u64 {
     pages * 4096
 }
 
-/// Fills a table; answers how many bytes the process grew meanwhile.
+/// Fills a table; returns the number of bytes by which the process grew.
 async fn fill(destination: &dyn Destination) -> u64 {
     let mut delivery = destination.begin(&run(0), 1).await.unwrap();
     let (before, mut most, mut bytes) = (resident_bytes(), 0, 0);
@@ -46,7 +46,7 @@ async fn fill(destination: &dyn Destination) -> u64 {
     most.saturating_sub(before)
 }
 
-/// Runs by itself, too; in a process of its own, below.
+/// Runs by itself, and in a process of its own as the child of the test below.
 #[tokio::test]
 async fn two_hundred_thousand_rows_arrive() {
     let fixture = Fixture::new().await;
@@ -82,12 +82,12 @@ fn two_hundred_thousand_rows_take_bounded_memory() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_nothing_keeps_us_waiting() {
+async fn a_server_that_takes_no_rows_blocks_the_writer_until_the_limit() {
     let mut fixture = Fixture::new().await;
     fixture.limits.stall = std::time::Duration::from_millis(100);
     let postgres = fixture.postgres();
     let mut delivery = postgres.begin(&run(0), 1).await.unwrap();
-    fixture.gateway.harm(Harm::StallBefore("user 7"));
+    fixture.gateway.inject(GatewayFault::StallBefore("user 7"));
     let mut taken = 0;
     let refused = loop {
         let lines = Bytes::from(lines((0..BATCH).map(row)));
@@ -97,5 +97,5 @@ async fn a_server_that_takes_nothing_keeps_us_waiting() {
             Err(error) => break error,
         }
     };
-    assert_eq!(refused.outlook, millrace_exports::Outlook::Retry);
+    assert_eq!(refused.kind, millrace_exports::ExportErrorKind::Retryable);
 }

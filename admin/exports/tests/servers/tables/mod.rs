@@ -1,6 +1,6 @@
-//! Tables in PostgreSQL, and what of Redshift can be tried there.
+//! Tests of tables in PostgreSQL, and of the parts of Redshift that can be tried there.
 
-mod arriving;
+mod delivery;
 mod failing;
 mod fixture;
 mod gateway;
@@ -8,6 +8,6 @@ mod interrupted;
 mod memory;
 mod persons;
 mod redshift;
-mod shapes;
 mod steps;
+mod table_schemas;
 mod tls;

@@ -1,16 +1,16 @@
-//! Persons in tables: a row for each distinct id, changed by its key.
+//! Tests of persons in tables: a row for each distinct id, updated by its key.
 
 use super::fixture::{Fixture, refusal};
 use crate::rows::{delivered, lines, person, row, run, run_of_persons};
 use millrace_catalog::ExportModel;
-use millrace_exports::Outlook;
+use millrace_exports::ExportErrorKind;
 use serde_json::{Value, json};
 
-/// What a customer may have made; nothing of it is unique.
+/// Table that a customer may have created, without a unique index.
 const OWN: &str = "CREATE TABLE persons (id serial, team_id bigint, distinct_id text, \
      person_id text, properties jsonb, person_distinct_id_version numeric, person_version bigint, \
      created_at timestamptz)";
-/// The same with a key, and a type of its own.
+/// Table that a customer may have created, with a key and another type.
 const UNIQUE: &str = "CREATE TABLE persons (person_id uuid, team_id integer, distinct_id text, \
      properties json, person_distinct_id_version bigint, person_version bigint, \
      created_at timestamp, note text, UNIQUE (distinct_id, team_id) INCLUDE (note))";
@@ -22,7 +22,7 @@ async fn fixture() -> Fixture {
     fixture
 }
 
-/// Ids with what is said of their persons.
+/// Stored ids with their persons.
 async fn kept(fixture: &Fixture) -> Vec<String> {
     let sql = "SELECT concat_ws(' ', distinct_id, right(person_id::text, 1), properties, \
          person_distinct_id_version, person_version) FROM persons ORDER BY distinct_id";
@@ -30,7 +30,7 @@ async fn kept(fixture: &Fixture) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_table_of_persons_is_made_with_a_key_of_project_and_distinct_id() {
+async fn a_table_of_persons_is_created_with_a_key_of_project_and_distinct_id() {
     let fixture = fixture().await;
     let person = person(1, (5, 1_795_189_098_000_000), &json!({"a": "it's\t\\"}));
     let (postgres, lines) = (fixture.postgres(), lines([person.clone()]));
@@ -56,7 +56,7 @@ async fn a_table_of_persons_is_made_with_a_key_of_project_and_distinct_id() {
 }
 
 #[tokio::test]
-async fn without_a_name_a_table_is_called_by_what_is_in_it() {
+async fn an_unnamed_table_is_named_after_its_model() {
     let table = [
         (ExportModel::Events, lines([row(1)]), "events"),
         (
@@ -83,7 +83,7 @@ async fn without_a_name_a_table_is_called_by_what_is_in_it() {
 }
 
 #[tokio::test]
-async fn persons_that_changed_take_the_place_of_what_was_there_and_older_ones_do_not() {
+async fn changed_persons_replace_stored_ones_and_older_ones_do_not() {
     // Redshift keeps nothing unique, and has no type of uuids.
     for (table, servers) in [
         ("SELECT 1", &[false, true][..]),
@@ -105,17 +105,17 @@ async fn persons_that_changed_take_the_place_of_what_was_there_and_older_ones_do
                     vec![person(1, (5, 5), &n(1)), person(2, (5, 5), &n(2))],
                     ["user 1 1 {\"n\": 1} 5 5", "user 2 2 {\"n\": 2} 5 5"],
                 ),
-                // One is told something, the other one's id goes over to another person.
+                // One person changes, and the other's id moves to another person.
                 (
                     vec![person(1, (5, 7), &n(3)), moved.clone()],
                     ["user 1 1 {\"n\": 3} 5 7", "user 2 1 {\"n\": 4} 9 9"],
                 ),
-                // A run that took its time, of what was before.
+                // A slow run with older rows.
                 (
                     vec![person(1, (5, 6), &n(8)), person(2, (5, 20), &n(8))],
                     ["user 1 1 {\"n\": 3} 5 7", "user 2 1 {\"n\": 4} 9 9"],
                 ),
-                // The same again.
+                // The same rows again.
                 (
                     vec![person(1, (5, 7), &n(3)), moved],
                     ["user 1 1 {\"n\": 3} 5 7", "user 2 1 {\"n\": 4} 9 9"],
@@ -135,7 +135,7 @@ async fn persons_that_changed_take_the_place_of_what_was_there_and_older_ones_do
 }
 
 #[tokio::test]
-async fn events_and_persons_do_not_go_into_one_anothers_tables() {
+async fn events_and_persons_are_refused_by_each_others_tables() {
     let mut fixture = fixture().await;
     let persons = lines([person(1, (5, 5), &json!({}))]);
     delivered(&fixture.postgres(), &run_of_persons(0), &persons)
@@ -143,7 +143,7 @@ async fn events_and_persons_do_not_go_into_one_anothers_tables() {
         .unwrap();
     fixture.model = ExportModel::Events;
     let error = refusal(delivered(&fixture.postgres(), &run(0), &lines([row(1)])).await);
-    assert_eq!(error.outlook, Outlook::Hopeless);
+    assert_eq!(error.kind, ExportErrorKind::Permanent);
     assert!(
         error.message.contains("other columns than events"),
         "{error}"

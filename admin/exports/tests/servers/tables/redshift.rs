@@ -1,12 +1,12 @@
-//! What of Redshift can be tried on PostgreSQL: all but the types and functions of its own, which
-//! stand there under the same names.
+//! Tests of the parts of Redshift that can be tried on PostgreSQL: all but its own types and
+//! functions, for which there are stand-ins of the same names.
 
 use super::fixture::Fixture;
 use crate::rows::{delivered, lines, row, run};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn rows_arrive_as_texts_or_parsed() {
+async fn rows_are_stored_as_texts_or_as_super() {
     for (kind, expected) in [("varchar", "character varying"), ("super", "jsonb")] {
         let mut fixture = Fixture::new().await;
         fixture.set("properties_data_type", kind);
@@ -47,7 +47,7 @@ async fn rows_arrive_as_texts_or_parsed() {
 }
 
 #[tokio::test]
-async fn a_uuid_that_comes_twice_is_stored_once_the_newest_of_it() {
+async fn a_duplicate_uuid_is_stored_once_with_its_newest_row() {
     let fixture = Fixture::new().await;
     let mut newer = row(1);
     newer["timestamp"] = json!("2026-11-20T15:00:00.000000Z");
@@ -61,7 +61,7 @@ async fn a_uuid_that_comes_twice_is_stored_once_the_newest_of_it() {
 }
 
 #[tokio::test]
-async fn what_is_longer_than_a_varchar_keeps_nothing_back() {
+async fn json_longer_than_a_varchar_does_not_block_the_window() {
     let fixture = Fixture::new().await;
     let mut long = row(1);
     long["properties"] = json!({"text": "x".repeat(70_000)});
@@ -77,7 +77,7 @@ async fn what_is_longer_than_a_varchar_keeps_nothing_back() {
 }
 
 #[tokio::test]
-async fn more_rows_than_a_statement_takes_go_by_several() {
+async fn many_rows_are_inserted_by_several_statements() {
     let fixture = Fixture::new().await;
     let lines = lines((0..4_500).map(row));
     let outcome = delivered(&fixture.redshift().await, &run(0), &lines)

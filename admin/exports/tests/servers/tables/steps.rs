@@ -1,4 +1,4 @@
-//! The test of a destination.
+//! Tests of the steps of a destination's test.
 
 use super::fixture::{Fixture, WRONG_PASSWORD, refusal};
 use millrace_exports::destination::TestStep::{
@@ -12,7 +12,7 @@ const TABLES: &str =
 async fn all_steps_succeed_and_leave_nothing() {
     let fixture = Fixture::new().await;
     for destination in fixture.all().await {
-        // A second time as well.
+        // Twice, as the test may be repeated.
         for _ in 0..2 {
             for step in destination.test_steps() {
                 destination.test(*step).await.unwrap();
@@ -25,7 +25,7 @@ async fn all_steps_succeed_and_leave_nothing() {
 }
 
 #[tokio::test]
-async fn the_first_step_that_cannot_succeed_says_so() {
+async fn the_first_failing_step_has_the_error() {
     type Spoil = fn(&mut Fixture);
     let table: [(Spoil, TestStep); 5] = [
         (|fixture| fixture.set("port", 1), Reach),
@@ -55,7 +55,7 @@ async fn the_first_step_that_cannot_succeed_says_so() {
 }
 
 #[tokio::test]
-async fn a_table_that_events_do_not_fit_into_is_found_by_the_test() {
+async fn a_table_that_events_do_not_fit_into_fails_the_test() {
     let fixture = Fixture::new().await;
     fixture.execute("CREATE TABLE events (id integer)").await;
     let destination = fixture.postgres();

@@ -1,8 +1,9 @@
-//! TLS to PostgreSQL. The gateway speaks it, as the tests' server listens on a socket only.
+//! Tests of TLS to PostgreSQL. The gateway speaks it, as the tests' server listens on a socket
+//! only.
 
 use super::fixture::{Fixture, PASSWORD, refusal};
 use crate::rows::{delivered, lines, row, run};
-use millrace_exports::Outlook;
+use millrace_exports::ExportErrorKind;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
@@ -24,10 +25,10 @@ fn self_signed() -> TlsAcceptor {
 }
 
 #[tokio::test]
-async fn a_certificate_that_a_server_signed_itself_is_taken_only_if_the_customer_says_so() {
+async fn a_self_signed_certificate_is_accepted_only_if_the_customer_allows_it() {
     let mut fixture = Fixture::behind(Some(self_signed())).await;
     let error = refusal(delivered(&fixture.postgres(), &run(0), "").await);
-    assert_eq!(error.outlook, Outlook::Hopeless);
+    assert_eq!(error.kind, ExportErrorKind::Permanent);
     assert!(error.message.contains("has_self_signed_cert"), "{error}");
     fixture.set("has_self_signed_cert", true);
     let outcome = delivered(&fixture.postgres(), &run(0), &lines([row(1)]))
@@ -37,7 +38,7 @@ async fn a_certificate_that_a_server_signed_itself_is_taken_only_if_the_customer
 }
 
 #[tokio::test]
-async fn a_password_is_never_on_the_wire_as_it_is() {
+async fn a_password_is_never_sent_in_plain_text() {
     let fixture = Fixture::new().await;
     delivered(&fixture.postgres(), &run(0), &lines([row(1)]))
         .await

@@ -1,6 +1,7 @@
-//! Requests of object stores by our own client, whose TLS is the same everywhere.
+//! Sends the requests of the `object_store` library by our own client, for the same TLS
+//! everywhere.
 
-use super::keys::{self, Form, Page};
+use super::keys::{self, ListingElements, ListingPage};
 use super::signing::Signing;
 use async_trait::async_trait;
 use http::{Method, Uri};
@@ -17,45 +18,45 @@ use std::time::Duration;
 use tokio::time::timeout;
 use url::{Host, Url};
 
-/// Machines of a cloud are told their credentials at once, others never.
-const MACHINE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Timeout of a cloud's metadata service: it answers a machine of the cloud at once, others never.
+const METADATA_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The most bytes of a page of what a store lists: it has some thousand keys.
+/// Most bytes of a page of a listing, which has some thousand keys.
 const PAGE_BYTES_MAX: usize = 64 << 20;
 
-/// Makes connections for the library, by our client.
+/// Gives our client to the `object_store` library.
 #[derive(Clone, Debug)]
 pub(super) struct Connector {
     http: Client,
-    form: Form,
+    elements: ListingElements,
     shared: Arc<Shared>,
 }
 
-/// What requests and whoever asked for them have together.
+/// State shared by the requests and the owner of the store.
 #[derive(Debug, Default)]
 struct Shared {
-    /// Set when the store is built, and there are credentials.
+    /// Set once the store is built and has credentials.
     signing: OnceLock<Signing>,
-    /// Keys that were left out of what was listed.
+    /// Keys that were left out of listings.
     left_out: Mutex<BTreeSet<String>>,
 }
 
 impl Connector {
-    pub(super) fn new(http: Client, form: Form) -> Self {
+    pub(super) fn new(http: Client, elements: ListingElements) -> Self {
         Self {
             http,
-            form,
+            elements,
             shared: Arc::default(),
         }
     }
 
-    /// Says what requests are signed with.
+    /// Sets the credentials that requests are signed with.
     pub(super) fn sign_with(&self, signing: Signing) {
-        // It is said once.
+        // It is set once.
         let _ = self.shared.signing.set(signing);
     }
 
-    /// Keys that were left out of what was listed so far.
+    /// Keys that were left out of listings so far.
     pub(super) fn left_out(&self) -> Vec<String> {
         let left_out = self.shared.left_out.lock();
         let left_out = left_out.unwrap_or_else(PoisonError::into_inner);
@@ -65,20 +66,20 @@ impl Connector {
 
 impl HttpConnector for Connector {
     fn connect(&self, _options: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(Service(self.clone())))
+        Ok(HttpClient::new(StoreService(self.clone())))
     }
 }
 
-/// The environment has no credentials, and neither has this machine.
+/// Neither the environment nor the metadata service has credentials.
 #[derive(Debug, thiserror::Error)]
 #[error("this machine has no credentials of its own")]
 pub(super) struct NoCredentials;
 
 #[derive(Debug)]
-struct Service(Connector);
+struct StoreService(Connector);
 
-impl Service {
-    /// Takes the marks out of a request's path.
+impl StoreService {
+    /// Removes the marks from a request's path, and signs it again.
     async fn unmark(&self, request: &mut HttpRequest) -> Result<(), HttpError> {
         let Some(path) = keys::plain_in_url(request.uri().path()) else {
             return Ok(());
@@ -97,16 +98,16 @@ impl Service {
         }
     }
 
-    /// A page of what the store lists, with marks.
-    async fn page(&self, mut answer: Response) -> Result<HttpResponse, HttpError> {
-        let mut said = Vec::new();
-        while let Some(piece) = answer.chunk().await.map_err(broken)? {
-            said.extend_from_slice(&piece);
-            if said.len() > PAGE_BYTES_MAX {
+    /// Reads a page of a listing and adds marks to its keys.
+    async fn page(&self, mut response: Response) -> Result<HttpResponse, HttpError> {
+        let mut body = Vec::new();
+        while let Some(piece) = response.chunk().await.map_err(broken)? {
+            body.extend_from_slice(&piece);
+            if body.len() > PAGE_BYTES_MAX {
                 return Err(HttpError::new(HttpErrorKind::Unknown, EndlessPage));
             }
         }
-        let page = Page::of(&String::from_utf8_lossy(&said), self.0.form);
+        let page = ListingPage::of(&String::from_utf8_lossy(&body), self.0.elements);
         let left_out = self.0.shared.left_out.lock();
         let mut left_out = left_out.unwrap_or_else(PoisonError::into_inner);
         left_out.extend(page.left_out);
@@ -115,57 +116,57 @@ impl Service {
     }
 }
 
-/// Whether a request asks which objects there are.
+/// Returns true if a request lists objects.
 fn is_listing(request: &HttpRequest) -> bool {
     let query = request.uri().query().unwrap_or_default();
     let mut pairs = query.split('&');
     request.method() == Method::GET && pairs.any(|it| matches!(it, "list-type=2" | "comp=list"))
 }
 
-/// A page of what a store lists has no end.
+/// A page of a listing is longer than [`PAGE_BYTES_MAX`].
 #[derive(Debug, thiserror::Error)]
 #[error("what the store lists has no end")]
 struct EndlessPage;
 
 #[async_trait]
-impl HttpService for Service {
+impl HttpService for StoreService {
     async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
         self.unmark(&mut request).await?;
         let is_listing = is_listing(&request);
         let (parts, body) = request.into_parts();
         let url = Url::parse(&parts.uri.to_string())
             .map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
-        let is_machine = is_machine(&url);
+        let is_metadata_service = is_metadata_service(&url);
         let mut request = Request::new(parts.method, url);
         *request.headers_mut() = parts.headers;
         *request.body_mut() = Some(Body::wrap(body));
-        let asked = self.0.http.execute(request);
-        let answer = if is_machine {
+        let pending = self.0.http.execute(request);
+        let response = if is_metadata_service {
             let no_credentials = || HttpError::new(HttpErrorKind::Unknown, NoCredentials);
-            let answered = timeout(MACHINE_TIMEOUT, asked).await;
-            let answered = answered.map_err(|_| no_credentials())?;
-            let has_some = |answer: &Response| answer.status().is_success();
-            let answered = answered.ok().filter(has_some);
-            answered.ok_or_else(no_credentials)?
+            let response = timeout(METADATA_TIMEOUT, pending).await;
+            let response = response.map_err(|_| no_credentials())?;
+            let has_some = |response: &Response| response.status().is_success();
+            let response = response.ok().filter(has_some);
+            response.ok_or_else(no_credentials)?
         } else {
-            asked.await.map_err(broken)?
+            pending.await.map_err(broken)?
         };
-        if is_listing && answer.status().is_success() {
-            return self.page(answer).await;
+        if is_listing && response.status().is_success() {
+            return self.page(response).await;
         }
-        let answer: http::Response<Body> = answer.into();
-        let (parts, body) = answer.into_parts();
+        let response: http::Response<Body> = response.into();
+        let (parts, body) = response.into_parts();
         let body = body.map_err(broken);
         Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)))
     }
 }
 
-/// Whether it is what tells machines of a cloud about themselves.
-fn is_machine(url: &Url) -> bool {
+/// Returns true for the metadata service, which gives a cloud's machines their credentials.
+fn is_metadata_service(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(address)) if address.is_link_local() => true,
         Some(Host::Domain("metadata.google.internal")) => true,
-        // Wherever AWS_METADATA_ENDPOINT says.
+        // At any address, as AWS_METADATA_ENDPOINT may name one.
         _ => url.path() == "/latest/api/token",
     }
 }

@@ -1,9 +1,9 @@
-//! Which objects there are below a prefix, and what their files are called.
+//! Lists the objects below a prefix, and names their staged files.
 
-use super::super::tries::Tries;
+use super::super::retries::Retries;
 use super::keys;
-use super::place::{Place, Wanted};
-use crate::meter::Meter;
+use super::location::{KeySelection, ObjectLocation};
+use crate::stats::StageStats;
 use anyhow::{anyhow, bail};
 use millrace_sources::{FetchError, Part, Transfer};
 use object_store::list::{PaginatedListOptions, PaginatedListResult};
@@ -11,32 +11,33 @@ use object_store::path::Path;
 use object_store::{Error, ObjectMeta, ObjectStoreExt};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// How often a page is tried in a row.
+/// Most attempts in a row for a page.
 const TRIES_MAX: usize = 5;
-/// What file systems take, without the ending of a file that is not whole.
+/// Most bytes of a file name that file systems take, less the ending of an unfinished file.
 const NAME_BYTES_MAX: usize = 200;
 
-/// The objects of a place as parts, in the order of their keys. Empty ones are none, nor are hidden ones.
+/// Lists the objects of a location as parts, in the order of their keys, without empty and hidden
+/// ones.
 pub(super) async fn list(
-    place: &Place,
+    location: &ObjectLocation,
     transfer: &Transfer,
-    meter: &Meter,
+    stats: &StageStats,
 ) -> anyhow::Result<Vec<Part>> {
-    let asking = Asking {
-        place,
+    let listing = Listing {
+        location,
         transfer,
-        meter,
+        stats,
     };
-    let (objects, folder) = match &place.wanted {
-        Wanted::Beginning(beginning) => {
-            let folder = beginning.rfind('/').map_or(0, |end| end + 1);
-            (asking.all(beginning).await?, folder)
+    let (objects, folder) = match &location.selection {
+        KeySelection::Prefix(prefix) => {
+            let folder = prefix.rfind('/').map_or(0, |end| end + 1);
+            (listing.all(prefix).await?, folder)
         }
-        Wanted::Below(key) if key.is_empty() => (asking.all("").await?, 0),
-        Wanted::Below(key) => {
-            let mut objects = asking.all(&format!("{key}/")).await?;
+        KeySelection::Folder(key) if key.is_empty() => (listing.all("").await?, 0),
+        KeySelection::Folder(key) => {
+            let mut objects = listing.all(&format!("{key}/")).await?;
             if objects.is_empty() {
-                objects.extend(asking.one(key).await?);
+                objects.extend(listing.one(key).await?);
                 (objects, key.rfind('/').map_or(0, |end| end + 1))
             } else {
                 (objects, key.len() + 1)
@@ -50,28 +51,28 @@ pub(super) async fn list(
         .map(|object| part(object, folder))
         .collect();
     parts.sort_by(|one, other| one.from.cmp(&other.from));
-    if parts.is_empty() && place.left_out().is_empty() {
+    if parts.is_empty() && location.left_out().is_empty() {
         bail!(
             "there is nothing below {}; check the prefix. All names that begin so are meant with * at its end",
-            place.url
+            location.url
         );
     }
     Ok(parts)
 }
 
-struct Asking<'a> {
-    place: &'a Place,
+struct Listing<'a> {
+    location: &'a ObjectLocation,
     transfer: &'a Transfer,
-    meter: &'a Meter,
+    stats: &'a StageStats,
 }
 
-impl Asking<'_> {
-    /// All objects whose keys begin so.
-    async fn all(&self, beginning: &str) -> anyhow::Result<Vec<ObjectMeta>> {
+impl Listing<'_> {
+    /// Lists all objects whose keys begin with a prefix.
+    async fn all(&self, prefix: &str) -> anyhow::Result<Vec<ObjectMeta>> {
         let mut objects = Vec::new();
         let mut page_token = None;
         loop {
-            let page = self.page(beginning, page_token.as_ref()).await?;
+            let page = self.page(prefix, page_token.as_ref()).await?;
             objects.extend(page.result.objects);
             page_token = page.page_token;
             if page_token.is_none() {
@@ -82,44 +83,44 @@ impl Asking<'_> {
 
     async fn page(
         &self,
-        beginning: &str,
+        prefix: &str,
         page_token: Option<&String>,
     ) -> anyhow::Result<PaginatedListResult> {
-        let mut tries = Tries::new(TRIES_MAX);
+        let mut retries = Retries::new(TRIES_MAX);
         loop {
             let options = PaginatedListOptions {
                 page_token: page_token.cloned(),
                 ..PaginatedListOptions::default()
             };
-            let listed = self.place.lister.list_paginated(Some(beginning), options);
+            let listed = self.location.lister.list_paginated(Some(prefix), options);
             let error = match self.transfer.head(listed).await {
                 Ok(Ok(page)) => return Ok(page),
-                Ok(Err(error)) => self.place.fault(&error, &self.place.url),
+                Ok(Err(error)) => self.location.classify(&error, &self.location.url),
                 Err(error) => error,
             };
-            self.again(&mut tries, error).await?;
+            self.again(&mut retries, error).await?;
         }
     }
 
-    /// The object of this key, if there is one.
+    /// Finds the object of a key, if there is one.
     async fn one(&self, key: &str) -> anyhow::Result<Option<ObjectMeta>> {
-        let mut tries = Tries::new(TRIES_MAX);
+        let mut retries = Retries::new(TRIES_MAX);
         loop {
             let path = Path::parse(keys::marked(key))?;
-            let error = match self.transfer.head(self.place.store.head(&path)).await {
+            let error = match self.transfer.head(self.location.store.head(&path)).await {
                 Ok(Ok(object)) => return Ok(Some(object)),
                 Ok(Err(Error::NotFound { .. })) => return Ok(None),
-                Ok(Err(error)) => self.place.fault(&error, key),
+                Ok(Err(error)) => self.location.classify(&error, key),
                 Err(error) => error,
             };
-            self.again(&mut tries, error).await?;
+            self.again(&mut retries, error).await?;
         }
     }
 
-    async fn again(&self, tries: &mut Tries, error: FetchError) -> anyhow::Result<()> {
-        let what = format!("listing {}", self.place.url);
-        let outcome = tries.after(error, &what, self.meter).await;
-        outcome.map_err(|error| anyhow!("{} cannot be listed: {error}", self.place.url))
+    async fn again(&self, retries: &mut Retries, error: FetchError) -> anyhow::Result<()> {
+        let what = format!("listing {}", self.location.url);
+        let outcome = retries.wait_after(error, &what, self.stats).await;
+        outcome.map_err(|error| anyhow!("{} cannot be listed: {error}", self.location.url))
     }
 }
 
@@ -128,7 +129,7 @@ fn is_hidden(key: &str) -> bool {
     name.is_some_and(|name| name.starts_with('.'))
 }
 
-/// Staged files lie in one folder, so that folders become part of the name.
+/// Makes a part of an object; its file's name has the folders, as staged files lie in one folder.
 fn part(object: &ObjectMeta, folder_bytes: usize) -> Part {
     let key = keys::plain(object.location.as_ref());
     Part {
@@ -136,11 +137,11 @@ fn part(object: &ObjectMeta, folder_bytes: usize) -> Part {
         from: key,
         until: String::new(),
         bytes: Some(object.size),
-        version: Some(super::version(object)),
+        version: Some(version(object)),
     }
 }
 
-/// A name that no other key has. The ending stays, as it says what a file is.
+/// Makes a file name that no other key has. The ending stays, as it shows the format.
 fn name(key: &str) -> String {
     let is_plain = !key.contains(['~', '\\'])
         && key.len() <= NAME_BYTES_MAX
@@ -159,12 +160,22 @@ fn name(key: &str) -> String {
     format!("{:016x}~{name}{ending}", xxh3_64(key.as_bytes()))
 }
 
+/// Version of an object: its tag, or for stores that list none, the time it was written.
+pub(super) fn version(object: &ObjectMeta) -> String {
+    match &object.e_tag {
+        // Azure lists them without quotes.
+        Some(tag) if tag.starts_with("W/") || tag.starts_with('"') => tag.clone(),
+        Some(tag) => format!("\"{tag}\""),
+        None => format!("written {}", object.last_modified.to_rfc3339()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn names_of_files_are_short_and_differ_as_keys_do() {
+    fn file_names_are_short_and_unique_for_each_key() {
         let long = "x/".repeat(400) + "events.json.gz";
         let keys = [
             "events.json",

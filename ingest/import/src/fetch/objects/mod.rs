@@ -1,52 +1,55 @@
-//! Object stores: every object below a prefix of S3, Google's buckets, Azure's containers, and what speaks like them.
+//! Object stores as a source: every object below a prefix of S3, Google's buckets, Azure's
+//! containers, and compatible stores.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `place` | what is named, and the store that has it |
-//! | `listing` | which objects there are |
-//! | `blame` | what a store's errors mean |
-//! | `http` | its requests by our client |
+//! | `location` | the bucket and prefix that a URL names |
+//! | `listing` | list of the objects |
+//! | `classify` | meaning of a store's errors |
+//! | `http` | requests by our client |
 //! | `keys`, `signing` | keys that the library has no paths for |
 
-mod blame;
+mod classify;
 mod http;
 mod keys;
 mod listing;
-mod place;
+mod location;
 mod signing;
 
-use crate::meter::Meter;
+use crate::stats::StageStats;
 use async_trait::async_trait;
 use futures_util::StreamExt;
+use listing::version;
+use location::ObjectLocation;
 use millrace_sources::{Export, FetchError, Part, Transfer};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult, ObjectMeta};
-use place::Place;
 use std::io::Write;
 
-/// Objects that are fetched at once.
+/// Number of objects fetched at once.
 const PARALLEL: usize = 4;
 
-/// The objects below a prefix.
+/// Export of the objects below a prefix.
 #[derive(Debug)]
 pub struct Objects {
-    place: Place,
+    location: ObjectLocation,
     parts: Vec<Part>,
 }
 
 impl Objects {
-    /// Lists what `s3://bucket/exports/2024` names, or `gs://…`, or `az://container/…`: an object, or all below such a
-    /// folder; with `*` at its end, all whose names begin so.
+    /// Lists the objects that a URL names, such as `s3://bucket/exports/2024`, `gs://…` or
+    /// `az://container/…`: an object, or all objects in a folder; with `*` at the end, all whose
+    /// keys begin with the text before.
     ///
     /// # Errors
-    /// When it names nothing, or cannot be listed.
-    pub async fn list(url: &str, transfer: &Transfer, meter: &Meter) -> anyhow::Result<Self> {
-        let place = Place::open(url, &transfer.http)?;
-        let parts = listing::list(&place, transfer, meter).await?;
-        Ok(Self { place, parts })
+    /// The URL names no object, or the store cannot be listed.
+    pub async fn list(url: &str, transfer: &Transfer, stats: &StageStats) -> anyhow::Result<Self> {
+        let location = ObjectLocation::open(url, &transfer.http)?;
+        let parts = listing::list(&location, transfer, stats).await?;
+        Ok(Self { location, parts })
     }
 
-    /// Asks for an object from a byte on.
+    /// Requests an object from a byte on.
     async fn get(&self, part: &Part, begun_bytes: u64) -> object_store::Result<GetResult> {
         let options = GetOptions {
             if_match: part.version.as_deref().and_then(entity_tag),
@@ -54,27 +57,17 @@ impl Objects {
             ..GetOptions::default()
         };
         let path = Path::parse(keys::marked(&part.from))?;
-        self.place.store.get_opts(&path, options).await
+        self.location.store.get_opts(&path, options).await
     }
 }
 
-/// What tells an object from what it was: its tag, or for stores that list none, when it was written.
-fn version(object: &ObjectMeta) -> String {
-    match &object.e_tag {
-        // Azure lists them without quotes.
-        Some(tag) if tag.starts_with("W/") || tag.starts_with('"') => tag.clone(),
-        Some(tag) => format!("\"{tag}\""),
-        None => format!("written {}", object.last_modified.to_rfc3339()),
-    }
-}
-
-/// A version as `If-Match` has it. Weak ones match nothing.
+/// Entity tag for `If-Match`, if the version has one. Weak tags match nothing.
 fn entity_tag(version: &str) -> Option<String> {
     version.starts_with('"').then(|| version.to_owned())
 }
 
-/// Whether what comes is not what was listed, of a store that does not mind what it is asked.
-fn is_another(part: &Part, found: &ObjectMeta) -> bool {
+/// Returns true if a store that ignores `If-Match` sends another version than the listed one.
+fn is_other_version(part: &Part, found: &ObjectMeta) -> bool {
     let listed = part.version.as_deref().and_then(entity_tag);
     let is_other_tag = match (&listed, &found.e_tag) {
         (Some(listed), Some(_)) => *listed != version(found),
@@ -86,7 +79,7 @@ fn is_another(part: &Part, found: &ObjectMeta) -> bool {
 #[async_trait]
 impl Export for Objects {
     fn source(&self) -> String {
-        self.place.url.clone()
+        self.location.url.clone()
     }
 
     fn parts(&self) -> Vec<Part> {
@@ -102,7 +95,7 @@ impl Export for Objects {
     }
 
     fn left_out(&self) -> Vec<String> {
-        self.place.left_out()
+        self.location.left_out()
     }
 
     async fn fetch(
@@ -112,30 +105,30 @@ impl Export for Objects {
         begun_bytes: u64,
         into: &mut (dyn Write + Send),
     ) -> Result<(), FetchError> {
-        let fault = |error| self.place.fault(&error, &part.from);
+        let classify = |error| self.location.classify(&error, &part.from);
         let mut found = transfer.head(self.get(part, begun_bytes)).await?;
         let mut skipped_bytes = 0;
-        if begun_bytes > 0 && found.as_ref().is_err_and(blame::is_without_ranges) {
+        if begun_bytes > 0 && found.as_ref().is_err_and(classify::ignores_ranges) {
             found = transfer.head(self.get(part, 0)).await?;
             skipped_bytes = begun_bytes;
         }
-        let found = found.map_err(fault)?;
-        if is_another(part, &found.meta) {
-            return Err(blame::changed(&part.from));
+        let found = found.map_err(classify)?;
+        if is_other_version(part, &found.meta) {
+            return Err(classify::changed(&part.from));
         }
         let mut stream = found.into_stream();
         let mut bytes = begun_bytes - skipped_bytes;
         while let Some(piece) = transfer.piece(stream.next()).await? {
-            let piece = piece.map_err(fault)?;
+            let piece = piece.map_err(classify)?;
             bytes += piece.len() as u64;
-            // Those that came before, if the store begins anew.
+            // Skip the bytes that came before, if the store begins again.
             let skipped = skipped_bytes.min(piece.len() as u64);
             skipped_bytes -= skipped;
             let skipped = usize::try_from(skipped).unwrap_or(piece.len());
             into.write_all(piece.get(skipped..).unwrap_or_default())?;
         }
         match part.bytes {
-            Some(expected) if expected != bytes => Err(FetchError::again(format!(
+            Some(expected) if expected != bytes => Err(FetchError::retryable(format!(
                 "{bytes} bytes came of {expected}"
             ))),
             _ => Ok(()),

@@ -1,38 +1,33 @@
-//! Signatures of requests whose path is another one than the library signed.
+//! Signs requests again whose path has changed since the library signed them.
 
 use http::header::AUTHORIZATION;
 use object_store::aws::{AwsAuthorizer, AwsCredentialProvider};
 use object_store::azure::{AzureAuthorizer, AzureCredentialProvider};
 use object_store::client::{HttpError, HttpErrorKind, HttpRequest};
 
-/// The header by which S3 is told what of the body is signed.
+/// Header that tells S3 the hash of the body, or that the body is unsigned.
 const BODY_HASH: &str = "x-amz-content-sha256";
 
-/// The credentials that the library signs with.
+/// Credentials that the library signs with.
 #[derive(Debug)]
 pub(super) enum Signing {
     S3(AwsCredentialProvider),
     Azure(AzureCredentialProvider),
-    /// Its tokens do not depend on the path.
+    /// Google's tokens do not depend on the path.
     Google,
 }
 
 impl Signing {
-    /// Signs a request anew, if its path was signed.
+    /// Signs a request again, if its path was signed.
     pub(super) async fn sign(&self, request: &mut HttpRequest) -> Result<(), HttpError> {
-        let said = request.headers().get(AUTHORIZATION);
-        let Some(said) = said.and_then(|said| said.to_str().ok()).map(str::to_owned) else {
+        let old = request.headers().get(AUTHORIZATION);
+        let Some(old) = old.and_then(|old| old.to_str().ok()).map(str::to_owned) else {
             return Ok(());
         };
         match self {
             Self::S3(credentials) => {
                 // `… Credential=<id>/<day>/<region>/<service>/aws4_request, …`
-                let mut scope = said
-                    .split(',')
-                    .next()
-                    .unwrap_or_default()
-                    .split('/')
-                    .skip(2);
+                let mut scope = old.split(',').next().unwrap_or_default().split('/').skip(2);
                 let (Some(region), Some(service)) = (scope.next(), scope.next()) else {
                     return Ok(());
                 };
@@ -47,9 +42,9 @@ impl Signing {
             }
             Self::Azure(credentials) => {
                 // `SharedKey <account>:<signature>`
-                let Some((account, _)) = said
+                let Some((account, _)) = old
                     .strip_prefix("SharedKey ")
-                    .and_then(|said| said.split_once(':'))
+                    .and_then(|old| old.split_once(':'))
                 else {
                     return Ok(());
                 };

@@ -1,8 +1,8 @@
-//! What is tried again, given back and given up.
+//! Inserts that are retried, returned and given up.
 
 use super::*;
 use crate::ship::fake_sink::FakeSink;
-use crate::ship::retries::Troubled;
+use crate::ship::retries::FailureReport;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use tokio::sync::mpsc::error::TryRecvError;
 use tokio::time::Instant;
 
 fn delivery<'a>(
-    (retries, stores): (&'a Retries, &'a Stores),
+    (retries, stored_counts): (&'a Retries, &'a StoredCounts),
     body: &'a Vec<Bytes>,
 ) -> Delivery<'a, Vec<Bytes>> {
     Delivery {
@@ -23,19 +23,19 @@ fn delivery<'a>(
         table: Some(Table::Events),
         month: Month(202_611),
         token: "token",
-        sought: Sought::default(),
+        lookup: RowLookup::default(),
         body,
-        run: None,
+        boot_id: None,
         in_doubt: false,
-        answers: Answers::default(),
-        stores,
+        history: FailureHistory::default(),
+        stored_counts,
         needs_proof: false,
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exception_that_stays_the_same_is_given_back_unless_it_is_the_servers() {
-    // What is answered in turn, and after how many tries that is given back.
+async fn an_insert_with_one_exception_again_and_again_is_returned_unless_the_server_is_to_blame() {
+    // Codes answered in turn, and the number of tries after which the insert is returned.
     let table: [(&[u32], Option<u32>); 6] = [
         (&[241], Some(3)),
         (&[395], Some(8)),
@@ -58,20 +58,20 @@ async fn an_exception_that_stays_the_same_is_given_back_unless_it_is_the_servers
                 message: "no".to_owned(),
             })
         });
-        let (retries, mut told) = Retries::new(1);
+        let (retries, mut reports) = Retries::new(1);
         let body = Vec::<Bytes>::new();
-        let settled = delivery((&retries, &Stores::default()), &body)
+        let settled = delivery((&retries, &StoredCounts::default()), &body)
             .settle(&sink)
             .await;
-        let refused = matches!(settled, Settled::Unproven(_));
+        let refused = matches!(settled, InsertSettlement::Unproven(_));
         let tries = tries.load(Ordering::Relaxed);
         assert_eq!(refused.then_some(tries), expected, "{codes:?}");
-        assert!(refused || matches!(settled, Settled::Stored));
+        assert!(refused || matches!(settled, InsertSettlement::Stored));
         assert_eq!(
-            told.try_recv(),
+            reports.try_recv(),
             if tries > 3 {
-                let (id, is_away) = (7, false);
-                Ok(Troubled { id, is_away })
+                let (id, is_unreachable) = (7, false);
+                Ok(FailureReport { id, is_unreachable })
             } else {
                 Err(TryRecvError::Empty)
             }
@@ -80,7 +80,7 @@ async fn an_exception_that_stays_the_same_is_given_back_unless_it_is_the_servers
 }
 
 #[tokio::test(start_paused = true)]
-async fn whether_anybody_can_be_reached_is_told_whenever_it_is_otherwise() {
+async fn each_change_of_reachability_of_a_failing_insert_is_reported() {
     let tries = AtomicU32::new(0);
     let sink = FakeSink::answering(move || {
         let (outcome, code) = match tries.fetch_add(1, Ordering::Relaxed) {
@@ -95,22 +95,25 @@ async fn whether_anybody_can_be_reached_is_told_whenever_it_is_otherwise() {
             message: "no".to_owned(),
         })
     });
-    let (retries, mut told) = Retries::new(1);
+    let (retries, mut reports) = Retries::new(1);
     let body = Vec::<Bytes>::new();
-    let stores = Stores::default();
-    let settled = delivery((&retries, &stores), &body);
-    assert!(matches!(settled.settle(&sink).await, Settled::Stored));
-    let mut news = Vec::new();
-    while let Ok(it) = told.try_recv() {
-        news.push(it.is_away);
+    let stored_counts = StoredCounts::default();
+    let settled = delivery((&retries, &stored_counts), &body);
+    assert!(matches!(
+        settled.settle(&sink).await,
+        InsertSettlement::Stored
+    ));
+    let mut reported = Vec::new();
+    while let Ok(report) = reports.try_recv() {
+        reported.push(report.is_unreachable);
     }
-    assert_eq!(news, [true, false, true]);
+    assert_eq!(reported, [true, false, true]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn rows_that_cannot_be_looked_for_are_given_up_once_clickhouse_is_there_and_proves_nothing() {
-    let (retries, _told) = Retries::new(1);
-    let stores = Stores::default();
+async fn rows_of_an_unknown_table_are_given_up_once_clickhouse_answers_without_proof() {
+    let (retries, _reports) = Retries::new(1);
+    let stored_counts = StoredCounts::default();
     let body = Vec::<Bytes>::new();
     for (table, is_given_up) in [(None, true), (Some(Table::Events), false)] {
         let tries = Arc::new(AtomicU32::new(0));
@@ -130,12 +133,12 @@ async fn rows_that_cannot_be_looked_for_are_given_up_once_clickhouse_is_there_an
         });
         let delivery = Delivery {
             table,
-            ..delivery((&retries, &stores), &body)
+            ..delivery((&retries, &stored_counts), &body)
         };
         let two_hours = Duration::from_secs(7_200);
         let settled = tokio::time::timeout(two_hours, delivery.settle(&sink)).await;
         let settled = settled.ok();
-        let is_unknowable = matches!(settled, Some(Settled::Unknowable(_)));
+        let is_unknowable = matches!(settled, Some(InsertSettlement::Unknowable(_)));
         assert_eq!(is_unknowable, is_given_up, "{settled:?}");
         assert_eq!(settled.is_some(), is_given_up);
         assert!(Instant::now() >= back, "ClickHouse was away");
@@ -143,8 +146,8 @@ async fn rows_that_cannot_be_looked_for_are_given_up_once_clickhouse_is_there_an
     }
 }
 
-/// Delivers to a server that fails like this for an hour; how long after that it has the rows,
-/// and how often it was tried.
+/// Delivers to a server that fails like this for an hour; returns how long after that it has the
+/// rows, and the number of tries.
 async fn after_an_hour_of(outcome: InsertOutcome, code: Option<u32>) -> (Duration, u32) {
     let back = Instant::now() + Duration::from_secs(3_600);
     let tries = Arc::new(AtomicU32::new(0));
@@ -160,17 +163,17 @@ async fn after_an_hour_of(outcome: InsertOutcome, code: Option<u32>) -> (Duratio
             message: "no".to_owned(),
         })
     });
-    let (retries, _told) = Retries::new(1);
+    let (retries, _reports) = Retries::new(1);
     let body = Vec::<Bytes>::new();
-    let settled = delivery((&retries, &Stores::default()), &body)
+    let settled = delivery((&retries, &StoredCounts::default()), &body)
         .settle(&sink)
         .await;
-    assert!(matches!(settled, Settled::Stored), "{settled:?}");
+    assert!(matches!(settled, InsertSettlement::Stored), "{settled:?}");
     (back.elapsed(), tries.load(Ordering::Relaxed))
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_return_of_a_server_is_noticed_in_two_seconds_and_one_that_refuses_is_let_alone() {
+async fn a_servers_return_is_noticed_in_two_seconds_and_a_refusing_server_is_spared() {
     let table = [
         (InsertOutcome::Unknown, None, 20),
         (InsertOutcome::NotStored, None, 2),

@@ -1,4 +1,4 @@
-//! The loop of a lane: read, plan, store the checkpoint, send, release.
+//! The loop of a lane: read, plan, persist the checkpoint, send, release.
 
 mod open;
 mod read;
@@ -7,11 +7,11 @@ mod send;
 #[cfg(test)]
 mod tests;
 
-use super::attempt::{Context, Verdict};
+use super::backoff::RetryBackoff;
+use super::execute::{InsertContext, InsertResult};
 use super::options::ShipOptions;
-use super::pace::Pace;
-use super::plan::{Now, Plan, UnitId};
-use super::retries::Troubled;
+use super::plan::{BatchId, Now, Plan};
+use super::retries::FailureReport;
 use super::sink::Sink;
 use crate::LaneOutput;
 use crate::retention::Retention;
@@ -26,15 +26,16 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Months count as recent until they have been over for so long.
+/// Time after its end for which a month counts as recent.
 const RECENT_MICROS: i64 = 30 * 86_400 * 1_000_000;
-/// From one look at the log to the next: groups are committed hundreds of times a second, and to be woken
-/// for each cost more than sending its rows. What comes first after a rest is read at once.
+/// Interval between two reads of the log: groups are committed hundreds of times a second, and
+/// waking up for each cost more than sending its rows. The first frame after a rest is read at
+/// once.
 const READ_EVERY: Duration = Duration::from_millis(50);
 /// Pause after a failure of the disk.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Why a shipper ended before it was told to.
+/// Reason why a shipper ended before it was told to.
 #[derive(Debug, thiserror::Error)]
 pub enum ShipError {
     /// The checkpoint cannot be loaded: without it rows would be sent twice.
@@ -43,17 +44,17 @@ pub enum ShipError {
     /// The log is poisoned; the process must restart.
     #[error("the shipper stopped: {0}")]
     Log(String),
-    /// A task panicked, so that what it had would never be settled; the process must restart.
+    /// A task panicked, so its insert would never be settled; the process must restart.
     #[error("the shipper stopped, as one of its tasks failed: {0}")]
     Task(String),
 }
 
-/// Ships a lane until `shutdown`, then what is left for as long as that says. To be called on a
-/// tokio runtime with time and I/O.
+/// Ships a lane until `shutdown`, then the rest for as long as the returned grace period. To be
+/// called on a tokio runtime with time and I/O.
 ///
 /// # Errors
-/// If the checkpoint cannot be loaded or the log stops for good. ClickHouse being away is not an
-/// error: the log grows until it is back.
+/// If the checkpoint cannot be loaded or the log stops for good. An unreachable ClickHouse is not
+/// an error: the log grows until it is back.
 pub async fn run(
     options: ShipOptions,
     output: LaneOutput,
@@ -66,49 +67,50 @@ pub async fn run(
 }
 
 struct Shipper<K> {
-    context: Arc<Context<K>>,
+    context: Arc<InsertContext<K>>,
     plan: Plan<FrameSection>,
     clock: Arc<dyn Clock>,
     started: Instant,
     synced: watch::Receiver<Position>,
     shipped: watch::Sender<Position>,
-    /// What the last checkpoint that was stored has as settled: that of a full disk is tried again.
+    /// Position below which the last stored checkpoint has everything settled: on a full disk
+    /// storing is tried again.
     stored_low: Position,
     retention: Arc<Retention>,
     reader: Option<Reader>,
-    /// Up to where the log was read to its end; `None` if there may be more.
+    /// Synced position up to which the log was read; `None` if there may be more.
     has_read: Option<Position>,
-    /// New frames are not looked for before.
+    /// Time before which new frames are not looked for.
     read_not_before: Instant,
-    /// The server's run as last seen; asked again after every failure.
-    run: Option<Uuid>,
+    /// Boot id of the server as last seen; asked again after every failure.
+    boot_id: Option<Uuid>,
     tasks: JoinSet<Event>,
-    /// Who of them is in trouble.
-    troubled: mpsc::Receiver<Troubled>,
+    /// Reports of failing batches.
+    failing: mpsc::Receiver<FailureReport>,
     is_asking: bool,
     is_draining: bool,
     is_log_ended: bool,
-    /// Of questions that were not answered.
-    pace: Pace,
-    /// Nothing is read or stored before.
+    /// Backoff of queries that were not answered.
+    backoff: RetryBackoff,
+    /// Time before which nothing is read or stored.
     not_before: Instant,
-    /// The server is not asked for its run before.
+    /// Time before which the server is not asked for its boot id.
     ask_not_before: Instant,
     targets: HashSet<Arc<str>>,
     oldest: Gauge,
 }
 
-/// What a task of the lane reports.
+/// Report of a task of the lane.
 enum Event {
-    Unit(UnitId, Verdict),
-    /// The server's run, or the pause until it is asked again.
-    Run(Result<Uuid, Duration>),
+    Batch(BatchId, InsertResult),
+    /// Boot id of the server, or the pause until it is asked again.
+    BootId(Result<Uuid, Duration>),
 }
 
-/// When the loop goes on.
+/// Events that wake the loop.
 struct Wake {
     at: Option<Instant>,
-    /// Whether new frames are a reason.
+    /// True if new frames wake it.
     on_frames: bool,
 }
 
@@ -119,7 +121,7 @@ impl<K: Sink> Shipper<K> {
         let mut shutdown = std::pin::pin!(shutdown);
         let mut deadline = None;
         loop {
-            let is_more = self.turn().await?;
+            let is_more = self.tick().await?;
             let is_over = deadline.is_some_and(|at| Instant::now() >= at);
             if self.is_draining && (is_over || (!is_more && self.plan.is_idle())) {
                 break;
@@ -134,28 +136,30 @@ impl<K: Sink> Shipper<K> {
                     deadline = Some(Instant::now() + grace);
                 }
                 Some(event) = self.tasks.join_next() => self.take(event)?,
-                Some(it) = self.troubled.recv() => self.plan.troubled(it.id, it.is_away),
+                Some(report) = self.failing.recv() => {
+                    self.plan.mark_failing(report.id, report.is_unreachable);
+                }
                 changed = self.synced.changed(), if wake.on_frames => {
-                    // The commit thread has ended: what it left is all there will be.
+                    // The commit thread has ended: no more frames will come.
                     self.is_log_ended = changed.is_err();
                 }
                 () = until(wake.at) => {}
                 () = until(deadline) => {}
             }
         }
-        // What is under way stays in the checkpoint and is asked about after the next start.
+        // Inserts in flight stay in the checkpoint and are looked up after the next start.
         self.tasks.shutdown().await;
-        self.remember().await?;
+        self.persist_checkpoint().await?;
         Ok(())
     }
 
-    /// Everything that can be done now. True when there is more to read.
-    async fn turn(&mut self) -> Result<bool, ShipError> {
+    /// Does everything that can be done now. True when there is more to read.
+    async fn tick(&mut self) -> Result<bool, ShipError> {
         while let Some(event) = self.tasks.try_join_next() {
             self.take(event)?;
         }
-        while let Ok(it) = self.troubled.try_recv() {
-            self.plan.troubled(it.id, it.is_away);
+        while let Ok(report) = self.failing.try_recv() {
+            self.plan.mark_failing(report.id, report.is_unreachable);
         }
         if Instant::now() < self.not_before {
             return Ok(false);
@@ -170,7 +174,7 @@ impl<K: Sink> Shipper<K> {
         Ok(is_more)
     }
 
-    /// What the next turn waits for, other than a task's report.
+    /// Returns the events, other than a task's report, that the next tick waits for.
     fn wake(&self) -> Wake {
         let now = Instant::now();
         if now < self.not_before {
@@ -183,13 +187,14 @@ impl<K: Sink> Shipper<K> {
             .plan
             .next_due(self.recent())
             .map(|due| self.started + due);
-        // What is due already waits for the server to answer, or for a place, hence for a report.
+        // A batch that is due already waits for the server to answer, or for a permit, hence for a
+        // report.
         let at = if self.plan.can_launch(self.now()) {
             (!self.is_asking).then_some(self.ask_not_before.max(now))
         } else {
             due.filter(|due| *due > now)
         };
-        let reads = self.plan.has_room() && !self.is_log_ended;
+        let reads = self.plan.has_capacity() && !self.is_log_ended;
         let rests = !self.is_draining && now < self.read_not_before;
         // Frames that came meanwhile are read when the rest is over.
         let next_read = (reads && rests).then_some(self.read_not_before);
@@ -201,46 +206,46 @@ impl<K: Sink> Shipper<K> {
 
     fn take(&mut self, event: Result<Event, JoinError>) -> Result<(), ShipError> {
         match event {
-            Ok(Event::Unit(id, verdict)) => self.judge(id, verdict),
-            Ok(Event::Run(run)) => {
+            Ok(Event::Batch(id, result)) => self.apply_result(id, result),
+            Ok(Event::BootId(boot_id)) => {
                 self.is_asking = false;
-                self.run = run.ok();
-                match run {
-                    Ok(_) => self.pace = Pace::new(),
+                self.boot_id = boot_id.ok();
+                match boot_id {
+                    Ok(_) => self.backoff = RetryBackoff::new(),
                     Err(pause) => self.ask_not_before = Instant::now() + pause,
                 }
             }
-            // A task is never cancelled while the loop runs, so it panicked: its unit stays in the
-            // checkpoint, and is asked about after the restart.
+            // A task is never cancelled while the loop runs, so it panicked: its batch stays in the
+            // checkpoint, and is looked up after the restart.
             Err(error) => return Err(ShipError::Task(error.to_string())),
         }
         Ok(())
     }
 
-    fn judge(&mut self, id: UnitId, verdict: Verdict) {
-        match verdict {
-            Verdict::Settled => self.plan.settled(id),
-            Verdict::Absent => {
-                self.run = None;
+    fn apply_result(&mut self, id: BatchId, result: InsertResult) {
+        match result {
+            InsertResult::Settled => self.plan.settled(id),
+            InsertResult::Absent => {
+                self.boot_id = None;
                 self.plan.absent(id);
             }
-            Verdict::Restarted => {
-                self.run = None;
+            InsertResult::Restarted => {
+                self.boot_id = None;
                 self.plan.restarted(id);
             }
-            Verdict::Refused => {
+            InsertResult::Refused => {
                 if !self.plan.refused(id) {
                     self.plan.absent(id);
                 }
             }
-            Verdict::Parted => {
+            InsertResult::Parted => {
                 if !self.plan.parted(id) {
                     self.plan.absent(id);
                 }
             }
-            Verdict::Unproven { can_halve } => {
-                if let Some(unit) = self.plan.take_apart(id, can_halve) {
-                    self.carry_out(id, unit, true);
+            InsertResult::Unproven { can_halve } => {
+                if let Some(batch) = self.plan.take_apart(id, can_halve) {
+                    self.execute(id, batch, true);
                 }
             }
         }
@@ -258,7 +263,8 @@ impl<K: Sink> Shipper<K> {
         Month::of(self.clock.now().plus_micros(-RECENT_MICROS))
     }
 
-    /// Tells what is settled, once a stored checkpoint says so: no later start goes back behind it.
+    /// Publishes the settled position, once a stored checkpoint has it: no later start goes back
+    /// behind it.
     fn publish(&self) {
         let low = self.stored_low;
         self.shipped.send_if_modified(|shipped| {

@@ -1,14 +1,14 @@
-//! The start of a lane: its checkpoint, or none yet.
+//! Opens a lane's shipper from its checkpoint, if there is one.
 
 use super::{ShipError, Shipper};
 use crate::LaneOutput;
-use crate::ship::attempt::Context;
+use crate::ship::attribution::StoredCounts;
+use crate::ship::backoff::RetryBackoff;
 use crate::ship::checkpoint::Checkpoint;
+use crate::ship::dead_letters::DeadLetters;
+use crate::ship::execute::InsertContext;
 use crate::ship::options::ShipOptions;
-use crate::ship::pace::Pace;
 use crate::ship::plan::Plan;
-use crate::ship::poison::PoisonDir;
-use crate::ship::proof::Stores;
 use crate::ship::retries::Retries;
 use crate::ship::sink::Sink;
 use metrics::gauge;
@@ -37,18 +37,18 @@ impl<K: Sink> Shipper<K> {
             Plan::new(options.limits, random(), start_mark, start, opened_at)
         });
         let lane = output.lane.name();
-        let (retries, troubled) = Retries::new(options.limits.in_flight_max);
+        let (retries, failing) = Retries::new(options.limits.in_flight_max);
         let prefix = format!("{}-{:08x}-{lane}", options.node, plan.salt());
         let mut shipper = Self {
-            context: Arc::new(Context {
+            context: Arc::new(InsertContext {
                 lane,
                 node: options.node,
                 prefix,
                 log: log.clone(),
                 sink,
-                poison_dir: PoisonDir::new(&options.poison_dir),
+                dead_letters: DeadLetters::new(&options.dead_letters_dir),
                 retries,
-                stores: Stores::default(),
+                stored_counts: StoredCounts::default(),
             }),
             reader: Some(log.reader(plan.read_to())),
             plan,
@@ -60,28 +60,28 @@ impl<K: Sink> Shipper<K> {
             stored_low: log.start(),
             shipped: output.shipped,
             retention: output.retention,
-            run: None,
+            boot_id: None,
             tasks: JoinSet::new(),
-            troubled,
+            failing,
             is_asking: false,
             is_draining: false,
             is_log_ended: false,
-            pace: Pace::new(),
+            backoff: RetryBackoff::new(),
             not_before: Instant::now(),
             ask_not_before: Instant::now(),
             targets: HashSet::new(),
-            oldest: gauge!("millrace_unshipped_age_seconds", "lane" => lane),
+            oldest: gauge!("millrace_shipping_lag_seconds", "lane" => lane),
         };
         if is_new {
-            // Not only before the first insert: after a restart until then, all that had come would be
-            // suspect, and be asked for and sent section by section.
-            shipper.remember().await?;
+            // Persisted at once, not only before the first insert: after a restart in between, all
+            // rows would be suspect, and be looked up and sent section by section.
+            shipper.persist_checkpoint().await?;
         }
         Ok(shipper)
     }
 }
 
-/// The plan of the checkpoint; `None` if there is none.
+/// Loads the plan of the checkpoint; `None` if there is none.
 async fn load_plan(
     options: &ShipOptions,
     log: &LogHandle,

@@ -1,7 +1,7 @@
-//! From the log into the plan.
+//! Reads frames from the log into the plan.
 
 use super::{PAUSE, READ_EVERY, Shipper};
-use crate::ship::section::{Key, Place, Section};
+use crate::ship::section::{InsertKey, Section, SectionPosition};
 use crate::ship::sink::Sink;
 use metrics::counter;
 use millrace_log::{Frame, FrameSection, ReadError, Reader};
@@ -9,14 +9,14 @@ use millrace_rows::{Month, RowKey};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Frames read from the log before the plan gets its turn.
+/// Frames read from the log at a time, before the plan is asked for inserts.
 const FRAMES_MAX: usize = 512;
 
 impl<K: Sink> Shipper<K> {
-    /// Takes in the next frames. True when there are more and room for them.
+    /// Reads the next frames. True when there are more and the plan has capacity for them.
     pub(super) async fn read(&mut self) -> bool {
         let synced = *self.synced.borrow_and_update();
-        if !self.plan.has_room() || self.has_read == Some(synced) {
+        if !self.plan.has_capacity() || self.has_read == Some(synced) {
             return false;
         }
         let Some(reader) = self.reader.take() else {
@@ -35,7 +35,7 @@ impl<K: Sink> Shipper<K> {
             self.gather(frame);
         }
         match batch.error {
-            None if count == FRAMES_MAX => self.plan.has_room(),
+            None if count == FRAMES_MAX => self.plan.has_capacity(),
             None => {
                 self.plan.reached(synced);
                 self.has_read = Some(synced);
@@ -53,17 +53,21 @@ impl<K: Sink> Shipper<K> {
         let now = self.started.elapsed();
         let mut sections = Vec::with_capacity(frame.sections.len());
         for (section, source) in (0_u32..).zip(frame.sections) {
-            let place = Place {
+            let position = SectionPosition {
                 frame: frame.position,
                 section,
             };
-            sections.push(self.known(place, source));
+            sections.push(self.known(position, source));
         }
         self.plan.gather(frame.end, sections, now);
     }
 
-    /// Keeps of a section what the plan needs, and one copy of its insert target for all.
-    fn known(&mut self, place: Place, mut source: FrameSection) -> (Key, Section<FrameSection>) {
+    /// Converts a section for the plan, with one shared copy of its insert target.
+    fn known(
+        &mut self,
+        position: SectionPosition,
+        mut source: FrameSection,
+    ) -> (InsertKey, Section<FrameSection>) {
         let header = std::mem::take(&mut source.header);
         let known = self.targets.get(header.insert_target.as_str()).cloned();
         let insert_target = known.unwrap_or_else(|| {
@@ -71,12 +75,12 @@ impl<K: Sink> Shipper<K> {
             self.targets.insert(Arc::clone(&target));
             target
         });
-        let key = Key {
+        let key = InsertKey {
             insert_target,
             month: Month(header.month),
         };
         let section = Section {
-            place,
+            position,
             rows: header.rows,
             row_bytes: header.uncompressed_bytes,
             keys: header.keys.into_iter().map(RowKey::from_bytes).collect(),
@@ -86,7 +90,7 @@ impl<K: Sink> Shipper<K> {
         (key, section)
     }
 
-    /// Damage that arose since the log was opened: what is sound behind it must still ship.
+    /// Skips damage that arose since the log was opened: sound frames behind it must still ship.
     fn pass_damage(&mut self, error: &ReadError) {
         self.not_before = Instant::now() + PAUSE;
         tracing::error!("the log cannot be read: {error}");

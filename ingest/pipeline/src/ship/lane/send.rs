@@ -1,10 +1,10 @@
-//! From the plan to ClickHouse, and the log's segments released behind it.
+//! Sends the plan's inserts to ClickHouse, and releases settled segments of the log.
 
 use super::{Event, PAUSE, ShipError, Shipper};
 use crate::retention::Retention;
-use crate::ship::plan::UnitId;
+use crate::ship::insert_batch::InsertBatch;
+use crate::ship::plan::BatchId;
 use crate::ship::sink::Sink;
-use crate::ship::unit::Unit;
 use metrics::counter;
 use millrace_clickhouse::QueryError;
 use millrace_log::{CheckpointError, FrameSection, LogHandle, Position};
@@ -12,73 +12,73 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 impl<K: Sink> Shipper<K> {
-    /// Sends what is due, once the checkpoint says so, and releases what is settled.
+    /// Sends the inserts that are due, once the checkpoint has them, and releases settled segments.
     pub(super) async fn send(&mut self) -> Result<(), ShipError> {
-        let mut units = Vec::new();
+        let mut batches = Vec::new();
         if self.plan.can_launch(self.now()) {
-            if self.run.is_some() || self.context.sink.tokens_are_atomic() {
-                units = self.plan.launch(self.now(), self.run);
+            if self.boot_id.is_some() || self.context.sink.tokens_are_atomic() {
+                batches = self.plan.launch(self.now(), self.boot_id);
             } else {
-                self.ask_for_run();
+                self.ask_for_boot_id();
             }
         }
-        if (!units.is_empty() || self.has_settled()) && !self.remember().await? {
-            // Not stored: nothing may be sent. The units stay launched in the plan only if they
+        if (!batches.is_empty() || self.has_settled()) && !self.persist_checkpoint().await? {
+            // Not persisted: nothing may be sent. Batches stay launched in the plan only if they
             // are sent, so they go back.
-            for (id, _) in units {
+            for (id, _) in batches {
                 self.plan.restarted(id);
             }
             self.not_before = Instant::now() + PAUSE;
             return Ok(());
         }
-        for (id, unit) in units {
-            self.carry_out(id, unit, false);
+        for (id, batch) in batches {
+            self.execute(id, batch, false);
         }
         Ok(())
     }
 
-    pub(super) fn carry_out(
+    pub(super) fn execute(
         &mut self,
-        id: UnitId,
-        unit: Arc<Unit<FrameSection>>,
+        id: BatchId,
+        batch: Arc<InsertBatch<FrameSection>>,
         needs_proof: bool,
     ) {
         let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
-            let verdict = context.carry_out(id, unit, needs_proof).await;
-            Event::Unit(id, verdict)
+            let result = context.execute(id, batch, needs_proof).await;
+            Event::Batch(id, result)
         });
     }
 
-    /// Whether segments may be released that the stored checkpoint still needs.
+    /// Returns true if a new checkpoint would allow the release of more segments.
     fn has_settled(&self) -> bool {
         self.stored_low < self.plan.low()
     }
 
-    fn ask_for_run(&mut self) {
+    fn ask_for_boot_id(&mut self) {
         if self.is_asking || Instant::now() < self.ask_not_before {
             return;
         }
         self.is_asking = true;
-        // If it fails: a question costs little, so the server's return is noticed soon.
-        let failed = self.pace.failed(true);
+        // In case it fails: a query costs little, so the server's return is noticed soon.
+        let failed = self.backoff.failed(true);
         let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
-            match context.sink.server_run(&context.node).await {
-                Ok(run) => Event::Run(Ok(run)),
+            match context.sink.server_boot_id(&context.node).await {
+                Ok(boot_id) => Event::BootId(Ok(boot_id)),
                 Err(error) => {
-                    let outcome = count_as(&context.sink, &error, failed.is_said).await;
+                    let outcome = count_as(&context.sink, &error, failed.is_logged).await;
                     counter!("millrace_insert_retries_total", "lane" => context.lane, "outcome" => outcome)
                         .increment(1);
-                    Event::Run(Err(failed.pause))
+                    Event::BootId(Err(failed.pause))
                 }
             }
         });
     }
 
-    /// Stores the checkpoint, then lets the log go of what it no longer needs. False when there is
-    /// no room for it on the disk.
-    pub(super) async fn remember(&mut self) -> Result<bool, ShipError> {
+    /// Persists the checkpoint, then releases the log's segments that it no longer needs. False
+    /// when the disk has no space for it.
+    pub(super) async fn persist_checkpoint(&mut self) -> Result<bool, ShipError> {
         if !self.plan.take_change() {
             return Ok(true);
         }
@@ -105,10 +105,10 @@ impl<K: Sink> Shipper<K> {
     }
 }
 
-/// Makes missing tables, which at a first start is no trouble; answers what the failed question
-/// counts as.
-async fn count_as<K: Sink>(sink: &K, error: &QueryError, is_said: bool) -> &'static str {
-    let trouble = if error.schema_is_missing() {
+/// Makes missing tables, which is normal at a first start; returns the outcome that the failed
+/// query counts as in the metrics.
+async fn count_as<K: Sink>(sink: &K, error: &QueryError, is_logged: bool) -> &'static str {
+    let message = if error.schema_is_missing() {
         match sink.migrate().await {
             Ok(()) => return "question",
             Err(why) => format!("the missing tables cannot be made: {why}"),
@@ -116,8 +116,8 @@ async fn count_as<K: Sink>(sink: &K, error: &QueryError, is_said: bool) -> &'sta
     } else {
         format!("no insert is sent, as ClickHouse cannot be asked: {error}")
     };
-    if is_said {
-        tracing::warn!("{trouble}");
+    if is_logged {
+        tracing::warn!("{message}");
     }
     error.outcome_name()
 }

@@ -1,4 +1,4 @@
-//! A lane on a disk that has no room for its first checkpoint.
+//! A lane on a disk that has no space for its first checkpoint.
 
 use super::*;
 use crate::ship::fake_sink::FakeSink;
@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 const NOVEMBER: Micros = Micros(1_795_132_800_000_000);
 
-/// A log with a frame of one row, and how far it is synced.
+/// A log with a frame of one row, and the end of its synced part.
 fn logged(fs: &MemoryFs) -> (Log, Recovery, Position) {
     let options = LogOptions {
         dir: PathBuf::from("/log"),
@@ -54,7 +54,7 @@ fn has_checkpoint(log: &LogHandle) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lane_without_room_for_its_first_checkpoint_ships_as_soon_as_there_is() {
+async fn a_lane_without_disk_space_for_its_first_checkpoint_ships_once_there_is() {
     let fs = MemoryFs::new();
     let (log, recovery, end) = logged(&fs);
     let handle = log.handle();
@@ -68,9 +68,9 @@ async fn a_lane_without_room_for_its_first_checkpoint_ships_as_soon_as_there_is(
         retention: Arc::default(),
         recovery,
     };
-    let poison_dir = tempfile::tempdir().unwrap();
-    let options = ShipOptions::of(Lane::Live, "node", poison_dir.path());
-    fs.set_room(Some(0));
+    let dead_letters_dir = tempfile::tempdir().unwrap();
+    let options = ShipOptions::of(Lane::Live, "node", dead_letters_dir.path());
+    fs.set_capacity(Some(0));
     let inserts = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&inserts);
     let sink = FakeSink::answering(move || {
@@ -86,7 +86,7 @@ async fn a_lane_without_room_for_its_first_checkpoint_ships_as_soon_as_there_is(
     assert!(!running.is_finished());
     assert_eq!((inserts(), has_checkpoint(&handle)), (0, false));
 
-    fs.set_room(None);
+    fs.set_capacity(None);
     let all = settled.wait_for(|settled| *settled >= end);
     all.await.unwrap();
     assert_eq!((inserts(), has_checkpoint(&handle)), (1, true));
@@ -94,7 +94,7 @@ async fn a_lane_without_room_for_its_first_checkpoint_ships_as_soon_as_there_is(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lane_ends_with_an_insert_whose_task_panics() {
+async fn a_panic_of_an_inserts_task_ends_the_lane() {
     let fs = MemoryFs::new();
     let (log, recovery, end) = logged(&fs);
     let handle = log.handle();
@@ -108,8 +108,8 @@ async fn a_lane_ends_with_an_insert_whose_task_panics() {
         retention: Arc::default(),
         recovery,
     };
-    let poison_dir = tempfile::tempdir().unwrap();
-    let options = ShipOptions::of(Lane::Live, "node", poison_dir.path());
+    let dead_letters_dir = tempfile::tempdir().unwrap();
+    let options = ShipOptions::of(Lane::Live, "node", dead_letters_dir.path());
     let sink = FakeSink::answering(|| panic!("a mistake of ours"));
     let clock = Arc::new(TestClock::at(NOVEMBER));
     let shipper = Shipper::open(options, output, sink, clock).await.unwrap();
@@ -118,8 +118,7 @@ async fn a_lane_ends_with_an_insert_whose_task_panics() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_told_as_shipped_before_its_checkpoint_is_stored_which_needs_room_and_nothing_else()
- {
+async fn rows_count_as_shipped_only_once_a_stored_checkpoint_has_them() {
     let fs = MemoryFs::new();
     let (log, recovery, end) = logged(&fs);
     let handle = log.handle();
@@ -133,13 +132,13 @@ async fn nothing_is_told_as_shipped_before_its_checkpoint_is_stored_which_needs_
         retention: Arc::default(),
         recovery,
     };
-    let poison_dir = tempfile::tempdir().unwrap();
-    let options = ShipOptions::of(Lane::Live, "node", poison_dir.path());
+    let dead_letters_dir = tempfile::tempdir().unwrap();
+    let options = ShipOptions::of(Lane::Live, "node", dead_letters_dir.path());
     let full = fs.clone();
     let inserts = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&inserts);
     let sink = FakeSink::answering(move || {
-        full.set_room(Some(0));
+        full.set_capacity(Some(0));
         counted.fetch_add(1, Ordering::Relaxed);
         Ok(())
     });
@@ -148,15 +147,15 @@ async fn nothing_is_told_as_shipped_before_its_checkpoint_is_stored_which_needs_
     let running = tokio::spawn(shipper.run(std::future::pending()));
     sleep(Duration::from_secs(60)).await;
     assert_eq!(inserts.load(Ordering::Relaxed), 1);
-    assert!(*settled.borrow() < end, "told before it was stored");
+    assert!(*settled.borrow() < end, "published before it was stored");
     let is_settled = || {
         let checkpoint = handle.load_checkpoint().unwrap().unwrap();
         String::from_utf8(checkpoint)
             .unwrap()
             .contains(r#""in_flight":[]"#)
     };
-    assert!(!is_settled(), "there is room");
-    fs.set_room(None);
+    assert!(!is_settled(), "the disk is full");
+    fs.set_capacity(None);
     settled.wait_for(|settled| *settled >= end).await.unwrap();
     assert!(is_settled());
     running.abort();

@@ -1,39 +1,39 @@
-//! The plan, the checkpoint and the delivery against a model of the log and of ClickHouse: for
-//! any frames, faults, crashes and restarts, every row is delivered exactly once.
+//! Model test: plan, checkpoint and delivery against a model of the log and of ClickHouse. For any
+//! frames, faults, crashes and restarts, every row is delivered exactly once.
 //!
-//! The model of ClickHouse knows what the real one does wrong: a token may be recorded without
-//! its rows when the server dies between the two, an answer may be lost before or after the rows
-//! are stored, and an insert may go on running after its client has gone. It remembers three tokens, so that
-//! others make it forget one that we come back with, or try again with.
+//! The model of ClickHouse has the real one's faults: a token may be recorded without its rows when
+//! the server dies between the two, an answer may be lost before or after the rows are stored, and
+//! an insert may go on running after its client has gone. It remembers three tokens, so that others
+//! make it forget one that a retry or a restart uses again.
 
+mod process;
 mod server;
 mod source;
-mod world;
 
+use process::Model;
 use proptest::prelude::*;
 use server::{Fate, RowId};
 use std::collections::BTreeSet;
-use world::World;
 
-/// What may happen to the process and around it.
+/// Operations of the model: events of the process and of its surroundings.
 #[derive(Clone, Debug)]
 enum Op {
     /// A frame: per section a key, a number of rows, and which of them has the next one's key.
     Append(Vec<(u8, u8, u8)>),
     Wait(u16),
-    /// Read, plan, store the checkpoint, send so many of the inserts, judge so many of those, and
-    /// crash unless all were judged.
+    /// Read, plan, persist the checkpoint, send so many of the inserts, apply so many of their
+    /// results, and crash unless all were applied.
     Ship {
         sent: u8,
-        judged: u8,
+        applied: u8,
     },
     RestartServer,
-    RestartUs,
+    RestartProcess,
     LoseCheckpoint,
     /// The data folder is copied …
     Copy,
     /// … and the copy takes its place, while the server has gone on.
-    BringBack,
+    RestoreCopy,
     /// The disk loses a row, which may be stored already.
     Damage(RowId),
     /// A start finds one of the frames of the log damaged, and passes over it.
@@ -58,19 +58,20 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => prop::collection::vec((0_u8..3, 0_u8..9, 0_u8..24), 1..4).prop_map(Op::Append),
         2 => (0_u16..1_000).prop_map(Op::Wait),
-        6 => (0_u8..5, 0_u8..5).prop_map(|(sent, judged)| Op::Ship { sent, judged }),
-        3 => Just(Op::Ship { sent: u8::MAX, judged: u8::MAX }),
+        6 => (0_u8..5, 0_u8..5).prop_map(|(sent, applied)| Op::Ship { sent, applied }),
+        3 => Just(Op::Ship { sent: u8::MAX, applied: u8::MAX }),
         1 => Just(Op::RestartServer),
-        1 => Just(Op::RestartUs),
+        1 => Just(Op::RestartProcess),
         1 => Just(Op::LoseCheckpoint),
         1 => Just(Op::Copy),
-        1 => Just(Op::BringBack),
+        1 => Just(Op::RestoreCopy),
         1 => (0_u64..120).prop_map(Op::Damage),
         1 => any::<u8>().prop_map(Op::LoseFrame),
     ]
 }
 
-/// Has `ops` happen, then mends everything and looks whether each row is where it belongs: the rows stored.
+/// Applies `ops`, then mends everything and asserts that each row is where it belongs; returns the
+/// stored rows.
 fn run(ops: &[Op], fates: Vec<Fate>, is_vague: bool, bad: BTreeSet<RowId>) -> Vec<RowId> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -78,28 +79,28 @@ fn run(ops: &[Op], fates: Vec<Fate>, is_vague: bool, bad: BTreeSet<RowId>) -> Ve
         .build()
         .unwrap();
     runtime.block_on(async {
-        let mut world = World::new(fates, bad);
-        world.server.state().is_vague = is_vague;
+        let mut model = Model::new(fates, bad);
+        model.server.state().is_vague = is_vague;
         for op in ops {
-            world.apply(op).await;
+            model.apply(op).await;
         }
-        world.server.state().fates.clear();
-        world.drain().await;
-        assert_exactly_once(&world);
-        assert_eq!(world.plan.low(), world.end());
-        let mut stored = world.server.state().parts.concat();
+        model.server.state().fates.clear();
+        model.drain().await;
+        assert_exactly_once(&model);
+        assert_eq!(model.plan.low(), model.end());
+        let mut stored = model.server.state().parts.concat();
         stored.sort_unstable();
         stored
     })
 }
 
-fn assert_exactly_once(world: &World) {
-    let state = world.server.state();
+fn assert_exactly_once(model: &Model) {
+    let state = model.server.state();
     let mut stored: Vec<RowId> = state.parts.iter().flatten().copied().collect();
-    stored.extend(&world.aside);
+    stored.extend(&model.dead_lettered);
     stored.sort_unstable();
-    let is_gone = |row: &RowId| world.gone.contains(row);
-    // Of two rows with one key nobody can always tell which is there, but one is.
+    let is_gone = |row: &RowId| model.gone.contains(row);
+    // Which of two rows with one key is stored cannot always be told, but one is.
     for pair in &state.twins {
         let (second, first) = pair;
         let is_one_there = [first, second]
@@ -114,22 +115,22 @@ fn assert_exactly_once(world: &World) {
     let is_alone = |row: &RowId| !twins.contains(row);
     stored.retain(is_alone);
     let kept: Vec<RowId> = stored.iter().copied().filter(|row| !is_gone(row)).collect();
-    let all = (0..world.rows).filter(|row| is_alone(row) && !is_gone(row));
+    let all = (0..model.rows).filter(|row| is_alone(row) && !is_gone(row));
     assert_eq!(kept, all.collect::<Vec<RowId>>());
     let count = stored.len();
     stored.dedup();
     assert_eq!(stored.len(), count, "stored twice");
-    let may_be_aside: BTreeSet<RowId> = state.bad.union(&world.damaged).copied().collect();
-    assert!(world.aside.is_subset(&may_be_aside));
+    let may_be_dead_lettered: BTreeSet<RowId> = state.bad.union(&model.damaged).copied().collect();
+    assert!(model.dead_lettered.is_subset(&may_be_dead_lettered));
 }
 
 const SHIP: Op = Op::Ship {
     sent: u8::MAX,
-    judged: u8::MAX,
+    applied: u8::MAX,
 };
 
 #[test]
-fn what_is_sent_by_halves_is_looked_for_row_by_row() {
+fn rows_sent_by_halves_are_looked_up_one_by_one() {
     let append = |twin| Op::Append(vec![(0, 4, twin)]);
     let bad = BTreeSet::from([0]);
     // A copy comes back after one half of a section was stored.
@@ -140,11 +141,14 @@ fn what_is_sent_by_halves_is_looked_for_row_by_row() {
         SHIP,
         SHIP,
         SHIP,
-        Op::BringBack,
+        Op::RestoreCopy,
     ];
     run(&ops, Vec::new(), false, bad.clone());
     // An insert is under way when the folder is copied, and is stored by halves then.
-    let is_sent = Op::Ship { sent: 0, judged: 0 };
+    let is_sent = Op::Ship {
+        sent: 0,
+        applied: 0,
+    };
     let ops = [
         append(9),
         Op::Wait(999),
@@ -152,17 +156,18 @@ fn what_is_sent_by_halves_is_looked_for_row_by_row() {
         Op::Copy,
         SHIP,
         SHIP,
-        Op::BringBack,
+        Op::RestoreCopy,
     ];
     run(&ops, Vec::new(), false, bad.clone());
-    // The answer of a half is lost whose row is called as one of the other half, which is stored.
+    // The answer of a half is lost; one of its rows has the key of a row of the other half, which
+    // is stored.
     let fates = vec![Fate::Stored, Fate::NotStoredAnswerLost];
     let ops = [append(1), Op::Wait(999), SHIP, SHIP, SHIP, SHIP, SHIP];
     assert_eq!(run(&ops, fates, false, bad), [1, 2, 3]);
 }
 
 #[test]
-fn a_token_that_is_forgotten_before_the_next_try_doubles_nothing() {
+fn a_token_that_is_forgotten_before_the_next_try_duplicates_no_row() {
     let ops = [Op::Append(vec![(0, 4, 9)]), Op::Wait(999), SHIP];
     run(&ops, vec![Fate::StoredAndForgotten], false, BTreeSet::new());
 }

@@ -2,7 +2,7 @@
 
 use crate::ship::sink::Sink;
 use bytes::Bytes;
-use millrace_clickhouse::{Body, Found, InsertError, InsertOutcome, QueryError};
+use millrace_clickhouse::{Body, InsertError, InsertOutcome, PresenceCount, QueryError};
 use millrace_rows::{Micros, Month, RowKey, Table};
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,15 +10,16 @@ use uuid::Uuid;
 
 pub(super) type RowId = u64;
 
-/// Tokens that are remembered. ClickHouse has 10 000, for all nodes and months of a table.
+/// Number of tokens that are remembered. ClickHouse has 10 000, for all nodes and months of a
+/// table.
 const TOKENS_MAX: usize = 3;
 
-/// What becomes of one insert.
+/// Fate of one insert.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fate {
     Stored,
     StoredAnswerLost,
-    /// So is the way there, until others have sent so much that the token is forgotten.
+    /// Stored, and forgotten: others have sent so much since that the token is gone.
     StoredAndForgotten,
     NotStoredAnswerLost,
     NotStored,
@@ -35,16 +36,16 @@ pub(super) enum Fate {
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) parts: Vec<Vec<RowId>>,
-    /// The last of them, of all that were ever sent.
+    /// The latest tokens of all that were ever sent.
     tokens: VecDeque<String>,
     running: Option<(String, Vec<RowId>)>,
     pub(super) fates: VecDeque<Fate>,
     pub(super) bad: BTreeSet<RowId>,
-    /// Rows that have the key of another of their section.
+    /// Rows that have the key of another row of their section.
     pub(super) twins: BTreeMap<RowId, RowId>,
-    /// Whether bad rows are refused with an exception that does not say so.
+    /// True if bad rows are refused with an exception that does not say so.
     pub(super) is_vague: bool,
-    pub(super) run: u128,
+    pub(super) boot_id: u128,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -90,7 +91,7 @@ impl State {
 
     pub(super) fn crash(&mut self) {
         self.running = None;
-        self.run += 1;
+        self.boot_id += 1;
     }
 
     fn insert(&mut self, token: &str, rows: &[RowId]) -> Result<(), InsertOutcome> {
@@ -147,7 +148,7 @@ impl Sink for Server {
             index += 1;
         }
         let mut state = self.state();
-        // FUNCTION_THROW_IF_VALUE_IS_NON_ZERO, as of a view.
+        // FUNCTION_THROW_IF_VALUE_IS_NON_ZERO, as a view answers it.
         let is_vague = state.is_vague && rows.iter().any(|row| state.bad.contains(row));
         let sent = state.insert(token, &rows);
         sent.map_err(|outcome| InsertError {
@@ -167,16 +168,16 @@ impl Sink for Server {
         _: Table,
         _: Month,
         keys: &[RowKey],
-    ) -> Result<Found, QueryError> {
+    ) -> Result<PresenceCount, QueryError> {
         let state = self.state();
-        let sought: HashSet<&RowKey> = keys.iter().collect();
-        assert_eq!(sought.len(), keys.len(), "the same key twice");
+        let wanted: HashSet<&RowKey> = keys.iter().collect();
+        assert_eq!(wanted.len(), keys.len(), "the same key twice");
         let found: Vec<RowKey> = state
             .stored_keys()
-            .filter(|key| sought.contains(key))
+            .filter(|key| wanted.contains(key))
             .collect();
         let distinct: HashSet<&RowKey> = found.iter().collect();
-        Ok(Found {
+        Ok(PresenceCount {
             keys: distinct.len() as u64,
             rows: found.len() as u64,
         })
@@ -186,14 +187,14 @@ impl Sink for Server {
         let mut state = self.state();
         let is_running = state.running.as_ref().is_some_and(|(of, _)| of == token);
         if is_running {
-            // Of another name nobody learns anything, and it goes on.
+            // An insert under another token goes on unnoticed.
             state.finish_running();
         }
         Ok(is_running)
     }
 
-    async fn server_run(&self, _: &str) -> Result<Uuid, QueryError> {
-        Ok(Uuid::from_u128(self.state().run))
+    async fn server_boot_id(&self, _: &str) -> Result<Uuid, QueryError> {
+        Ok(Uuid::from_u128(self.state().boot_id))
     }
 
     async fn migrate(&self) -> Result<(), String> {

@@ -1,11 +1,11 @@
-//! Rows of the model's inserts.
+//! Sources of the rows of the model's inserts.
 
 use super::server::RowId;
-use crate::ship::unit::Unit;
+use crate::ship::insert_batch::InsertBatch;
 use bytes::Bytes;
 use millrace_clickhouse::{Body, InsertError, InsertOutcome};
 
-/// The rows of an insert, if the log can give them all.
+/// Payload of an insert, which may be damaged in the log.
 pub(super) struct Source {
     pub(super) rows: Bytes,
     pub(super) is_damaged: bool,
@@ -28,20 +28,20 @@ impl Body for Source {
     }
 }
 
-/// The rows of an insert.
-pub(super) fn rows_of(unit: &Unit<Vec<RowId>>) -> Vec<RowId> {
-    let sections = unit.sections.iter();
+/// Returns the rows of an insert.
+pub(super) fn rows_of(batch: &InsertBatch<Vec<RowId>>) -> Vec<RowId> {
+    let sections = batch.sections.iter();
     let all: Vec<RowId> = sections.flat_map(|it| it.source.iter().copied()).collect();
-    match unit.range {
+    match batch.range {
         Some(range) => all[range.from as usize..range.to as usize].to_vec(),
         None => all,
     }
 }
 
-/// The other rows of a cut section.
-pub(super) fn rows_beside(unit: &Unit<Vec<RowId>>) -> Vec<RowId> {
-    let taken = rows_of(unit);
-    let sections = unit.sections.iter();
+/// Returns the other rows of a cut section.
+pub(super) fn rows_beside(batch: &InsertBatch<Vec<RowId>>) -> Vec<RowId> {
+    let taken = rows_of(batch);
+    let sections = batch.sections.iter();
     let all = sections.flat_map(|it| it.source.iter().copied());
     all.filter(|row| !taken.contains(row)).collect()
 }

@@ -1,4 +1,5 @@
-//! Which rows go into which insert, and what must be remembered of it: pure, no I/O, no clock.
+//! The plan of a lane assigns rows to inserts, and keeps the state that must survive a restart:
+//! pure, no I/O, no clock.
 //!
 //! ```text
 //! gather: waiting ──take──> in flight ──settled──> (gone)
@@ -8,12 +9,12 @@
 //!
 //! Invariants:
 //! - every section from `low` on is waiting, in flight, or settled; it is never in two of them;
-//! - sections of a key are taken in the order of the log, hence one place per key tells which
+//! - sections of a key are taken in the order of the log, hence one position per key tells which
 //!   were taken;
 //! - `low` passes a section only when it is settled.
 
-mod early;
-mod flight;
+mod early_sends;
+mod in_flight;
 mod parts;
 mod recovery;
 #[cfg(test)]
@@ -21,60 +22,61 @@ mod tests;
 mod waiting;
 
 use super::limits::Limits;
-use super::section::{Key, Place, Section};
-use early::Early;
-use flight::Flight;
+use super::section::{InsertKey, Section, SectionPosition};
+use early_sends::EarlySends;
+use in_flight::InFlight;
 use millrace_log::Position;
 use millrace_rows::{Micros, Month};
 use recovery::Recovering;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use waiting::Waiting;
+use waiting::WaitingSections;
 
-/// Room for sections that wait for inserts in trouble, as a multiple of the room that there is otherwise: at
-/// a hundred commits a second they last for an hour and a half, and take some 150 MB.
+/// Capacity for sections that wait for failing inserts, as a multiple of [`Limits::sections_max`]:
+/// at a hundred commits a second it lasts for an hour and a half, and takes some 150 MB.
 const BLOCKED_TIMES: usize = 8;
 
-/// Names a unit in flight, within one process.
-pub type UnitId = u64;
+/// Id of a batch in flight, within one process.
+pub type BatchId = u64;
 
 /// The plan of a lane.
 #[derive(Debug)]
 pub struct Plan<S> {
     limits: Limits,
     salt: u32,
-    /// Tells this start from all others, also of copies of the folder, which have its salt.
+    /// Random number that tells this start from all others, also of copies of the folder, which
+    /// have its salt.
     start_mark: u32,
-    waiting: BTreeMap<Key, Waiting<S>>,
-    in_flight: BTreeMap<UnitId, Flight<S>>,
-    /// Ranges of the last checkpoint whose sections have not all been read again.
+    waiting: BTreeMap<InsertKey, WaitingSections<S>>,
+    in_flight: BTreeMap<BatchId, InFlight<S>>,
+    /// Inserts of the last checkpoint whose sections have not all been read again.
     recovering: Vec<Recovering<S>>,
-    taken: BTreeMap<Key, Place>,
-    early: Early,
+    taken: BTreeMap<InsertKey, SectionPosition>,
+    early_sends: EarlySends,
     read_to: Position,
-    /// Sections below this are suspects, see [`Section::is_suspect`].
+    /// Position below which sections are suspect, see [`Section::is_suspect`].
     suspect_below: Position,
-    next_id: UnitId,
+    next_id: BatchId,
     sections: usize,
     is_changed: bool,
 }
 
-/// The time, as the plan needs it.
+/// Time as the plan needs it.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// Since the shipper started.
+    /// Time since the shipper started.
     pub elapsed: Duration,
-    /// The earliest month that counts as recent.
+    /// Earliest month that counts as recent.
     pub recent: Month,
-    /// Send whatever waits: the process is about to end.
+    /// True when all that waits is to be sent: the process is about to end.
     pub is_draining: bool,
 }
 
 // === impl Plan: from the log ===
 
 impl<S: Clone> Plan<S> {
-    /// A lane without a checkpoint. Frames between `start` and `suspect_below` may have been
-    /// shipped before the checkpoint was lost.
+    /// The plan of a lane without a checkpoint. Frames between `start` and `suspect_below` may have
+    /// been shipped before the checkpoint was lost.
     pub fn new(
         limits: Limits,
         salt: u32,
@@ -90,7 +92,7 @@ impl<S: Clone> Plan<S> {
             in_flight: BTreeMap::new(),
             recovering: Vec::new(),
             taken: BTreeMap::new(),
-            early: Early::default(),
+            early_sends: EarlySends::default(),
             read_to: start,
             suspect_below,
             next_id: 0,
@@ -99,15 +101,16 @@ impl<S: Clone> Plan<S> {
         }
     }
 
-    /// Where the log is to be read on.
+    /// Position from which the log is to be read on.
     pub fn read_to(&self) -> Position {
         self.read_to
     }
 
-    /// Whether there is room for more sections. What waits for an insert in trouble has room of its own, so that the
-    /// log is read on; while nobody can be reached there is no use in that. To the end of what was under way before this start it is read in any case: nothing of it can be sent earlier, and the process before
-    /// had it all in memory.
-    pub fn has_room(&self) -> bool {
+    /// Returns true if there is capacity for more sections. Sections that wait for a failing insert
+    /// have a capacity of their own, so that the log is read on; while nobody can be reached that
+    /// would be of no use. The log is always read to the end of the inserts of the last checkpoint:
+    /// none of them can be sent earlier, and the process before had all of them in memory.
+    pub fn has_capacity(&self) -> bool {
         let all_max = self.limits.sections_max.saturating_mul(BLOCKED_TIMES);
         let others = || self.sections.saturating_sub(self.blocked_sections());
         !self.recovering.is_empty()
@@ -119,7 +122,7 @@ impl<S: Clone> Plan<S> {
     pub fn gather(
         &mut self,
         end: Position,
-        sections: impl IntoIterator<Item = (Key, Section<S>)>,
+        sections: impl IntoIterator<Item = (InsertKey, Section<S>)>,
         now: Duration,
     ) {
         for (key, section) in sections {
@@ -130,8 +133,8 @@ impl<S: Clone> Plan<S> {
         self.is_changed = true;
     }
 
-    /// The log was read to its end, which is at `end` or beyond: what lies between the last frame and
-    /// there holds none, as a segment that was made and not written to.
+    /// Records that the log was read to its end, which is at `end` or beyond: between the last
+    /// frame and `end` there is none, as in a segment that was made and not written to.
     pub fn reached(&mut self, end: Position) {
         if self.read_to < end {
             self.read_to = end;
@@ -140,21 +143,24 @@ impl<S: Clone> Plan<S> {
         }
     }
 
-    fn gather_section(&mut self, key: Key, mut section: Section<S>, now: Duration) {
-        let place = section.place;
+    fn gather_section(&mut self, key: InsertKey, mut section: Section<S>, now: Duration) {
+        let position = section.position;
         let mut is_recovered = false;
         for it in &mut self.recovering {
-            if it.range.key == key && it.range.first <= place && place <= it.range.last {
+            if it.recorded.key == key
+                && it.recorded.first <= position
+                && position <= it.recorded.last
+            {
                 it.sections.push(section.clone());
                 self.sections += 1;
                 is_recovered = true;
             }
         }
-        let is_taken = self.taken.get(&key).is_some_and(|taken| place <= *taken);
+        let is_taken = self.taken.get(&key).is_some_and(|taken| position <= *taken);
         if is_recovered || is_taken || section.rows == 0 {
             return;
         }
-        section.is_suspect = place.frame < self.suspect_below;
+        section.is_suspect = position.frame < self.suspect_below;
         self.sections += 1;
         self.waiting.entry(key).or_default().push(section, now);
     }
@@ -163,51 +169,51 @@ impl<S: Clone> Plan<S> {
 // === impl Plan: what the shipper asks ===
 
 impl<S> Plan<S> {
-    /// Everything below is in ClickHouse.
+    /// Position below which everything is in ClickHouse.
     pub fn low(&self) -> Position {
-        let waiting = self.waiting.values().filter_map(Waiting::first);
-        let flights = self.in_flight.values().map(|it| it.unit.ends.first);
-        let recovering = self.recovering.iter().map(|it| it.range.first);
-        let places = waiting.chain(flights).chain(recovering);
-        places
-            .map(|place| place.frame)
+        let waiting = self.waiting.values().filter_map(WaitingSections::first);
+        let in_flight = self.in_flight.values().map(|it| it.batch.span.first);
+        let recovering = self.recovering.iter().map(|it| it.recorded.first);
+        let positions = waiting.chain(in_flight).chain(recovering);
+        positions
+            .map(|position| position.frame)
             .fold(self.read_to, Position::min)
     }
 
-    /// Whether the checkpoint changed since the last call.
+    /// Returns true if the checkpoint changed since the last call.
     pub fn take_change(&mut self) -> bool {
         std::mem::take(&mut self.is_changed)
     }
 
-    /// The checkpoint could not be stored.
+    /// Marks the checkpoint as changed again, since it could not be stored.
     pub fn mark_changed(&mut self) {
         self.is_changed = true;
     }
 
-    /// The salt of the tokens.
+    /// Salt of the tokens.
     pub fn salt(&self) -> u32 {
         self.salt
     }
 
-    /// Whether every section that was read is settled.
+    /// Returns true if every section that was read is settled.
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.in_flight.is_empty() && self.recovering.is_empty()
     }
 
-    /// When the oldest row that is not settled was received, of those that were read.
+    /// Time of receipt of the oldest row that was read and is not settled.
     pub fn oldest_received(&self) -> Option<Micros> {
         let waiting = self
             .waiting
             .values()
             .filter_map(|waiting| waiting.sections.front())
             .map(|(_, section)| section);
-        let flights = self
+        let in_flight = self
             .in_flight
             .values()
-            .filter_map(|flight| flight.unit.sections.first());
+            .filter_map(|in_flight| in_flight.batch.sections.first());
         let recovering = self.recovering.iter();
         let recovering = recovering.filter_map(|it| it.sections.first());
-        let sections = waiting.chain(flights).chain(recovering);
+        let sections = waiting.chain(in_flight).chain(recovering);
         let keys = sections.filter_map(|it| it.keys.first());
         keys.map(|key| key.received_at).min()
     }

@@ -1,47 +1,50 @@
-//! Inserts that are sent by halves: whose turn it is, and how many there may be.
+//! Parts of halved inserts: their order and their number.
 //!
-//! What ClickHouse cannot read is taken apart to the end, an insert of a table after the other, and nothing further of
-//! a table is begun while many of its parts wait for that. What fails for a reason that may be the server's is taken
-//! apart without proof of anything, so that few may be.
+//! Rows that ClickHouse cannot read are halved to the end, one insert of a table after the other,
+//! and nothing further of a table is begun while many of its parts wait for that. An insert that
+//! fails for a reason that may be the server's is halved without proof of anything, so its parts
+//! must stay few.
 
-use super::flight::Flight;
-use super::{Plan, UnitId};
-use crate::ship::unit::Unit;
+use super::in_flight::InFlight;
+use super::{BatchId, Plan};
+use crate::ship::insert_batch::InsertBatch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Parts in trouble from which on every second part is the oldest, which is far from the newest: that
-/// rows beside a bad one are bad, too, is likely, and a part that is stored proves what is wrong with them.
-const TROUBLED_NEAR: usize = 4;
+/// Number of failing parts from which on every second part sent is the oldest, far from the newest:
+/// rows beside a bad one are likely bad, too, and a part that is stored proves that the others are
+/// to blame.
+const FAILING_NEAR: usize = 4;
 
 /// The parts of a table's inserts.
 #[derive(Debug, Default)]
-struct Parts {
-    /// Those that were not sent yet.
+struct TableParts {
+    /// Number of parts that were not sent yet.
     waiting: usize,
-    oldest: Option<UnitId>,
-    newest: Option<UnitId>,
-    /// Whether one is sent, which is not in trouble.
+    oldest: Option<BatchId>,
+    newest: Option<BatchId>,
+    /// True if a part is sent that is not failing.
     is_busy: bool,
-    troubled: usize,
+    failing: usize,
 }
 
-impl Parts {
-    fn count<S>(&mut self, id: UnitId, flight: &Flight<S>) {
-        if !flight.is_launched {
+impl TableParts {
+    fn count<S>(&mut self, id: BatchId, in_flight: &InFlight<S>) {
+        if !in_flight.is_launched {
             self.waiting += 1;
             self.oldest = self.oldest.or(Some(id));
             self.newest = Some(id);
-        } else if flight.is_troubled {
-            self.troubled += 1;
+        } else if in_flight.is_failing {
+            self.failing += 1;
         } else {
             self.is_busy = true;
         }
     }
 
-    /// The part that is sent next: the newest, so that one insert is taken apart to the end before the next.
-    fn next(&self, parts_max: usize) -> Option<UnitId> {
-        let is_far = self.troubled >= TROUBLED_NEAR && self.troubled.is_multiple_of(2);
+    /// Returns the part to send next: the newest, so that one insert is halved to the end before
+    /// the next.
+    fn next(&self, parts_max: usize) -> Option<BatchId> {
+        let is_far = self.failing >= FAILING_NEAR && self.failing.is_multiple_of(2);
         let next = match is_far && self.waiting < parts_max {
             true => self.oldest,
             false => self.newest,
@@ -51,110 +54,111 @@ impl Parts {
 }
 
 impl<S> Plan<S> {
-    fn parts(&self) -> BTreeMap<&str, Parts> {
-        let mut tables = BTreeMap::<&str, Parts>::new();
+    fn parts(&self) -> BTreeMap<&str, TableParts> {
+        let mut tables = BTreeMap::<&str, TableParts>::new();
         let parts = self.in_flight.iter();
-        for (id, flight) in parts.filter(|(_, flight)| flight.unit.is_part) {
-            let table = tables.entry(&*flight.unit.key.insert_target);
-            table.or_default().count(*id, flight);
+        for (id, in_flight) in parts.filter(|(_, in_flight)| in_flight.batch.is_part) {
+            let table = tables.entry(&*in_flight.batch.key.insert_target);
+            table.or_default().count(*id, in_flight);
         }
         tables
     }
 
-    /// Tables of which so many parts wait for their turn that nothing further is begun.
-    pub(super) fn crowded(&self) -> Vec<&str> {
+    /// Tables that have so many parts to send that nothing further of them is begun.
+    pub(super) fn crowded_tables(&self) -> Vec<&str> {
         let tables = self.parts().into_iter();
         let crowded = tables.filter(|(_, parts)| parts.waiting >= self.limits.parts_max);
         crowded.map(|(table, _)| table).collect()
     }
 
-    /// The parts that are sent now, one of each table at a time.
-    pub(super) fn next_parts(&self) -> Vec<UnitId> {
+    /// Parts that are sent now, one of each table at a time.
+    pub(super) fn next_parts(&self) -> Vec<BatchId> {
         let tables = self.parts().into_values();
         let next = tables.filter_map(|parts| parts.next(self.limits.parts_max));
         next.collect()
     }
 
     fn parts_of(&self, table: &str) -> usize {
-        let parts = self.in_flight.values().filter(|it| it.unit.is_part);
+        let parts = self.in_flight.values().filter(|it| it.batch.is_part);
         parts
-            .filter(|it| *it.unit.key.insert_target == *table)
+            .filter(|it| *it.batch.key.insert_target == *table)
             .count()
     }
 }
 
 impl<S: Clone> Plan<S> {
-    /// ClickHouse cannot read the rows of a unit: two halves take its place. False when the unit
-    /// is a single row, which the caller sets aside and then reports as settled.
-    pub fn refused(&mut self, id: UnitId) -> bool {
-        if !self.is_out_of_turn(id) {
+    /// Halves a batch whose rows ClickHouse cannot read, or relaunches it as a part to be halved
+    /// later. False when it is a single row, which the caller dead-letters and then reports as
+    /// settled.
+    pub fn refused(&mut self, id: BatchId) -> bool {
+        if !self.must_wait(id) {
             return self.halve(id, false);
         }
         self.absent(id);
-        self.relaunch(id, |unit| unit.is_part = true);
+        self.relaunch(id, |batch| batch.is_part = true);
         true
     }
 
-    /// ClickHouse has some of the rows of a unit and others not: two halves take its place, of which the same may
-    /// be true. False when the unit is a single row.
-    pub fn parted(&mut self, id: UnitId) -> bool {
-        if !self.is_out_of_turn(id) {
+    /// Halves a batch of which ClickHouse has some rows and others not, or relaunches it as a part
+    /// to be halved later; the same may be true of the halves. False when it is a single row.
+    pub fn parted(&mut self, id: BatchId) -> bool {
+        if !self.must_wait(id) {
             return self.halve(id, true);
         }
-        self.relaunch(id, |unit| {
-            unit.is_part = true;
-            unit.in_doubt = true;
-            unit.is_suspect = true;
+        self.relaunch(id, |batch| {
+            batch.is_part = true;
+            batch.in_doubt = true;
+            batch.is_suspect = true;
         });
         true
     }
 
-    /// Whether a unit is to be halved, but not now: of those in trouble many may be refused at once, as when an outage
-    /// ends. They wait for their turn among the parts then.
-    fn is_out_of_turn(&self, id: UnitId) -> bool {
-        self.in_flight.get(&id).is_some_and(|flight| {
-            let table = &flight.unit.key.insert_target;
-            flight.is_troubled
-                && flight.unit.halves().is_some()
+    /// Returns true if a batch is to be halved, but not now: many failing batches may be refused at
+    /// once, as when an outage ends. They wait among the parts then.
+    fn must_wait(&self, id: BatchId) -> bool {
+        self.in_flight.get(&id).is_some_and(|in_flight| {
+            let table = &in_flight.batch.key.insert_target;
+            in_flight.is_failing
+                && in_flight.batch.halves().is_some()
                 && self.parts_of(table) >= self.limits.parts_max
         })
     }
 
-    fn halve(&mut self, id: UnitId, are_suspect: bool) -> bool {
+    fn halve(&mut self, id: BatchId, are_suspect: bool) -> bool {
         let halves = self
             .in_flight
             .get(&id)
-            .and_then(|flight| flight.unit.halves());
+            .and_then(|in_flight| in_flight.batch.halves());
         let Some(halves) = halves else { return false };
         for half in halves {
             self.sections += half.sections.len();
-            self.add_flight(Unit {
+            self.add_in_flight(InsertBatch {
                 start_mark: Some(self.start_mark),
                 in_doubt: half.in_doubt || are_suspect,
                 is_suspect: half.is_suspect || are_suspect,
                 ..half
             });
         }
-        // Only now, so that `low` does not pass the rows in between.
+        // Removed last, so that `low` never passes the rows.
         self.remove(id);
         true
     }
 
-    /// Nobody knows whether the rows of a unit or the server are to blame for its failures: halves take its
-    /// place, or else it is to be sent on as it is returned, until others that are stored prove it. What cannot be
-    /// halved is from now on a part, so that those others need not wait for it.
-    pub fn take_apart(&mut self, id: UnitId, can_halve: bool) -> Option<Arc<Unit<S>>> {
-        let table = Arc::clone(&self.in_flight.get(&id)?.unit.key.insert_target);
-        let has_room = self.parts_of(&table) < self.limits.parts_max;
-        if can_halve && has_room && self.halve(id, false) {
+    /// Halves a batch that fails for its rows or for the server; if it cannot be halved, returns it
+    /// to be sent on until other stored inserts prove its rows bad. A batch that cannot be halved
+    /// is a part from now on, so that the others need not wait for it.
+    pub fn take_apart(&mut self, id: BatchId, can_halve: bool) -> Option<Arc<InsertBatch<S>>> {
+        let table = Arc::clone(&self.in_flight.get(&id)?.batch.key.insert_target);
+        let has_capacity = self.parts_of(&table) < self.limits.parts_max;
+        if can_halve && has_capacity && self.halve(id, false) {
             return None;
         }
-        let flight = self.in_flight.get_mut(&id)?;
-        flight.is_troubled = true;
-        flight.is_away = false;
-        let unit = Arc::make_mut(&mut flight.unit);
-        unit.is_part |= has_room && !can_halve;
-        unit.in_doubt = true;
-        Some(Arc::clone(&flight.unit))
+        let in_flight = self.in_flight.get_mut(&id)?;
+        in_flight.is_failing = true;
+        in_flight.is_unreachable = false;
+        let batch = Arc::make_mut(&mut in_flight.batch);
+        batch.is_part |= has_capacity && !can_halve;
+        batch.in_doubt = true;
+        Some(Arc::clone(&in_flight.batch))
     }
 }

@@ -1,30 +1,31 @@
-//! The plan from and to a checkpoint.
+//! Converts the plan from and to a checkpoint.
 
 use super::Plan;
-use crate::ship::checkpoint::{Checkpoint, Range};
+use crate::ship::checkpoint::{Checkpoint, RecordedInsert};
+use crate::ship::insert_batch::{InsertBatch, LogSpan};
 use crate::ship::limits::Limits;
 use crate::ship::section::Section;
-use crate::ship::unit::{Ends, Unit};
 use millrace_log::Position;
 
-/// An insert of the last checkpoint, and those of its sections that were read again.
+/// An insert of the last checkpoint, with those of its sections that were read again.
 #[derive(Debug)]
 pub(super) struct Recovering<S> {
-    pub(super) range: Range,
+    pub(super) recorded: RecordedInsert,
     pub(super) sections: Vec<Section<S>>,
 }
 
 impl<S: Clone> Plan<S> {
-    /// A lane that goes on with a log that was opened at `opened_at`. What waits below is asked for before
-    /// it is sent, an insert at a time: the folder may be a copy of one that has shipped it since.
+    /// The plan of a lane that goes on with a log that was opened at `opened_at`. Sections below
+    /// are looked up before they are sent, an insert at a time: the folder may be a copy of one
+    /// that has shipped them since.
     pub fn restore(
         limits: Limits,
         checkpoint: Checkpoint,
         start_mark: u32,
         opened_at: Position,
     ) -> Self {
-        let recovering = checkpoint.in_flight.into_iter().map(|range| Recovering {
-            range,
+        let recovering = checkpoint.in_flight.into_iter().map(|recorded| Recovering {
+            recorded,
             sections: Vec::new(),
         });
         Self {
@@ -40,59 +41,64 @@ impl<S: Clone> Plan<S> {
         }
     }
 
-    /// What a restart needs to go on from here.
+    /// Returns the checkpoint from which a restart goes on.
     pub fn checkpoint(&self) -> Checkpoint {
         let low = self.low();
-        let flights = self.in_flight.values().map(|flight| {
-            let unit = &flight.unit;
-            Range {
-                key: unit.key.clone(),
-                first: unit.ends.first,
-                last: unit.ends.last,
-                rows: unit.range,
-                start_mark: unit.start_mark,
-                attempt: unit.attempt,
-                is_suspect: unit.is_suspect,
-                is_part: unit.is_part,
-                run: unit.run,
+        let in_flight = self.in_flight.values().map(|in_flight| {
+            let batch = &in_flight.batch;
+            RecordedInsert {
+                key: batch.key.clone(),
+                first: batch.span.first,
+                last: batch.span.last,
+                rows: batch.range,
+                start_mark: batch.start_mark,
+                attempt: batch.attempt,
+                is_suspect: batch.is_suspect,
+                is_part: batch.is_part,
+                boot_id: batch.boot_id,
             }
         });
-        let recovering = self.recovering.iter().map(|it| it.range.clone());
-        let taken = self.taken.iter().filter(|(_, place)| place.frame >= low);
+        let recovering = self.recovering.iter().map(|it| it.recorded.clone());
+        let taken = self
+            .taken
+            .iter()
+            .filter(|(_, position)| position.frame >= low);
         Checkpoint {
             salt: self.salt,
             low,
             suspect_below: self.suspect_below,
-            taken: taken.map(|(key, place)| (key.clone(), *place)).collect(),
-            in_flight: flights.chain(recovering).collect(),
+            taken: taken
+                .map(|(key, position)| (key.clone(), *position))
+                .collect(),
+            in_flight: in_flight.chain(recovering).collect(),
         }
     }
 
-    /// Ranges that have all of their sections become units in doubt.
+    /// Turns recovered inserts that have all of their sections into batches in doubt.
     pub(super) fn finish_recovering(&mut self) {
         let read_to = self.read_to;
         let (done, rest) = std::mem::take(&mut self.recovering)
             .into_iter()
-            .partition(|it| it.range.last.frame < read_to);
+            .partition(|it| it.recorded.last.frame < read_to);
         self.recovering = rest;
-        for Recovering { range, sections } in done {
+        for Recovering { recorded, sections } in done {
             if sections.is_empty() {
-                tracing::error!(?range, "an insert's frames are gone from the log");
+                tracing::error!(range = ?recorded, "an insert's frames are gone from the log");
                 continue;
             }
-            let (first, last) = (range.first, range.last);
-            self.add_flight(Unit {
-                key: range.key,
+            let (first, last) = (recorded.first, recorded.last);
+            self.add_in_flight(InsertBatch {
+                key: recorded.key,
                 sections,
-                ends: Ends { first, last },
-                range: range.rows,
-                start_mark: range.start_mark,
-                attempt: range.attempt,
+                span: LogSpan { first, last },
+                range: recorded.rows,
+                start_mark: recorded.start_mark,
+                attempt: recorded.attempt,
                 in_doubt: true,
-                is_suspect: range.is_suspect,
-                run: range.run,
-                // An earlier version did not say so.
-                is_part: range.is_part || range.rows.is_some(),
+                is_suspect: recorded.is_suspect,
+                boot_id: recorded.boot_id,
+                // Earlier versions did not record it.
+                is_part: recorded.is_part || recorded.rows.is_some(),
             });
         }
     }

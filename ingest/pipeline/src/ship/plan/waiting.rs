@@ -1,36 +1,37 @@
-//! What waits until there is enough of it, or it is old enough.
+//! Sections that wait until there are enough of them, or they are old enough.
 
 use super::{Now, Plan};
+use crate::ship::insert_batch::{InsertBatch, LogSpan};
 use crate::ship::limits::Limits;
-use crate::ship::section::{Key, Place, Section};
-use crate::ship::unit::{Ends, Unit};
+use crate::ship::section::{InsertKey, Section, SectionPosition};
 use millrace_rows::Month;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Suspects that are sent together: where some are there already, their insert is halved down to those.
+/// Suspect sections that are sent together: if some are stored already, their insert is halved down
+/// to those.
 const SUSPECTS_MAX: usize = 256;
-/// Sections of an insert. Full ones have a third of that; without an end one that was kept back for long would take all
-/// the room that there is, and halve it for as long when a row of it is bad.
+/// Most sections of an insert. Full inserts have a third of that; without a limit, one that waited
+/// for long would take all the capacity, and be halved for as long if one of its rows is bad.
 const SECTIONS_MAX: usize = 4_096;
 
 /// A key whose rows are to be sent.
 pub(super) struct Due {
-    pub(super) key: Key,
-    /// Whether only as few rows of older months were sent lately.
+    pub(super) key: InsertKey,
+    /// True if the rows are sent early, from the bucket of older months.
     pub(super) is_early: bool,
 }
 
 /// The sections of a key that are not in an insert yet, each with the time it was read.
 #[derive(Debug)]
-pub(super) struct Waiting<S> {
+pub(super) struct WaitingSections<S> {
     pub(super) sections: VecDeque<(Duration, Section<S>)>,
     rows: u64,
     row_bytes: u64,
 }
 
 impl<S: Clone> Plan<S> {
-    /// When the next insert falls due by age; `None` when nothing waits.
+    /// Time at which the next insert falls due by age; `None` when nothing waits.
     pub fn next_due(&self, recent: Month) -> Option<Duration> {
         let blocked = self.blocked();
         let waiting = self.waiting.iter();
@@ -39,18 +40,24 @@ impl<S: Clone> Plan<S> {
         dues.min()
     }
 
-    /// When the rows of a key have waited long enough. Those of older months wait for company, unless
-    /// few of them come: then they are sent as early as others.
-    fn due(&self, key: &Key, waiting: &Waiting<S>, recent: Month) -> Option<Duration> {
+    /// Time at which the rows of a key have waited long enough. Rows of older months wait for more,
+    /// unless few of them come: then they are sent as early as others.
+    fn due(
+        &self,
+        key: &InsertKey,
+        waiting: &WaitingSections<S>,
+        recent: Month,
+    ) -> Option<Duration> {
         let since = waiting.since()?;
         let at_last = since + self.limits.age(key.month, recent);
         let early = since + self.limits.age_early();
-        Some(at_last.min(early.max(self.early.free_at(&self.limits))))
+        Some(at_last.min(early.max(self.early_sends.free_at(&self.limits))))
     }
 
-    /// The key to send next: full ones before aged ones, then the one that has waited longest.
+    /// Returns the key to send next: full ones before aged ones, then the one that has waited
+    /// longest.
     pub(super) fn most_due(&self, now: Now) -> Option<Due> {
-        let pressed = !self.has_room() || now.is_draining;
+        let pressed = !self.has_capacity() || now.is_draining;
         let blocked = self.blocked();
         let free = self
             .waiting
@@ -71,7 +78,7 @@ impl<S: Clone> Plan<S> {
         })
     }
 
-    pub(super) fn take(&mut self, key: &Key) {
+    pub(super) fn take(&mut self, key: &InsertKey) {
         let Some(waiting) = self.waiting.get_mut(key) else {
             return;
         };
@@ -79,29 +86,29 @@ impl<S: Clone> Plan<S> {
         if waiting.sections.is_empty() {
             self.waiting.remove(key);
         }
-        let Some(ends) = Ends::of(&sections) else {
+        let Some(span) = LogSpan::of(&sections) else {
             return;
         };
-        self.taken.insert(key.clone(), ends.last);
+        self.taken.insert(key.clone(), span.last);
         let is_suspect = sections.iter().any(|section| section.is_suspect);
-        self.add_flight(Unit {
+        self.add_in_flight(InsertBatch {
             key: key.clone(),
             sections,
-            ends,
+            span,
             range: None,
             start_mark: Some(self.start_mark),
             attempt: 0,
             in_doubt: is_suspect,
             is_suspect,
-            run: None,
+            boot_id: None,
             is_part: false,
         });
     }
 }
 
-// === impl Waiting ===
+// === impl WaitingSections ===
 
-impl<S> Default for Waiting<S> {
+impl<S> Default for WaitingSections<S> {
     fn default() -> Self {
         Self {
             sections: VecDeque::new(),
@@ -111,9 +118,9 @@ impl<S> Default for Waiting<S> {
     }
 }
 
-impl<S> Waiting<S> {
-    pub(super) fn first(&self) -> Option<Place> {
-        self.sections.front().map(|(_, section)| section.place)
+impl<S> WaitingSections<S> {
+    pub(super) fn first(&self) -> Option<SectionPosition> {
+        self.sections.front().map(|(_, section)| section.position)
     }
 
     fn since(&self) -> Option<Duration> {
@@ -126,7 +133,7 @@ impl<S> Waiting<S> {
         self.sections.push_back((now, section));
     }
 
-    /// The sections of one insert, from the oldest on: never empty unless nothing waits.
+    /// Takes the sections of one insert, from the oldest on: never empty unless nothing waits.
     fn take(&mut self, limits: &Limits) -> Vec<Section<S>> {
         let mut taken: Vec<Section<S>> = Vec::new();
         let (mut rows, mut row_bytes) = (0, 0);
@@ -134,7 +141,7 @@ impl<S> Waiting<S> {
             let is_full = rows >= limits.rows_target || row_bytes >= limits.bytes_target;
             rows += u64::from(next.rows);
             row_bytes += next.row_bytes;
-            // Suspects are asked for together, and with nothing that need not be.
+            // Suspect sections are looked up together, and with none that need not be.
             let is_apart = taken
                 .iter()
                 .any(|section| section.is_suspect != next.is_suspect);

@@ -1,43 +1,43 @@
-//! How much memory the pages of a row group may take at once.
+//! Memory budget for the pages of a row group.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Bytes that pages, and what is made of them for one batch of rows, may take.
+/// Most bytes that pages, and copies made of them for one batch of rows, may take.
 pub(super) const BATCH_BYTES_MAX: u64 = 256 << 20;
 
-/// Counts what the columns of a row group hold.
+/// Counts the memory that the columns of a row group hold.
 #[derive(Debug)]
-pub(super) struct Budget(Mutex<Spent>);
+pub(super) struct Budget(Mutex<Usage>);
 
 #[derive(Debug)]
-struct Spent {
-    columns: Vec<Held>,
-    /// By others, for as long as the row group is read.
+struct Usage {
+    columns: Vec<ColumnUsage>,
+    /// Bytes of other data that stays while the row group is read.
     other_bytes: u64,
-    /// By this batch: rows point into all pages that they are from, also those that were left behind.
+    /// Bytes of this batch: rows point into all pages that they are from, also into earlier ones.
     batch_bytes: u64,
     is_exceeded: bool,
-    /// Whether it was by what stays from batch to batch.
+    /// True if the bytes that stay from batch to batch exceeded the budget.
     is_held: bool,
 }
 
 /// Bytes of a column that stay until its next page.
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct ColumnUsage {
     dictionary: u64,
     page: u64,
-    /// Of the last of these two, what is given back when it is unpacked.
-    passing: Passing,
+    /// Part of the last of these two that is freed when the page is unpacked.
+    transient: TransientBytes,
 }
 
 /// Bytes that a page takes until it is unpacked.
 #[derive(Clone, Copy, Debug, Default)]
-struct Passing {
+struct TransientBytes {
     is_dictionary: bool,
     bytes: u64,
 }
 
-impl Held {
+impl ColumnUsage {
     fn of(&mut self, is_dictionary: bool) -> &mut u64 {
         if is_dictionary {
             &mut self.dictionary
@@ -47,7 +47,7 @@ impl Held {
     }
 }
 
-impl Spent {
+impl Usage {
     fn take(&mut self, bytes: u64) -> bool {
         self.batch_bytes = self.batch_bytes.saturating_add(bytes);
         if self.batch_bytes > BATCH_BYTES_MAX {
@@ -65,10 +65,10 @@ impl Spent {
 }
 
 impl Budget {
-    /// For so many columns, beside so many bytes of others.
+    /// Creates a budget for a number of columns, besides the bytes of other data.
     pub(super) fn new(columns: usize, other_bytes: u64) -> Self {
-        Self(Mutex::new(Spent {
-            columns: vec![Held::default(); columns],
+        Self(Mutex::new(Usage {
+            columns: vec![ColumnUsage::default(); columns],
             other_bytes,
             batch_bytes: other_bytes,
             is_exceeded: false,
@@ -76,61 +76,64 @@ impl Budget {
         }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Spent> {
+    fn lock(&self) -> MutexGuard<'_, Usage> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The last batch is gone: what is held is the dictionaries, and the pages that are not read to their end.
+    /// Frees the last batch: only dictionaries and unfinished pages are still held.
     pub(super) fn begin_batch(&self) {
-        let mut spent = self.lock();
-        spent.batch_bytes = spent.held_bytes();
+        let mut usage = self.lock();
+        usage.batch_bytes = usage.held_bytes();
     }
 
-    /// Takes bytes for a page, of which some pass when it is unpacked; false when there are not as many left.
+    /// Takes bytes for a page, of which `transient_bytes` are freed when it is unpacked; returns
+    /// false if too few are left.
     pub(super) fn take(
         &self,
         column: usize,
         is_dictionary: bool,
         bytes: u64,
-        passing_bytes: u64,
+        transient_bytes: u64,
     ) -> bool {
-        let mut spent = self.lock();
-        if let Some(held) = spent.columns.get_mut(column) {
+        let mut usage = self.lock();
+        if let Some(held) = usage.columns.get_mut(column) {
             *held.of(is_dictionary) = bytes;
-            held.passing = Passing {
+            held.transient = TransientBytes {
                 is_dictionary,
-                bytes: passing_bytes,
+                bytes: transient_bytes,
             };
         }
-        spent.take(bytes)
+        usage.take(bytes)
     }
 
-    /// The last page of a column is unpacked: gives back what has passed, and takes bytes for what is made of it.
+    /// Notes that the last page of a column was unpacked: frees its transient bytes, and takes
+    /// bytes for copies made of it.
     pub(super) fn unpacked(&self, column: usize, more_bytes: u64) -> bool {
-        let mut spent = self.lock();
-        let mut passed = 0;
-        if let Some(held) = spent.columns.get_mut(column) {
-            let passing = std::mem::take(&mut held.passing);
-            passed = passing.bytes;
-            let bytes = held.of(passing.is_dictionary);
-            *bytes = bytes.saturating_sub(passed).saturating_add(more_bytes);
+        let mut usage = self.lock();
+        let mut freed = 0;
+        if let Some(held) = usage.columns.get_mut(column) {
+            let transient = std::mem::take(&mut held.transient);
+            freed = transient.bytes;
+            let bytes = held.of(transient.is_dictionary);
+            *bytes = bytes.saturating_sub(freed).saturating_add(more_bytes);
         }
-        spent.batch_bytes = spent.batch_bytes.saturating_sub(passed);
-        spent.take(more_bytes)
+        usage.batch_bytes = usage.batch_bytes.saturating_sub(freed);
+        usage.take(more_bytes)
     }
 
     /// Bytes of a column's dictionary.
     pub(super) fn dictionary_bytes(&self, column: usize) -> u64 {
-        let spent = self.lock();
-        spent.columns.get(column).map_or(0, |held| held.dictionary)
+        let usage = self.lock();
+        usage.columns.get(column).map_or(0, |held| held.dictionary)
     }
 
-    /// Tells whether a page was refused for want of bytes, so that a batch of fewer rows may be read.
+    /// Returns true if a page exceeded the budget, so that a batch of fewer rows may be read.
     pub(super) fn is_exceeded(&self) -> bool {
         self.lock().is_exceeded
     }
 
-    /// Tells whether that would be so for a batch of any number of rows, so that only fewer columns may be read.
+    /// Returns true if a batch of any number of rows would exceed the budget, so that only fewer
+    /// columns may be read.
     pub(super) fn is_held(&self) -> bool {
         self.lock().is_held
     }
@@ -141,13 +144,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_has_what_the_last_one_left() {
+    fn a_batch_has_the_bytes_that_the_last_one_does_not_hold() {
         let budget = Budget::new(2, 0);
         let take =
             |column, is_dictionary, mib: u64| budget.take(column, is_dictionary, mib << 20, 0);
         budget.begin_batch();
         assert!(take(0, true, 100) && take(0, false, 100));
-        // The page of before is still pointed into.
+        // Rows still point into the page before.
         assert!(take(0, false, 50));
         budget.begin_batch();
         assert!(take(1, false, 100), "150 MiB are held");
@@ -159,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_do_not_fit_beside_one_another_are_told_apart_from_long_batches() {
+    fn columns_that_exceed_the_budget_together_are_distinguished_from_long_batches() {
         let budget = Budget::new(2, 56 << 20);
         budget.begin_batch();
         assert!(budget.take(0, true, 100 << 20, 0));
@@ -169,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_is_there_for_the_next_page() {
+    fn transient_bytes_are_free_for_the_next_page() {
         let budget = Budget::new(3, 0);
         budget.begin_batch();
         for column in 0..2 {

@@ -1,7 +1,7 @@
-//! The columns of a file: what they are read as, and what of them matters for how much memory they take.
+//! Columns of a file: the types that they are read as, and the properties that decide their memory.
 //!
-//! The types are Parquet's. Arrow's own description, which some writers add, is not looked at: it can ask for types that take
-//! any amount of memory for a value, and what it says beside is not seen in JSON.
+//! The types are Parquet's. Arrow's own schema, which some writers add, is ignored: it can demand
+//! types that take any amount of memory for a value, and its other details are not visible in JSON.
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 use parquet::arrow::{
@@ -18,20 +18,20 @@ use std::sync::Arc;
 /// A column of values.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
-    /// How its pages are packed.
+    /// Compression of its pages.
     pub(super) codec: Compression,
     pub(super) physical: Type,
     pub(super) levels: Levels,
-    /// Whether a row may have many.
+    /// True if a row may have several values.
     pub(super) is_repeated: bool,
-    /// Whether values are copied, as large as they are, where others are looked at in their page.
+    /// True if values are copied instead of referring to their page.
     pub(super) copies: bool,
-    /// Bytes of a value that has a fixed number of them.
+    /// Bytes of a value of fixed length, otherwise 0.
     pub(super) width: u64,
 }
 
 impl Leaf {
-    /// Values of a page that a batch of so many rows may have.
+    /// Most values of a page that a batch of `batch_rows` may have.
     pub(super) fn batch_values(&self, page_values: u64, batch_rows: u64) -> u64 {
         if self.is_repeated {
             page_values
@@ -41,25 +41,26 @@ impl Leaf {
     }
 }
 
-/// The highest levels of a column.
+/// Highest levels of a column.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Levels {
     pub(super) definition: i16,
     pub(super) repetition: i16,
 }
 
-/// What columns are read as.
+/// Arrow types that the columns are read as.
 #[derive(Debug)]
 pub(super) struct Columns {
     fields: Fields,
     levels: FieldLevels,
-    /// Whether the column copies its values.
+    /// For each column, true if its values are copied.
     copies: Vec<bool>,
 }
 
 impl Columns {
-    /// Texts and bytes as views into their pages, so that a value that many rows have is in memory once; times of 96 bits in
-    /// microseconds, of which there are enough for all years that such a time can be clamped to.
+    /// Chooses the types: views into pages for texts and bytes, so that a value that many rows have
+    /// is in memory once; microseconds for 96-bit times, for the range that such a time is clamped
+    /// to.
     pub(super) fn of(schema: &SchemaDescriptor) -> Result<Self> {
         let arrow = parquet_to_arrow_schema(schema, None)?;
         let mut copies = Vec::new();
@@ -76,12 +77,12 @@ impl Columns {
         })
     }
 
-    /// How many there are at the top, each with what is below it.
+    /// Number of top-level columns, each with its nested ones.
     pub(super) fn count(&self) -> usize {
         self.fields.len()
     }
 
-    /// What some of these are read as.
+    /// Types of some top-level columns.
     pub(super) fn levels(
         &self,
         schema: &SchemaDescriptor,
@@ -95,7 +96,7 @@ impl Columns {
         Ok(Cow::Owned(levels))
     }
 
-    /// The columns of a row group.
+    /// Leaf columns of a row group.
     pub(super) fn leaves(&self, metadata: &ParquetMetaData, group: usize) -> Option<Vec<Leaf>> {
         let columns = metadata.row_groups().get(group)?.columns().iter();
         let leaf = |(column, copies): (&ColumnChunkMetaData, &bool)| {
@@ -122,7 +123,7 @@ impl Columns {
     }
 }
 
-/// The field as it is read. Columns are numbered in the order of the fields that have values.
+/// Field with the type that it is read as. Leaf columns are numbered in the order of the fields.
 fn viewed(
     field: &FieldRef,
     schema: &SchemaDescriptor,
@@ -140,7 +141,7 @@ fn viewed(
                 return Arc::clone(field);
             };
             let pair = pair.iter().enumerate();
-            let pair = pair.map(|(place, field)| within(field, place == 0));
+            let pair = pair.map(|(index, field)| within(field, index == 0));
             let pair = DataType::Struct(pair.collect());
             let entries = Field::clone(entries).with_data_type(pair);
             DataType::Map(Arc::new(entries), *is_sorted)
@@ -158,7 +159,7 @@ fn viewed(
     Arc::new(Field::clone(field).with_data_type(read_as))
 }
 
-/// Keys of maps are names in JSON, so they are texts, annotated or not.
+/// Type that a leaf is read as. Keys of maps are names in JSON, so they are always texts.
 fn leaf_type(value: &DataType, physical: Option<Type>, is_key: bool) -> DataType {
     match value {
         DataType::Utf8 => DataType::Utf8View,

@@ -1,24 +1,27 @@
-//! The description at the end of a Parquet file, looked at before the library reads it: how long it is, how many columns
-//! and row groups it has, and how deep they lie. A lie of a few bytes would else be room for billions of columns, or a
-//! stack that ends. (Format: parquet.thrift of Apache Parquet, `FileMetaData` and `SchemaElement`.)
+//! Checks the footer of a Parquet file before the library reads it: its length, its number of
+//! columns and row groups, and their depth.
+//!
+//! A false claim of a few bytes would otherwise allocate billions of columns or overflow the stack.
+//! (Format: parquet.thrift of Apache Parquet, `FileMetaData` and `SchemaElement`.)
 
-use super::malformed;
+use super::failure::malformed;
 use super::thrift::{Thrift, kind};
 use crate::FileError;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 const MAGIC: &[u8] = b"PAR1";
-/// The longest description: each of its bytes takes several in memory.
+/// Most bytes of a footer: each takes several in memory.
 const FOOTER_BYTES_MAX: u64 = 32 << 20;
-/// Columns and the groups that they are in.
+/// Most columns and groups of columns.
 const ELEMENTS_MAX: u64 = 4_000;
-/// Columns of all row groups: each takes about half a KiB in memory.
+/// Most column chunks of all row groups: each takes about half a KiB in memory.
 const CHUNKS_MAX: u64 = 150_000;
-/// Groups of columns in one another. JSON takes twice as many brackets for lists, and 120 is what records may have.
+/// Most nested groups of columns. JSON takes twice as many brackets for lists, and records may have
+/// 120.
 const DEPTH_MAX: usize = 40;
 
-/// What a description claims.
+/// Sizes that a footer claims.
 #[derive(Debug, Default)]
 struct Claims {
     elements: u64,
@@ -27,7 +30,8 @@ struct Claims {
     row_groups: u64,
 }
 
-/// Refuses a file whose description claims more than is read. What is no Parquet at all is left to the library to say.
+/// Refuses a file whose footer claims more than the limits. Files that are no Parquet are left to
+/// the library.
 pub(super) fn check(file: &File) -> Result<(), FileError> {
     let length = file.metadata()?.len();
     let mut tail = [0; 8];
@@ -95,12 +99,12 @@ fn claims(footer: &[u8]) -> Option<Claims> {
     Some(claims)
 }
 
-/// The tree of columns: each element says how many of those behind it are its children.
+/// Reads the tree of columns: each element has the number of its children among those after it.
 fn schema(thrift: &mut Thrift<'_>, claims: &mut Claims) -> Option<()> {
     let (element, count) = thrift.list()?;
     (element == kind::STRUCT).then_some(())?;
     let mut open: Vec<u64> = Vec::new();
-    for place in 0..count {
+    for index in 0..count {
         let mut children = 0;
         thrift.fields(|thrift, id, kind| {
             if (id, kind) != (5, kind::I32) {
@@ -109,7 +113,7 @@ fn schema(thrift: &mut Thrift<'_>, claims: &mut Claims) -> Option<()> {
             children = u64::try_from(thrift.number()?).ok()?;
             Some(true)
         })?;
-        (children < count - place).then_some(())?;
+        (children < count - index).then_some(())?;
         claims.leaves += u64::from(children == 0);
         while let Some(left) = open.last_mut() {
             if *left > 0 {

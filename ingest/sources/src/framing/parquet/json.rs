@@ -1,4 +1,4 @@
-//! Rows as JSON: bytes that nobody has annotated as text, and how long a row is before it is written.
+//! Writes rows as JSON, and bounds the length of a row before it is written.
 
 use super::times;
 use arrow_array::cast::AsArray;
@@ -8,38 +8,38 @@ use arrow_json::{Encoder, EncoderFactory, EncoderOptions};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 use std::sync::Arc;
 
-/// The most bytes that JSON takes for a byte of text: a control character is `\u0000`.
+/// Most bytes that JSON takes for a byte of text: a control character is `\u0000`.
 const ESCAPED_BYTES: u64 = 6;
-/// More than any time or decimal number takes.
+/// Upper bound on the bytes of a time or decimal number.
 const VALUE_BYTES: u64 = 96;
-/// More than any other number takes.
+/// Upper bound on the bytes of any other number.
 const NUMBER_BYTES: u64 = 27;
 
 /// Appends rows as lines.
 pub(super) fn write(json: &mut Vec<u8>, rows: &RecordBatch) -> Result<(), ArrowError> {
     let mut writer = WriterBuilder::new()
-        .with_encoder_factory(Arc::new(Texts))
+        .with_encoder_factory(Arc::new(RowEncoders))
         .build::<_, LineDelimited>(json);
     writer.write(rows)?;
     writer.finish()
 }
 
-/// How close a bound is.
+/// Precision of a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
-    /// By lengths: texts may be of control characters alone.
+    /// By the lengths of texts, as if all were control characters.
     Quick,
-    /// By what texts are of.
+    /// By the characters of texts.
     Close,
 }
 
-/// Bytes that rows take as JSON, at most.
+/// Upper bound on the bytes of rows as JSON.
 pub(super) fn bytes_max(rows: &RecordBatch, bound: Bound) -> u64 {
     let schema = rows.schema();
     fields_bytes(schema.fields(), rows.columns(), rows.num_rows(), bound)
 }
 
-/// Bytes that the values of a column take, at most.
+/// Upper bound on the bytes of a column's values.
 pub(super) fn column_bytes_max(rows: &RecordBatch, column: usize) -> u64 {
     rows.columns()
         .get(column)
@@ -100,7 +100,7 @@ fn values_bytes(values: &dyn Array, bound: Bound) -> u64 {
     }
 }
 
-/// Bytes of a text in JSON, or of bytes that are none.
+/// Bytes of a text in JSON, or of bytes that are no text.
 fn text_bytes(bytes: &[u8]) -> u64 {
     let escaped: u64 = bytes
         .iter()
@@ -113,25 +113,25 @@ fn text_bytes(bytes: &[u8]) -> u64 {
     escaped + 4
 }
 
-/// The elements that lists refer to: arrays of elements stay whole when lists are cut out.
+/// Slices the elements that lists refer to: a slice of lists keeps the whole array of elements.
 fn within(elements: &ArrayRef, offsets: &[i32]) -> ArrayRef {
-    let place = |offset: Option<&i32>| offset.map_or(0, |offset| offset.unsigned_abs() as usize);
-    let (start, end) = (place(offsets.first()), place(offsets.last()));
+    let index = |offset: Option<&i32>| offset.map_or(0, |offset| offset.unsigned_abs() as usize);
+    let (start, end) = (index(offsets.first()), index(offsets.last()));
     elements.slice(start, end.saturating_sub(start))
 }
 
-/// The lowest 32 bits of a view are the length of what it looks at.
+/// Sums the bounds of texts by their views, whose lowest 32 bits are the length.
 fn views_bytes(views: &[u128]) -> u64 {
     let length = |view: &u128| (view & u128::from(u32::MAX)) as u64;
     let escaped = views.iter().map(|view| ESCAPED_BYTES * length(view) + 4);
     escaped.fold(0, u64::saturating_add)
 }
 
-/// Writes bytes without an annotation as text where they are UTF-8, as files of many writers have texts so; and times.
+/// Encoders for times, and for bytes that are not annotated as text: many writers store texts so.
 #[derive(Debug)]
-struct Texts;
+struct RowEncoders;
 
-impl EncoderFactory for Texts {
+impl EncoderFactory for RowEncoders {
     fn make_default_encoder<'a>(
         &self,
         field: &'a FieldRef,
@@ -149,7 +149,7 @@ impl EncoderFactory for Texts {
     }
 }
 
-/// Text, or two digits for each byte.
+/// Encodes bytes as text if they are UTF-8, or as two hex digits for each byte.
 struct TextOrHex<'a>(&'a BinaryViewArray);
 
 impl Encoder for TextOrHex<'_> {

@@ -1,27 +1,28 @@
-//! Lengths of texts that are packed as differences, and how much the texts are once they are put together.
+//! Reads delta-packed lengths of texts, and bounds the bytes of the decoded texts.
 //!
-//! A text of `DELTA_BYTE_ARRAY` is a part of the one before it and bytes of its own, so a page of some KB may hold texts of
-//! GB. What is counted here is what the library makes of the same bytes. (Format: Encodings.md of Apache Parquet,
-//! `DELTA_BINARY_PACKED`: the sizes of a block and its parts, the count, the first; then blocks.)
+//! A text of `DELTA_BYTE_ARRAY` is a prefix of the one before it and bytes of its own, so a page of
+//! some KB may hold texts of GB. The count here equals the library's for the same bytes. (Format:
+//! Encodings.md of Apache Parquet, `DELTA_BINARY_PACKED`: the sizes of a block and its parts, the
+//! count, the first; then blocks.)
 
 use super::thrift::Thrift;
 
-/// Widest difference that the library takes, in bits.
+/// Most bits of a difference that the library accepts.
 const WIDTH_MAX: u8 = 32;
 
-/// Reads lengths one behind the other.
+/// Reads lengths in sequence.
 #[derive(Debug)]
 struct Lengths<'a> {
     packed: &'a [u8],
-    /// Where the next part begins.
+    /// Offset of the next part.
     at: usize,
     parts: usize,
     part_values: u64,
-    /// Widths of the parts of this block that were not begun.
+    /// Widths of the parts of this block that are still to be read.
     widths: &'a [u8],
     difference_min: i32,
     width: u8,
-    /// Where the next difference begins, in bits.
+    /// Offset of the next difference, in bits.
     bit: usize,
     left_in_part: u64,
     left: u64,
@@ -30,7 +31,7 @@ struct Lengths<'a> {
 }
 
 impl<'a> Lengths<'a> {
-    /// Those that begin here, if they are no more than so many.
+    /// Starts to read lengths; `None` if they are more than `count_max`.
     fn new(packed: &'a [u8], count_max: u64) -> Option<Self> {
         let mut thrift = Thrift::new(packed);
         let block = thrift.varint()?;
@@ -54,7 +55,7 @@ impl<'a> Lengths<'a> {
         })
     }
 
-    /// The next one; nothing at the end, and where they are damaged.
+    /// Reads the next length; `None` at the end, or if the bytes are damaged.
     fn next(&mut self) -> Option<i32> {
         self.left = self.left.checked_sub(1)?;
         if std::mem::take(&mut self.is_first) {
@@ -70,7 +71,7 @@ impl<'a> Lengths<'a> {
         Some(self.last)
     }
 
-    /// Goes on to the next part, which has at least one of the `left` values.
+    /// Moves to the next part, which has at least one of the `left` values.
     fn begin_part(&mut self, left: u64) -> Option<()> {
         if self.widths.is_empty() {
             let mut header = Thrift::new(self.packed.get(self.at..)?);
@@ -110,7 +111,7 @@ impl<'a> Lengths<'a> {
     }
 }
 
-/// Where lengths end, if they are no more than the page has values.
+/// Offset of the end of lengths; `None` if they are more than `count_max`.
 pub(super) fn lengths_end(packed: &[u8], count_max: u64) -> Option<usize> {
     let mut lengths = Lengths::new(packed, count_max)?;
     let mut left = lengths.left.saturating_sub(1);
@@ -121,8 +122,10 @@ pub(super) fn lengths_end(packed: &[u8], count_max: u64) -> Option<usize> {
     Some(lengths.at)
 }
 
-/// Bytes of the most that any `batch` texts behind one another are, at least, and about twice that at most. `prefixes` begins
-/// with how much of the one before each text has, `suffixes` with how much of its own.
+/// Upper bound on the bytes of any `batch` consecutive texts, at most about twice their bytes.
+///
+/// `prefixes` begins with the lengths that each text shares with the one before, `suffixes` with
+/// the lengths of its own bytes.
 pub(super) fn texts_bytes(
     prefixes: &[u8],
     suffixes: &[u8],
@@ -131,21 +134,21 @@ pub(super) fn texts_bytes(
 ) -> Option<u64> {
     let mut prefixes = Lengths::new(prefixes, count_max)?;
     let mut suffixes = Lengths::new(suffixes, count_max)?;
-    // Any batch lies in two stretches beside each other.
+    // Any batch lies in two adjacent windows of `batch` texts.
     let (mut before, mut now, mut most) = (0_u64, 0_u64, 0_u64);
-    let (mut length, mut in_stretch) = (0_u64, 0);
+    let (mut length, mut in_window) = (0_u64, 0);
     let count = prefixes.left;
     (suffixes.left == count).then_some(())?;
     for _ in 0..count {
         let (prefix, suffix) = (prefixes.next()?, suffixes.next()?);
         let suffix = u64::try_from(suffix).ok()?;
-        // One below nothing takes all of the last text.
+        // A negative prefix takes all of the last text.
         length = u64::try_from(prefix).unwrap_or(u64::MAX).min(length);
         length = length.saturating_add(suffix);
-        if in_stretch == batch {
-            (before, now, in_stretch) = (now, 0, 0);
+        if in_window == batch {
+            (before, now, in_window) = (now, 0, 0);
         }
-        in_stretch += 1;
+        in_window += 1;
         now = now.saturating_add(length);
         most = most.max(before.saturating_add(now));
     }
@@ -164,7 +167,7 @@ mod tests {
         out.push(number as u8);
     }
 
-    /// Lengths in blocks of 128 in 4 parts.
+    /// Packs lengths in blocks of 128 in 4 parts.
     fn packed(lengths: &[i32]) -> Vec<u8> {
         let zigzag = |number: i32| ((number << 1) ^ (number >> 31)).cast_unsigned();
         let first = lengths.first().copied().unwrap_or_default();
@@ -191,9 +194,9 @@ mod tests {
             }
             for (part, width) in parts.iter().zip(&widths) {
                 let mut bytes = vec![0; 4 * *width as usize];
-                for (place, difference) in part.iter().enumerate() {
+                for (index, difference) in part.iter().enumerate() {
                     for bit in (0..*width).filter(|bit| above(difference) >> bit & 1 == 1) {
-                        let at = place * *width as usize + bit as usize;
+                        let at = index * *width as usize + bit as usize;
                         bytes[at / 8] |= 1 << (at % 8);
                     }
                 }
@@ -204,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_end_where_their_blocks_do() {
+    fn lengths_end_with_their_last_block() {
         // 34 values: the first, then one part of 2 bits a value and one of none.
         let packed = [
             [0x80, 1, 4, 34, 0, 0, 2, 0, 0, 0].as_slice(),
@@ -220,7 +223,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn lengths_are_read_as_they_were_packed(
+        fn packed_lengths_are_read_back(
             lengths in proptest::collection::vec(
                 proptest::prop_oneof![0..9_i32, 0..100_000_i32, proptest::prelude::any::<i32>()],
                 0..400,
@@ -230,18 +233,18 @@ mod tests {
             let mut read = Lengths::new(&packed, 400).unwrap();
             let found: Vec<i32> = std::iter::from_fn(|| read.next()).collect();
             proptest::prop_assert_eq!(&found, &lengths);
-            let behind = [&packed[..], b"behind"].concat();
-            proptest::prop_assert_eq!(lengths_end(&behind, 400), Some(packed.len()));
+            let followed = [&packed[..], b"behind"].concat();
+            proptest::prop_assert_eq!(lengths_end(&followed, 400), Some(packed.len()));
         }
     }
 
     #[test]
-    fn texts_are_counted_with_what_they_take_of_the_one_before() {
+    fn texts_are_counted_with_the_prefix_of_the_one_before() {
         let table = [
             (vec![0, 3, 3], vec![3, 0, 1], 1, 7),
             (vec![0, 3, 3], vec![3, 0, 1], 2, 10),
             (vec![0, 3, 3], vec![3, 0, 1], 9, 10),
-            // No more than there is, and all of it where less than nothing is asked for.
+            // A prefix is cut to the last text; a negative one is all of it.
             (vec![5, 99, -1], vec![3, 0, 1], 9, 10),
             (vec![0; 100], vec![1; 100], 10, 20),
             (vec![], vec![], 10, 0),

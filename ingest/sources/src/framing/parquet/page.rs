@@ -1,5 +1,5 @@
-//! The header of a page, and what the page takes in memory, before the library believes it. (Format: parquet.thrift of
-//! Apache Parquet, `PageHeader`.)
+//! Reads the header of a page, and bounds the page's memory before the library unpacks it. (Format:
+//! parquet.thrift of Apache Parquet, `PageHeader`.)
 
 use super::columns::Leaf;
 use super::thrift::{Thrift, kind};
@@ -8,7 +8,7 @@ use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use std::io::{self, Read};
 
-/// The largest page. Most writers cut them at 1 MiB, DuckDB at 100 MB.
+/// Most bytes of a page. Most writers cut pages at 1 MiB, DuckDB at 100 MB.
 pub(super) const PAGE_BYTES_MAX: u64 = 128 << 20;
 const DATA_PAGE: i64 = 0;
 const DICTIONARY_PAGE: i64 = 2;
@@ -16,15 +16,15 @@ const PLAIN_DICTIONARY: i64 = 2;
 const DELTA_LENGTH_BYTE_ARRAY: i64 = 6;
 const DELTA_BYTE_ARRAY: i64 = 7;
 const RLE_DICTIONARY: i64 = 8;
-/// Most that deflate makes of a byte.
+/// Most bytes that deflate unpacks a byte to.
 const DEFLATE_RATIO_MAX: u64 = 1_032;
-/// Most that LZ4 makes of a byte.
+/// Most bytes that LZ4 unpacks a byte to.
 const LZ4_RATIO_MAX: u64 = 255;
 const LZ4_FRAME: &[u8] = &[0x04, 0x22, 0x4d, 0x18];
-/// What a page may turn out to be without being unpacked twice.
+/// Bytes below which a page need not be unpacked twice to check its length.
 const HARMLESS_BYTES: u64 = 16 << 20;
 
-/// What a page says of itself.
+/// Header of a page.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PageHeader {
     kind: i64,
@@ -38,7 +38,7 @@ pub(super) struct PageHeader {
 }
 
 impl PageHeader {
-    /// The header that begins here, and its length; nothing if it is cut off or damaged.
+    /// Reads a header; returns it with its length, or `None` if it is truncated or damaged.
     pub(super) fn read(bytes: &[u8]) -> Option<(Self, usize)> {
         let mut header = Self {
             is_packed: true,
@@ -58,7 +58,7 @@ impl PageHeader {
         Some((header, thrift.read_bytes()))
     }
 
-    /// The part that each kind of page has for itself.
+    /// Reads the struct that is specific to the kind of page.
     fn read_inner(&mut self, thrift: &mut Thrift<'_>, kind_of_page: i64) -> Option<()> {
         let is_second = kind_of_page == 8;
         thrift.fields(|thrift, id, kind| {
@@ -88,7 +88,7 @@ impl PageHeader {
         self.unpacked_bytes.max(self.packed_bytes)
     }
 
-    /// Refuses a page that is larger than any that is read, or whose values do not fit into it.
+    /// Refuses a page that is too large, or a dictionary with more values than bytes.
     pub(super) fn check(&self) -> Result<(), ParquetError> {
         if self.held_bytes() > PAGE_BYTES_MAX {
             return Err(refused(format!(
@@ -103,12 +103,13 @@ impl PageHeader {
         Ok(())
     }
 
-    /// Bytes of memory that the page takes, with what is made of it for one batch of `batch_rows`, but for texts that are
-    /// put together anew: how long these are only the unpacked page says.
+    /// Bytes of memory that the page takes, with the copies made of it for one batch of
+    /// `batch_rows`; but without texts of `DELTA_BYTE_ARRAY`, whose length only the unpacked page
+    /// shows.
     pub(super) fn cost_bytes(&self, leaf: &Leaf, batch_rows: u64, dictionary_bytes: u64) -> u64 {
         let unpacked = match leaf.codec {
             Compression::UNCOMPRESSED => 0,
-            // Its reader takes a buffer as large as the page.
+            // Its decoder takes a buffer as large as the page.
             Compression::BROTLI(_) => 2 * self.unpacked_bytes,
             _ => self.unpacked_bytes,
         };
@@ -127,7 +128,7 @@ impl PageHeader {
         };
         let copies = match self.encoding {
             _ if !leaf.copies => 0,
-            // Each value may be as long as all that the dictionary has of them.
+            // Each value may be as long as the whole dictionary.
             PLAIN_DICTIONARY | RLE_DICTIONARY => leaf
                 .batch_values(self.values, batch_rows)
                 .saturating_mul(dictionary_bytes),
@@ -138,8 +139,8 @@ impl PageHeader {
             .fold(pages, u64::saturating_add)
     }
 
-    /// Bytes of these that are given back when the page is unpacked.
-    pub(super) fn passing_bytes(&self, leaf: &Leaf) -> u64 {
+    /// Bytes of [`Self::cost_bytes`] that are freed when the page is unpacked.
+    pub(super) fn transient_bytes(&self, leaf: &Leaf) -> u64 {
         match leaf.codec {
             Compression::UNCOMPRESSED => 0,
             Compression::BROTLI(_) => self.packed_bytes + self.unpacked_bytes,
@@ -147,8 +148,8 @@ impl PageHeader {
         }
     }
 
-    /// Refuses a page of which more would be unpacked than its header says: some codecs go on to the end, however far
-    /// that is. The others stop at what the header says.
+    /// Refuses a page that unpacks to more than its header claims: some codecs unpack to the end,
+    /// the others stop at the claimed length.
     pub(super) fn check_packed(
         &self,
         bytes: &[u8],
@@ -170,7 +171,7 @@ impl PageHeader {
             Compression::BROTLI(_) => {
                 unpacked_bytes(brotli::Decompressor::new(packed, 4_096), limit)
             }
-            // The framed form, which the library falls back to.
+            // The LZ4 frame format, which the library falls back to.
             Compression::LZ4 if packed.starts_with(LZ4_FRAME) => {
                 let most = length * LZ4_RATIO_MAX;
                 if most > PAGE_BYTES_MAX { most } else { 0 }
@@ -184,22 +185,22 @@ impl PageHeader {
     }
 }
 
-/// Bytes that copies take, which grow by doubling: old and new lie beside each other.
+/// Bytes that growing copies take: their buffer doubles, and old and new are in memory together.
 pub(super) fn grown_bytes(copied_bytes: u64) -> u64 {
     copied_bytes.saturating_mul(3)
 }
 
-/// How much comes out, up to one byte past the limit. What is damaged the library says.
+/// Number of unpacked bytes, up to one above the limit. Damaged data is left to the library.
 fn unpacked_bytes(reader: impl Read, limit: u64) -> u64 {
     io::copy(&mut reader.take(limit + 1), &mut io::sink()).unwrap_or_default()
 }
 
-/// A size: of 32 bits with a sign in the format.
+/// Reads a size, which the format stores as a signed 32-bit number.
 fn size(thrift: &mut Thrift<'_>) -> Option<u64> {
     let size = i32::try_from(thrift.number()?).ok()?;
     u64::try_from(size).ok()
 }
 
-pub(super) fn refused(why: impl Into<String>) -> ParquetError {
-    ParquetError::General(why.into())
+pub(super) fn refused(reason: impl Into<String>) -> ParquetError {
+    ParquetError::General(reason.into())
 }

@@ -1,4 +1,5 @@
-//! The pages of a row group, each looked at before it is unpacked, and what is in it before it is decoded.
+//! Pages of a row group, each checked before it is unpacked, and its values before they are
+//! decoded.
 
 use super::budget::Budget;
 use super::columns::Leaf;
@@ -16,13 +17,13 @@ use std::io::Cursor;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes of a header: of nearly all, and of any that is read.
+/// Bytes that are read for a header: enough for nearly all, then the most that is accepted.
 const HEADER_BYTES: [usize; 2] = [4 << 10, 1 << 20];
 
 pub(super) const TOO_MUCH: &str = "its columns take too much memory at once. Write it anew with smaller pages, or take out columns";
 
-/// A row group whose batches have so many rows.
-pub(super) struct Group {
+/// A row group whose pages are checked.
+pub(super) struct CheckedRowGroup {
     pub(super) file: Arc<File>,
     pub(super) metadata: Arc<ParquetMetaData>,
     pub(super) index: usize,
@@ -31,7 +32,7 @@ pub(super) struct Group {
     pub(super) budget: Arc<Budget>,
 }
 
-impl Group {
+impl CheckedRowGroup {
     fn about(&self) -> Option<&RowGroupMetaData> {
         self.metadata.row_groups().get(self.index)
     }
@@ -41,7 +42,7 @@ impl Group {
         let (Some(about), Some(leaf)) = (about, self.leaves.get(column)) else {
             return Err(refused("a row group of it has too few columns"));
         };
-        let chunk = Chunk {
+        let chunk = CheckedChunk {
             file: Arc::clone(&self.file),
             column,
             leaf: leaf.clone(),
@@ -50,7 +51,7 @@ impl Group {
             next: Mutex::new(None),
         };
         let pages = SerializedPageReader::new(Arc::new(chunk), about, self.num_rows(), None)?;
-        Ok(Box::new(Pages {
+        Ok(Box::new(CheckedPages {
             pages,
             column,
             leaf: leaf.clone(),
@@ -60,14 +61,14 @@ impl Group {
     }
 }
 
-impl RowGroups for Group {
+impl RowGroups for CheckedRowGroup {
     fn num_rows(&self) -> usize {
         let rows = self.about().map_or(0, RowGroupMetaData::num_rows);
         usize::try_from(rows).unwrap_or_default()
     }
 
     fn column_chunks(&self, column: usize) -> Result<Box<dyn PageIterator>> {
-        Ok(Box::new(Once(Some(self.pages(column)))))
+        Ok(Box::new(SingleChunk(Some(self.pages(column)))))
     }
 
     fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
@@ -79,10 +80,10 @@ impl RowGroups for Group {
     }
 }
 
-/// The only part of a column that is read.
-struct Once(Option<Result<Box<dyn PageReader>>>);
+/// Iterator over the pages of the one column chunk that is read.
+struct SingleChunk(Option<Result<Box<dyn PageReader>>>);
 
-impl Iterator for Once {
+impl Iterator for SingleChunk {
     type Item = Result<Box<dyn PageReader>>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -90,25 +91,25 @@ impl Iterator for Once {
     }
 }
 
-impl PageIterator for Once {}
+impl PageIterator for SingleChunk {}
 
-/// The bytes of a column, from which the library reads a page's header and then its page.
-struct Chunk {
+/// Bytes of a column chunk, from which the library reads a page's header and then its page.
+struct CheckedChunk {
     file: Arc<File>,
     column: usize,
     leaf: Leaf,
     batch_rows: u64,
     budget: Arc<Budget>,
-    /// Where the page begins whose header was read last.
+    /// Offset of the page whose header was read last, with the header.
     next: Mutex<Option<(u64, PageHeader)>>,
 }
 
-impl Chunk {
+impl CheckedChunk {
     fn read(&self, start: u64, length: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; length];
         let mut filled = 0;
-        while let Some(room) = bytes.get_mut(filled..).filter(|room| !room.is_empty()) {
-            match self.file.read_at(room, start + filled as u64)? {
+        while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match self.file.read_at(rest, start + filled as u64)? {
                 0 => break,
                 read => filled += read,
             }
@@ -118,20 +119,20 @@ impl Chunk {
     }
 }
 
-impl Length for Chunk {
+impl Length for CheckedChunk {
     fn len(&self) -> u64 {
         self.file.metadata().map_or(0, |metadata| metadata.len())
     }
 }
 
-impl ChunkReader for Chunk {
+impl ChunkReader for CheckedChunk {
     type T = Cursor<Vec<u8>>;
 
-    /// A page's header, and some bytes behind it.
+    /// Reads a page's header, and some bytes after it.
     fn get_read(&self, start: u64) -> Result<Self::T> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         if next.is_some_and(|(data_start, _)| data_start == start) {
-            // The header was read before, to see how many rows the page has.
+            // The library has read the header before, for the number of rows.
             return Ok(Cursor::new(Vec::new()));
         }
         for length in HEADER_BYTES {
@@ -161,11 +162,11 @@ impl ChunkReader for Chunk {
         let is_dictionary = header.is_dictionary();
         let dictionary_bytes = self.budget.dictionary_bytes(self.column);
         let bytes = header.cost_bytes(&self.leaf, self.batch_rows, dictionary_bytes);
-        let passing_bytes = header.passing_bytes(&self.leaf);
-        let is_room = self
+        let transient_bytes = header.transient_bytes(&self.leaf);
+        let is_within_budget = self
             .budget
-            .take(self.column, is_dictionary, bytes, passing_bytes);
-        if !is_room {
+            .take(self.column, is_dictionary, bytes, transient_bytes);
+        if !is_within_budget {
             return Err(refused(TOO_MUCH));
         }
         let packed = self.read(start, length)?;
@@ -177,16 +178,16 @@ impl ChunkReader for Chunk {
     }
 }
 
-/// Pages of a column whose values can be decoded.
-struct Pages {
-    pages: SerializedPageReader<Chunk>,
+/// Pages of a column whose values are checked.
+struct CheckedPages {
+    pages: SerializedPageReader<CheckedChunk>,
     column: usize,
     leaf: Leaf,
     batch_rows: u64,
     budget: Arc<Budget>,
 }
 
-impl Iterator for Pages {
+impl Iterator for CheckedPages {
     type Item = Result<Page>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -194,16 +195,16 @@ impl Iterator for Pages {
     }
 }
 
-impl PageReader for Pages {
+impl PageReader for CheckedPages {
     fn get_next_page(&mut self) -> Result<Option<Page>> {
         let Some(page) = self.pages.get_next_page()? else {
             return Ok(None);
         };
         let values = u64::from(page.num_values());
         let batch_values = self.leaf.batch_values(values, self.batch_rows);
-        let checked = values::checked(page, &self.leaf, batch_values)?;
-        let made_bytes = grown_bytes(checked.copied_bytes);
-        if !self.budget.unpacked(self.column, made_bytes) {
+        let checked = values::check(page, &self.leaf, batch_values)?;
+        let copied_bytes = grown_bytes(checked.copied_bytes);
+        if !self.budget.unpacked(self.column, copied_bytes) {
             return Err(refused(TOO_MUCH));
         }
         Ok(Some(checked.page))

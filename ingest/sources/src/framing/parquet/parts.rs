@@ -1,55 +1,57 @@
-//! Rows whose columns take too much memory at once, put together from parts of them.
+//! Reads rows whose columns take too much memory together in parts of some columns.
 //!
-//! A dictionary is in memory as long as its column is read, and each column has one. Where they do not fit beside one another
-//! the columns are read in parts, one after the other, each by a reader of its own, and what is kept of a part are its rows
-//! as lines. All parts have the same rows: as many as there is room for. Then it begins anew with the rows behind them.
+//! A dictionary is in memory while its column is read, and each column has one. If they exceed the
+//! budget together, the columns are read in parts, one after the other, each by its own reader, and
+//! only the lines of a part are kept. All parts have the same rows: as many as the lines may have
+//! bytes for. Then the next rows are read.
 
 use super::json::{self, Bound};
 use super::rows::{self, ROW_BYTES_MAX};
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
-/// Bytes of the lines of all parts; more than a row may have.
+/// Most bytes of the lines of all parts; more than a row may have.
 pub(super) const LINES_BYTES_MAX: u64 = 64 << 20;
-/// Rows that are read at a time, at most.
+/// Most rows that are read at a time.
 pub(super) const ROWS_MAX: u64 = 1 << 16;
-/// Of a row that is too long, the parts are kept that have no more.
+/// Most bytes of a part that is kept of a row that is too long.
 const KEPT_BYTES: usize = 64 << 10;
 const EMPTY_LINE: &[u8] = b"{}\n";
 
-/// Lines of the same rows.
+/// Lines of all parts, which have the same rows.
 #[derive(Default)]
 pub(super) struct Parts {
-    lines: Vec<Lines>,
+    lines: Vec<PartLines>,
     rows_left: u64,
     is_too_long: bool,
     line: Vec<u8>,
 }
 
-/// Lines of some columns.
+/// Lines of one part of the columns.
 #[derive(Default)]
-pub(super) struct Lines {
+pub(super) struct PartLines {
     json: Vec<u8>,
-    /// Where the next one begins.
+    /// Offset of the next line.
     start: usize,
     rows: u64,
     is_too_long: bool,
 }
 
-// === impl Lines ===
+// === impl PartLines ===
 
-impl Lines {
+impl PartLines {
     pub(super) fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Writes rows of a batch as long as there is room for them, one in any case; tells whether there is room for more.
+    /// Writes rows of a batch while `bytes_max` allows, at least one; returns true if it allows
+    /// more.
     pub(super) fn take(&mut self, batch: &RecordBatch, bytes_max: u64) -> Result<bool, ArrowError> {
         let mut next = 0;
         while next < batch.num_rows() {
-            let room = bytes_max.saturating_sub(self.json.len() as u64);
-            let rows = rows::first(batch.slice(next, batch.num_rows() - next), room);
-            if self.rows > 0 && json::bytes_max(&rows, Bound::Quick) > room {
+            let available = bytes_max.saturating_sub(self.json.len() as u64);
+            let rows = rows::first(batch.slice(next, batch.num_rows() - next), available);
+            if self.rows > 0 && json::bytes_max(&rows, Bound::Quick) > available {
                 return Ok(false);
             }
             next += rows.num_rows();
@@ -62,7 +64,7 @@ impl Lines {
         Ok(true)
     }
 
-    /// The next line without the braces around it.
+    /// Next line without the braces around it.
     fn next(&mut self) -> &[u8] {
         let unread = self.json.get(self.start..).unwrap_or_default();
         let length = memchr::memchr(b'\n', unread).unwrap_or(unread.len());
@@ -72,7 +74,7 @@ impl Lines {
         line.strip_suffix(b"}").unwrap_or(line)
     }
 
-    /// Keeps the first line alone.
+    /// Keeps only the first line.
     fn keep_first(&mut self) {
         if let Some(end) = memchr::memchr(b'\n', &self.json) {
             self.json.truncate(end + 1);
@@ -90,20 +92,20 @@ impl Parts {
         lines.map(|lines| lines.json.capacity() as u64).sum()
     }
 
-    /// Begins with other rows.
+    /// Removes all lines.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Adds the next part. Rows that it has no room for are none of these.
-    pub(super) fn push(&mut self, lines: Lines) {
+    /// Adds the next part. Rows that it does not have are dropped from all.
+    pub(super) fn push(&mut self, lines: PartLines) {
         self.is_too_long |= lines.is_too_long;
         self.rows_left = lines.rows;
         self.lines.push(lines);
         if self.rows_left > 1 {
             return;
         }
-        self.lines.iter_mut().for_each(Lines::keep_first);
+        self.lines.iter_mut().for_each(PartLines::keep_first);
         self.is_too_long |= self.bytes() > ROW_BYTES_MAX;
         if self.is_too_long {
             let long = self.lines.iter_mut();
@@ -112,15 +114,15 @@ impl Parts {
         }
     }
 
-    /// Whether there is a line to hand out; all parts are there.
+    /// Returns true if there is a line left, once all parts were added.
     pub(super) fn has_line(&self) -> bool {
         self.rows_left > 0
     }
 
-    /// The next line, and whether it is only what is kept of a row that is too long.
+    /// Next line; the flag is true if it has only the kept parts of a row that is too long.
     pub(super) fn line(&mut self) -> (&[u8], bool) {
         self.rows_left = self.rows_left.saturating_sub(1);
-        let pieces: Vec<&[u8]> = self.lines.iter_mut().map(Lines::next).collect();
+        let pieces: Vec<&[u8]> = self.lines.iter_mut().map(PartLines::next).collect();
         let bytes: usize = pieces.iter().map(|piece| piece.len() + 1).sum();
         let is_too_long = self.is_too_long || bytes as u64 > ROW_BYTES_MAX;
         self.line.clear();

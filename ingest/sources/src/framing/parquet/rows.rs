@@ -1,38 +1,38 @@
-//! Rows of a batch as lines of JSON, as many at once as take little memory.
+//! Writes the rows of a batch as lines of JSON, some at a time to bound the memory.
 
 use super::json::{self, Bound};
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
-/// The longest row, as of lines.
+/// Most bytes of a row, as of a line.
 pub(super) const ROW_BYTES_MAX: u64 = 32 << 20;
-/// Of a longer row, the columns are kept that have no more.
+/// Most bytes of a column that is kept of a longer row.
 const KEPT_COLUMN_BYTES: u64 = 4 << 10;
 const KEPT_BYTES: u64 = 64 << 10;
-/// Lines that are written at once.
+/// Most bytes of lines that are written at once.
 const LINES_BYTES_MAX: u64 = 32 << 20;
 const STEP: usize = 16;
 
-/// Rows, and some of them as lines.
+/// A batch of rows, of which some are written as lines.
 #[derive(Default)]
 pub(super) struct Rows {
     batch: Option<RecordBatch>,
-    /// The first row that is not among the lines.
+    /// First row that is not written yet.
     next: usize,
     json: Vec<u8>,
-    /// Where the next line begins.
+    /// Offset of the next line.
     start: usize,
     is_too_long: bool,
 }
 
 impl Rows {
-    /// Takes the next rows; the last ones were handed out.
+    /// Replaces the batch, once all its lines were taken.
     pub(super) fn take(&mut self, batch: RecordBatch) {
         self.batch = Some(batch);
         self.next = 0;
     }
 
-    /// Writes lines where there are none; false when there are no rows for them either.
+    /// Writes lines if there are none; returns false if there are no rows left.
     pub(super) fn write(&mut self) -> Result<bool, ArrowError> {
         if self.start < self.json.len() {
             return Ok(true);
@@ -47,7 +47,7 @@ impl Rows {
         };
         let left = batch.num_rows().saturating_sub(self.next);
         if left == 0 {
-            // What rows point into is given back before more is read.
+            // The pages that rows point into are freed before more are read.
             self.batch = None;
             return Ok(false);
         }
@@ -57,7 +57,7 @@ impl Rows {
         Ok(true)
     }
 
-    /// The next line, and whether it is only what is kept of a row that is too long.
+    /// Next line; the flag is true if it has only the kept columns of a row that is too long.
     pub(super) fn line(&mut self) -> (&[u8], bool) {
         let unread = self.json.get(self.start..).unwrap_or_default();
         let length = memchr::memchr(b'\n', unread).unwrap_or(unread.len());
@@ -67,7 +67,7 @@ impl Rows {
     }
 }
 
-/// As many of the first rows as surely take no more bytes as lines; one if no more do.
+/// Slices off as many of the first rows as take at most `bytes_max` as lines, at least one.
 pub(super) fn first(mut rows: RecordBatch, bytes_max: u64) -> RecordBatch {
     while rows.num_rows() > 1 && json::bytes_max(&rows, Bound::Quick) > bytes_max {
         rows = rows.slice(0, (rows.num_rows() / STEP).max(1));
@@ -75,7 +75,7 @@ pub(super) fn first(mut rows: RecordBatch, bytes_max: u64) -> RecordBatch {
     rows
 }
 
-/// Writes rows as lines; of one that is too long what is kept, and tells so.
+/// Writes rows as lines; of a row that is too long only the kept columns, and then returns true.
 pub(super) fn write(json: &mut Vec<u8>, mut rows: RecordBatch) -> Result<bool, ArrowError> {
     let is_too_long = rows.num_rows() == 1
         && json::bytes_max(&rows, Bound::Quick) > ROW_BYTES_MAX
@@ -87,7 +87,7 @@ pub(super) fn write(json: &mut Vec<u8>, mut rows: RecordBatch) -> Result<bool, A
     Ok(is_too_long)
 }
 
-/// The columns of a row that say which it is, as they are short.
+/// Short columns of a row, by which it can be identified.
 fn small_columns(row: &RecordBatch) -> Vec<usize> {
     let mut kept_bytes = 0;
     let columns = 0..row.num_columns();

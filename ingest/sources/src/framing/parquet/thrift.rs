@@ -1,9 +1,10 @@
-//! Thrift's compact protocol, as far as it takes to see how much a description claims before the library believes it.
+//! Reader of Thrift's compact protocol, for checks of a file's claims before the library reads
+//! them.
 //!
-//! The library makes room for as many elements as a list says that it has. Here a list cannot have more elements than
-//! bytes, as each takes at least one. (Protocol: thrift-compact-protocol.md of Apache Thrift.)
+//! The library allocates as many elements as a list claims. Here a list cannot have more elements
+//! than bytes, as each takes at least one. (Protocol: thrift-compact-protocol.md of Apache Thrift.)
 
-/// Structs, lists and maps in one another.
+/// Most nested structs, lists and maps.
 const DEPTH_MAX: usize = 32;
 
 /// Types of values, as their headers number them.
@@ -23,7 +24,7 @@ pub(super) mod kind {
     pub(in super::super) const UUID: u8 = 13;
 }
 
-/// Reads values one behind the other; `None` from all that is cut off or no Thrift.
+/// Reads values in sequence; `None` for bytes that are truncated or no Thrift.
 #[derive(Debug)]
 pub(super) struct Thrift<'a> {
     bytes: &'a [u8],
@@ -35,7 +36,7 @@ impl<'a> Thrift<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// Bytes that were read.
+    /// Number of bytes read.
     pub(super) fn read_bytes(&self) -> usize {
         self.at
     }
@@ -46,13 +47,13 @@ impl<'a> Thrift<'a> {
         Some(*byte)
     }
 
-    fn pass(&mut self, bytes: u64) -> Option<()> {
+    fn skip_bytes(&mut self, bytes: u64) -> Option<()> {
         let at = self.at.checked_add(usize::try_from(bytes).ok()?)?;
         self.at = (at <= self.bytes.len()).then_some(at)?;
         Some(())
     }
 
-    /// A number without a sign, seven bits a byte.
+    /// Reads an unsigned number of seven bits a byte.
     pub(super) fn varint(&mut self) -> Option<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
@@ -65,13 +66,14 @@ impl<'a> Thrift<'a> {
         None
     }
 
-    /// A number with a sign.
+    /// Reads a signed number.
     pub(super) fn number(&mut self) -> Option<i64> {
         let number = self.varint()?;
         Some((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
     }
 
-    /// Goes through the fields of a struct. `visit` is told number and type, and says whether it has read the value.
+    /// Visits the fields of a struct by number and type; `visit` returns false for a value that it
+    /// did not read, which is skipped.
     pub(super) fn fields(
         &mut self,
         mut visit: impl FnMut(&mut Self, i64, u8) -> Option<bool>,
@@ -101,7 +103,7 @@ impl<'a> Thrift<'a> {
         }
     }
 
-    /// Type and number of the elements of a list.
+    /// Reads the header of a list: type and number of the elements.
     pub(super) fn list(&mut self) -> Option<(u8, u64)> {
         let header = self.byte()?;
         let count = match header >> 4 {
@@ -116,12 +118,12 @@ impl<'a> Thrift<'a> {
         let depth = depth.checked_sub(1)?;
         match kind {
             kind::TRUE | kind::FALSE => Some(()),
-            kind::BYTE => self.pass(1),
+            kind::BYTE => self.skip_bytes(1),
             kind::I16..=kind::I64 => self.varint().map(drop),
-            kind::DOUBLE => self.pass(8),
+            kind::DOUBLE => self.skip_bytes(8),
             kind::BINARY => {
                 let length = self.varint()?;
-                self.pass(length)
+                self.skip_bytes(length)
             }
             kind::LIST | kind::SET => {
                 let (element, count) = self.list()?;
@@ -129,7 +131,7 @@ impl<'a> Thrift<'a> {
             }
             kind::MAP => self.skip_map(depth),
             kind::STRUCT => self.fields_at(depth, &mut |_, _, _| Some(false)),
-            kind::UUID => self.pass(16),
+            kind::UUID => self.skip_bytes(16),
             _ => None,
         }
     }
@@ -146,10 +148,10 @@ impl<'a> Thrift<'a> {
         })
     }
 
-    /// In lists, a yes or no takes a byte.
+    /// Skips an element of a list, where a bool takes a byte.
     fn skip_element(&mut self, kind: u8, depth: usize) -> Option<()> {
         match kind {
-            kind::TRUE | kind::FALSE => self.pass(1),
+            kind::TRUE | kind::FALSE => self.skip_bytes(1),
             other => self.skip(other, depth),
         }
     }
@@ -176,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_list_has_no_more_elements_than_bytes() {
-        // A struct whose first field is a list of as many integers as it says.
+        // A struct whose first field is a list with a claimed number of integers.
         let read = |bytes: &[u8]| Thrift::new(bytes).fields(|_, _, _| Some(false));
         assert_eq!(read(&[0x19, 0x25, 2, 4, 0]), Some(()));
         assert_eq!(

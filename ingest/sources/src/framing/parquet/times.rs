@@ -1,8 +1,8 @@
-//! Times as JSON, also those that no calendar has.
+//! Writes times as JSON, also those outside the calendar.
 //!
-//! Columns have numbers for "never" and "no end" that are in no year which the library knows. It writes an error message in
-//! place of such a value, with quotes in it where the column has a time zone, so that the whole row was no JSON. Here the
-//! value is a text of its number and unit: no time, but what the file says.
+//! Columns use numbers for "never" and "no end" that are in no year which the library knows. It
+//! writes an error message in place of such a value, with unescaped quotes if the column has a time
+//! zone, so that the whole row is no JSON. Here such a value becomes a text of its number and unit.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -17,12 +17,12 @@ use arrow_schema::{ArrowError, DataType, FieldRef, TimeUnit};
 use std::io::Write as _;
 use std::sync::LazyLock;
 
-/// How the library's messages begin.
+/// Beginning of the library's error messages.
 const MESSAGE: &[u8] = b"\"ERROR";
 
 static OPTIONS: LazyLock<EncoderOptions> = LazyLock::new(EncoderOptions::default);
 
-/// The encoder of a column of times; nothing for other columns.
+/// Encoder of a column of times; `None` for other columns.
 pub(super) fn encoder<'a>(
     field: &'a FieldRef,
     array: &'a dyn Array,
@@ -30,7 +30,7 @@ pub(super) fn encoder<'a>(
     let Some((number, unit)) = numbers(array) else {
         return Ok(None);
     };
-    let encoder = Times {
+    let encoder = TimeEncoder {
         encoder: make_encoder(field, array, &OPTIONS)?,
         number,
         unit,
@@ -41,7 +41,7 @@ pub(super) fn encoder<'a>(
 
 type Number<'a> = Box<dyn Fn(usize) -> i64 + 'a>;
 
-/// What a column of times is in the file, and its unit.
+/// Numbers of a column of times as they are in the file, with their unit.
 fn numbers(array: &dyn Array) -> Option<(Number<'_>, &'static str)> {
     use DataType::{Date32, Date64, Time32, Time64, Timestamp};
     use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
@@ -65,13 +65,13 @@ fn number<T: ArrowPrimitiveType<Native: Into<i64>>>(array: &dyn Array) -> Number
     Box::new(move |index| array.value(index).into())
 }
 
-struct Times<'a> {
+struct TimeEncoder<'a> {
     encoder: NullableEncoder<'a>,
     number: Number<'a>,
     unit: &'static str,
 }
 
-impl Encoder for Times<'_> {
+impl Encoder for TimeEncoder<'_> {
     fn encode(&mut self, index: usize, out: &mut Vec<u8>) {
         let start = out.len();
         self.encoder.encode(index, out);

@@ -1,8 +1,8 @@
-//! The values of an unpacked page, where the library would believe too much of them.
+//! Checks the values of an unpacked page that the library does not check enough.
 //!
-//! Times of 96 bits (a day of the Julian calendar and nanoseconds of it) are clamped before they become microseconds, as beyond
-//! their range they would wrap into years that an event may have. The lengths of texts that are packed as differences say how
-//! many they are, whatever the page says, and how long.
+//! 96-bit times (a Julian day and nanoseconds) are clamped before they become microseconds: beyond
+//! their range they would wrap into years that an event may have. Delta-packed lengths of texts
+//! contain their own count, which may differ from the page's.
 
 use super::columns::{Leaf, Levels};
 use super::lengths::{lengths_end, texts_bytes};
@@ -13,22 +13,22 @@ use parquet::column::page::Page;
 use parquet::errors::Result;
 
 const INT96_BYTES: usize = 12;
-/// The last day of the year 9999.
+/// Julian number of the last day of the year 9999.
 const DAY_MAX: u32 = 5_373_484;
-/// A day of the year 11715, which no event may have.
+/// Julian number of a day in the year 11715, which no event may have.
 const DAY_BEYOND: u32 = 6_000_000;
 const NANOS_PER_DAY: u64 = 86_400_000_000_000;
 
 /// A page that can be decoded.
-pub(super) struct Checked {
-    /// The page, its times within their range.
+pub(super) struct CheckedPage {
+    /// The page, with its times clamped.
     pub(super) page: Page,
-    /// Bytes of the texts of a batch that are put together anew.
+    /// Bytes of the texts of a batch that the library builds of prefixes and suffixes.
     pub(super) copied_bytes: u64,
 }
 
-/// Looks at the values of a page, of which a batch has at most so many.
-pub(super) fn checked(mut page: Page, leaf: &Leaf, batch_values: u64) -> Result<Checked> {
+/// Checks the values of a page, of which a batch has at most `batch_values`.
+pub(super) fn check(mut page: Page, leaf: &Leaf, batch_values: u64) -> Result<CheckedPage> {
     let (buffer, start, encoding, count) = match &mut page {
         Page::DictionaryPage {
             buf, num_values, ..
@@ -80,11 +80,11 @@ pub(super) fn checked(mut page: Page, leaf: &Leaf, batch_values: u64) -> Result<
             copied_bytes = bytes.ok_or_else(|| refused("a page of it is damaged"))?;
         }
     }
-    Ok(Checked { page, copied_bytes })
+    Ok(CheckedPage { page, copied_bytes })
 }
 
-/// Where the values of a page of the first version begin: behind the levels, each with its length before it, or packed as
-/// bits as they were once.
+/// Offset of the values in a page of the first version: after the levels, each with its length
+/// before it, or bit-packed in the deprecated encoding.
 fn values_start(
     page: &[u8],
     levels: Levels,
@@ -112,7 +112,7 @@ fn values_start(
     Some(at)
 }
 
-/// Puts times that are out of range beyond the last year, from where they cannot wrap.
+/// Replaces times that are out of range by one that is invalid, but does not wrap.
 fn clamp_times(page: &mut Bytes, start: usize) {
     let is_fine = |time: &[u8]| {
         let (Some(nanos), Some(day)) = (time.first_chunk(), time.last_chunk()) else {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn times_out_of_range_are_beyond_the_last_year_and_others_as_they_were() {
+    fn times_out_of_range_are_clamped_and_others_unchanged() {
         let beyond = time(0, DAY_BEYOND);
         let table = [
             (time(0, 2_440_588), time(0, 2_440_588)),

@@ -1,23 +1,27 @@
-//! Destinations: where an export goes, and how it gets there.
+//! Destinations of exports: configuration, secrets and their checks.
 //!
-//! A configuration is made of the fields of its type; others are ignored. Those that are secret
-//! are kept encrypted, apart from the rest, and a change that does not name them keeps them,
-//! unless it leads elsewhere: then they must be given again, as whoever may change an export must
-//! not learn its secrets from a server of their own.
+//! A configuration is made of the fields of its type; other fields are ignored. Secret fields are
+//! kept encrypted, apart from the rest. A change that does not name them keeps them, unless it
+//! leads to another server: then they must be given again, as an editor of an export must not learn
+//! its secrets through a server of their own.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `fields` | which fields each type has |
+//! | `fields` | fields of each type |
+//! | `stored` | destinations before and after a change |
 //! | `value` | checks of their values |
 //! | `stores` | checks of names in object stores |
 
 mod fields;
+mod stored;
 mod stores;
 mod value;
 
 pub use fields::{
     DestinationField, DestinationSpec, FILE_FORMATS, FieldKind, FieldNeed, NeededWhen, Sample,
 };
+pub(super) use stored::{ChangedDestination, StoredDestination};
+pub use value::DestinationLimits;
 
 use crate::entities::batch_exports::{self as exports, DestinationType};
 use crate::error::{ChangeError, Violation};
@@ -25,47 +29,34 @@ use crate::secrets::SecretKey;
 use fields::{FORMAT_DEFAULT, fields};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
-use std::path::Path;
 
-/// The field of a folder of this server.
+/// Name of the field that holds a folder of this server.
 const PATH: &str = "path";
 
-/// Where exports may go.
-#[derive(Clone, Copy, Debug)]
-pub struct DestinationLimits<'a> {
-    /// Whether private networks are no worse than the internet.
-    pub allow_private: bool,
-    /// Whether an address is one of the internet.
-    pub is_public: fn(IpAddr) -> bool,
-    /// The folder that exports to files stay in; `None`: there are none.
-    pub export_root: Option<&'a Path>,
-}
-
-/// What is said of a destination.
+/// Requested change of a destination.
 #[derive(Clone, Debug, Default)]
 pub struct DestinationChange {
-    /// The type; needed for a new export. Another one than before starts from nothing.
+    /// Type; needed for a new export. A change of type starts with no fields.
     pub kind: Option<DestinationType>,
-    /// Fields; null takes one away.
+    /// Values of fields; null removes one.
     pub config: Map<String, Value>,
 }
 
 /// A destination whose fields were checked, and its secrets, for a test of it.
 #[derive(Clone, Debug)]
 pub struct CheckedDestination {
-    /// Its type.
+    /// Type of the destination.
     pub kind: DestinationType,
-    /// Its fields that are no secrets.
+    /// Fields that are no secrets.
     pub config: Value,
-    /// The others, as they are sent to it.
+    /// Secret fields, as they are sent to the destination.
     pub secrets: BTreeMap<String, String>,
-    /// As [`crate::BatchExport::files_at_root`].
+    /// See [`crate::BatchExport::files_at_root`].
     pub files_at_root: bool,
 }
 
 impl CheckedDestination {
-    /// What an export would have after a change, or a new one if there is none yet.
+    /// Applies a change to an export's destination, or to an empty one if there is no export yet.
     ///
     /// # Errors
     ///
@@ -76,80 +67,65 @@ impl CheckedDestination {
         key: &SecretKey,
         limits: &DestinationLimits<'_>,
     ) -> Result<Self, ChangeError> {
-        let changed = changed(before.map(Kept::of), change, limits)?;
-        let files_at_root = before.is_some_and(|export| stays_at_root(export, &changed.kept));
+        let changed = apply_change(before.map(StoredDestination::of), change, limits)?;
+        let files_at_root = before.is_some_and(|export| stays_at_root(export, &changed.stored));
         let mut secrets = match before {
             Some(export) => export.secrets(key).map_err(|_| sealed_otherwise())?,
             None => BTreeMap::new(),
         };
-        secrets.retain(|name, _| changed.kept.secrets.contains_key(name));
+        secrets.retain(|name, _| changed.stored.secrets.contains_key(name));
         let given = changed.new_secrets.into_iter();
         secrets.extend(given.map(|(name, secret)| (name.to_owned(), secret)));
         Ok(Self {
-            kind: changed.kept.kind,
-            config: Value::Object(changed.kept.config),
+            kind: changed.stored.kind,
+            config: Value::Object(changed.stored.config),
             secrets,
             files_at_root,
         })
     }
 }
 
-/// Keeps files where they went before organizations had folders of their own, as long as the path is
-/// as it was.
-pub(super) fn stays_at_root(before: &exports::Model, after: &Kept) -> bool {
+/// True if files stay where they went before organizations had folders of their own: as long as the
+/// path is as it was.
+pub(super) fn stays_at_root(before: &exports::Model, after: &StoredDestination) -> bool {
     before.files_at_root
         && before.destination_type == after.kind
         && before.destination_config.get(PATH) == after.config.get(PATH)
 }
 
-/// Secrets were sealed with another key.
+/// Error: secrets were sealed with another key.
 fn sealed_otherwise() -> ChangeError {
     let detail = "The secrets were encrypted with a key that this server does not have; give them \
                   again, or ask the operator for the key.";
-    blamed("destination__config", ("invalid_input", detail.to_owned()))
+    field_error("destination__config", ("invalid_input", detail.to_owned()))
 }
 
-/// What is kept of a destination. Its secrets are sealed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Kept {
-    pub(super) kind: DestinationType,
-    pub(super) config: Map<String, Value>,
-    pub(super) secrets: Map<String, Value>,
-}
-
-/// A destination after a change, all fields checked.
-#[derive(Debug)]
-pub(super) struct Changed {
-    /// What is kept, without the new secrets.
-    pub(super) kept: Kept,
-    /// Secrets that are to be sealed.
-    pub(super) new_secrets: Vec<(&'static str, String)>,
-}
-
-/// Makes a change of what is kept, or a destination of what is said.
-pub(super) fn changed(
-    before: Option<Kept>,
+/// Applies a change to a stored destination, or to an empty one; all fields are checked.
+pub(super) fn apply_change(
+    before: Option<StoredDestination>,
     change: &DestinationChange,
     limits: &DestinationLimits<'_>,
-) -> Result<Changed, ChangeError> {
-    let kind = change.kind.or(before.as_ref().map(|kept| kept.kind));
+) -> Result<ChangedDestination, ChangeError> {
+    let kind = change.kind.or(before.as_ref().map(|stored| stored.kind));
     let Some(kind) = kind else {
         let detail = "This field is required.".to_owned();
-        return Err(blamed("destination__type", ("required", detail)));
+        return Err(field_error("destination__type", ("required", detail)));
     };
-    let nothing = Kept {
+    let nothing = StoredDestination {
         kind,
         config: Map::new(),
         secrets: Map::new(),
     };
-    let before = before.filter(|kept| kept.kind == kind).unwrap_or(nothing);
-    let mut after = Changed {
-        kept: before.clone(),
+    let before = before
+        .filter(|stored| stored.kind == kind)
+        .unwrap_or(nothing);
+    let mut after = ChangedDestination {
+        stored: before.clone(),
         new_secrets: Vec::new(),
     };
     for field in fields(kind) {
         if let Some(value) = change.config.get(field.name) {
-            // A path of before may be one that is given to nobody any more.
+            // A path that was stored earlier may be one that the present rules refuse.
             let is_kept = field.name == PATH && before.config.get(PATH) == Some(value);
             if is_kept && limits.export_root.is_some() {
                 continue;
@@ -158,14 +134,14 @@ pub(super) fn changed(
         }
     }
     after.check_complete()?;
-    stores::check(&before, &after).map_err(|(field, wrong)| blamed(&attr(field), wrong))?;
+    stores::check(&before, &after).map_err(|(field, error)| field_error(&attr(field), error))?;
     after.check_given_again(&before)?;
     after.check_needs()?;
     after.check_format()?;
     Ok(after)
 }
 
-impl Changed {
+impl ChangedDestination {
     fn set(
         &mut self,
         field: &'static DestinationField,
@@ -175,64 +151,64 @@ impl Changed {
         if value.is_null() {
             if field.is_required {
                 let detail = "This field may not be null.".to_owned();
-                return Err(field.blamed(("null", detail)));
+                return Err(field.field_error(("null", detail)));
             }
-            self.kept.config.remove(field.name);
-            self.kept.secrets.remove(field.name);
+            self.stored.config.remove(field.name);
+            self.stored.secrets.remove(field.name);
             return Ok(());
         }
         let value = value::checked(field.kind, value, limits);
-        let value = value.map_err(|wrong| field.blamed(wrong))?;
+        let value = value.map_err(|error| field.field_error(error))?;
         let is_blank = value.as_str().is_some_and(|text| text.trim().is_empty());
         if is_blank && (field.is_required || field.is_secret) {
             let detail = "This field may not be blank.".to_owned();
-            return Err(field.blamed(("blank", detail)));
+            return Err(field.field_error(("blank", detail)));
         }
         match value {
             Value::String(text) if field.is_secret => self.new_secrets.push((field.name, text)),
-            value => drop(self.kept.config.insert(field.name.to_owned(), value)),
+            value => drop(self.stored.config.insert(field.name.to_owned(), value)),
         }
         Ok(())
     }
 
     fn has(&self, name: &str) -> bool {
-        self.kept.config.contains_key(name)
-            || self.kept.secrets.contains_key(name)
+        self.stored.config.contains_key(name)
+            || self.stored.secrets.contains_key(name)
             || self.is_given(name)
     }
 
-    /// Whether the change names this secret.
+    /// Returns true if the change names this secret.
     fn is_given(&self, name: &str) -> bool {
         self.new_secrets.iter().any(|(given, _)| *given == name)
     }
 
     fn text(&self, name: &str) -> Option<&str> {
-        self.kept.config.get(name).and_then(Value::as_str)
+        self.stored.config.get(name).and_then(Value::as_str)
     }
 
     fn check_complete(&self) -> Result<(), ChangeError> {
         let missing =
-            fields(self.kept.kind).find(|field| field.is_required && !self.has(field.name));
+            fields(self.stored.kind).find(|field| field.is_required && !self.has(field.name));
         missing.map_or(Ok(()), |field| {
             let detail = "This field is required.".to_owned();
-            Err(field.blamed(("required", detail)))
+            Err(field.field_error(("required", detail)))
         })
     }
 
-    /// Secrets that were given for one place are not sent to another.
-    fn check_given_again(&self, before: &Kept) -> Result<(), ChangeError> {
-        let differs = |name| self.kept.config.get(name) != before.config.get(name);
+    /// Refuses to send secrets that were given for one server to another.
+    fn check_given_again(&self, before: &StoredDestination) -> Result<(), ChangeError> {
+        let differs = |name| self.stored.config.get(name) != before.config.get(name);
         let leads_elsewhere = |field: &'static DestinationField| {
             field.leads && (self.is_given(field.name) || differs(field.name))
         };
-        if !fields(self.kept.kind).any(leads_elsewhere) {
+        if !fields(self.stored.kind).any(leads_elsewhere) {
             return Ok(());
         }
-        let is_old = |name| self.kept.secrets.contains_key(name) && !self.is_given(name);
-        let old = fields(self.kept.kind).find(|field| is_old(field.name));
+        let is_old = |name| self.stored.secrets.contains_key(name) && !self.is_given(name);
+        let old = fields(self.stored.kind).find(|field| is_old(field.name));
         old.map_or(Ok(()), |field| {
             let detail = "Give this again: it would be sent to another place than before.";
-            Err(field.blamed(("required", detail.to_owned())))
+            Err(field.field_error(("required", detail.to_owned())))
         })
     }
 
@@ -250,16 +226,17 @@ impl Changed {
             "{format} is compressed by {}, or not at all.",
             value::one_of(compressions)
         );
-        Err(blamed(&attr("compression"), ("invalid_input", detail)))
+        Err(field_error(&attr("compression"), ("invalid_input", detail)))
     }
 
-    /// Fields that go together are there together, whichever of them were given before.
+    /// Requires that fields that go together are there together, whichever of them were given
+    /// before.
     fn check_needs(&self) -> Result<(), ChangeError> {
-        let needs = DestinationSpec::of(self.kept.kind).needs.iter();
+        let needs = DestinationSpec::of(self.stored.kind).needs.iter();
         let mut needs = needs.filter(|need| self.is_due(need));
         needs.try_for_each(|need| {
             let (NeededWhen::Given(other) | NeededWhen::Is(other, _)) = need.when;
-            let wrong = match need.value {
+            let error = match need.value {
                 _ if !self.has(need.field) => {
                     ("required", format!("Give this, too: {other} needs it."))
                 }
@@ -269,7 +246,7 @@ impl Changed {
                 }
                 _ => return Ok(()),
             };
-            Err(blamed(&attr(need.field), wrong))
+            Err(field_error(&attr(need.field), error))
         })
     }
 
@@ -278,7 +255,7 @@ impl Changed {
             NeededWhen::Given(name) => self.has(name),
             NeededWhen::Is(name, value) => {
                 let of = |field: &&DestinationField| field.name == name;
-                let default = fields(self.kept.kind)
+                let default = fields(self.stored.kind)
                     .find(of)
                     .and_then(|field| field.default);
                 let is_default = default == Some(Sample::Text(value));
@@ -289,17 +266,17 @@ impl Changed {
 }
 
 impl DestinationField {
-    fn blamed(&self, wrong: value::Wrong) -> ChangeError {
-        blamed(&attr(self.name), wrong)
+    fn field_error(&self, error: value::FieldError) -> ChangeError {
+        field_error(&attr(self.name), error)
     }
 }
 
-/// A field of the configuration as errors name it.
+/// Name of a field of the configuration in errors.
 fn attr(name: &str) -> String {
     format!("destination__config__{name}")
 }
 
-fn blamed(attr: &str, (code, detail): value::Wrong) -> ChangeError {
+fn field_error(attr: &str, (code, detail): value::FieldError) -> ChangeError {
     ChangeError::Invalid(Box::new(Violation {
         field: Some(attr.to_owned()),
         code,

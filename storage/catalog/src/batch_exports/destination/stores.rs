@@ -1,20 +1,20 @@
-//! Names of buckets and files that object stores take, checked when an export is made and not by its
-//! first run.
+//! Names of buckets and files that object stores take, checked when an export is made and not by
+//! its first run.
 //!
-//! What was kept before stays as it is: a store may have taken it in its younger days.
+//! Names that are stored already stay as they are: a store may have taken them under older rules.
 
-use super::value::Wrong;
-use super::{Changed, Kept};
+use super::stored::{ChangedDestination, StoredDestination};
+use super::value::FieldError;
 use crate::entities::batch_exports::DestinationType;
 use serde_json::{Map, Value};
 use std::net::Ipv4Addr;
 use url::Url;
 
-/// The longest key of a file in all of them, in bytes.
+/// Longest key of a file in all of them, in bytes.
 const KEY_BYTES_MAX: usize = 1_024;
 /// Bytes that follow a prefix: two instants, a number, the endings of format and compression.
 const FILE_NAME_BYTES_MAX: usize = 100;
-/// Instants, which are longer in a key than in a prefix.
+/// Placeholders of instants, whose values in a key are longer than they are in a prefix.
 const INSTANTS: [&str; 2] = ["{data_interval_start}", "{data_interval_end}"];
 const INSTANT_BYTES_MAX: usize = 27;
 
@@ -47,27 +47,30 @@ const AZURE_BLOB: BucketNames = BucketNames {
     known: &["$root", "$web", "$logs"],
 };
 
-/// Looks at names of a store that are other ones than before; answers the field to blame.
-pub(super) fn check(before: &Kept, after: &Changed) -> Result<(), (&'static str, Wrong)> {
-    let (old, new) = (&before.config, &after.kept.config);
+/// Checks names of a store that differ from those before; answers the field at fault.
+pub(super) fn check(
+    before: &StoredDestination,
+    after: &ChangedDestination,
+) -> Result<(), (&'static str, FieldError)> {
+    let (old, new) = (&before.config, &after.stored.config);
     let differs = |field: &str| old.get(field) != new.get(field);
-    let rules = match after.kept.kind {
+    let rules = match after.stored.kind {
         DestinationType::S3 => &S3,
         DestinationType::Gcs => &GCS,
         DestinationType::AzureBlob => &AZURE_BLOB,
         _ => return Ok(()),
     };
-    // What speaks like S3 may have rules of its own.
+    // Other stores that speak the S3 protocol may have rules of their own.
     let is_elsewhere = !text(new, "endpoint_url").trim().is_empty();
     if !is_elsewhere && (differs(rules.field) || differs("endpoint_url")) {
         let checked = rules.check(text(new, rules.field));
-        checked.map_err(|wrong| (rules.field, wrong))?;
+        checked.map_err(|error| (rules.field, error))?;
     }
     if is_elsewhere && differs("endpoint_url") {
-        endpoint(text(new, "endpoint_url")).map_err(|wrong| ("endpoint_url", wrong))?;
+        endpoint(text(new, "endpoint_url")).map_err(|error| ("endpoint_url", error))?;
     }
     if differs("prefix") {
-        prefix(text(new, "prefix")).map_err(|wrong| ("prefix", wrong))?;
+        prefix(text(new, "prefix")).map_err(|error| ("prefix", error))?;
     }
     Ok(())
 }
@@ -80,7 +83,7 @@ fn text<'a>(config: &'a Map<String, Value>, field: &str) -> &'a str {
 }
 
 impl BucketNames {
-    fn check(&self, name: &str) -> Result<(), Wrong> {
+    fn check(&self, name: &str) -> Result<(), FieldError> {
         let (others, words) = self.others;
         let is_own = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         let is_name = (3..=self.chars_max).contains(&name.chars().count())
@@ -92,7 +95,7 @@ impl BucketNames {
         if is_name || self.known.contains(&name) {
             return Ok(());
         }
-        Err(wrong(format!(
+        Err(invalid(format!(
             "There can be no {name:?}: a name has 3 to {} lower-case letters, {words}, begins and ends with a letter \
              or a digit, and is no address. Give the name of one that is there.",
             self.chars_max
@@ -100,18 +103,18 @@ impl BucketNames {
     }
 }
 
-/// A URL below which keys are: what follows `?` or `#` would not go on with them.
-fn endpoint(text: &str) -> Result<(), Wrong> {
+/// Checks a URL that keys are appended to: a part after `?` or `#` would swallow them.
+fn endpoint(text: &str) -> Result<(), FieldError> {
     let url = Url::parse(text).ok();
     match url.filter(|url| url.query().is_some() || url.fragment().is_some()) {
         None => Ok(()),
-        Some(_) => Err(wrong(
+        Some(_) => Err(invalid(
             "Give the URL of the server alone, without what follows \"?\" or \"#\".".to_owned(),
         )),
     }
 }
 
-fn prefix(template: &str) -> Result<(), Wrong> {
+fn prefix(template: &str) -> Result<(), FieldError> {
     let longest = INSTANTS
         .iter()
         .map(|name| {
@@ -123,13 +126,13 @@ fn prefix(template: &str) -> Result<(), Wrong> {
     if longest <= most {
         return Ok(());
     }
-    Err(wrong(format!(
+    Err(invalid(format!(
         "A file's key may have {KEY_BYTES_MAX} bytes, {FILE_NAME_BYTES_MAX} of which are for its name. Give a prefix \
          of {most} bytes at most; with what is in braces replaced, this one may have {longest}."
     )))
 }
 
-fn wrong(detail: String) -> Wrong {
+fn invalid(detail: String) -> FieldError {
     ("invalid_input", detail)
 }
 
@@ -168,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_leaves_room_for_the_names_of_files() {
+    fn a_prefix_that_leaves_no_space_for_file_names_is_refused() {
         let table = [
             (String::new(), true),
             ("a".repeat(924), true),
@@ -185,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_ends_with_its_path() {
+    fn an_endpoint_with_a_query_or_a_fragment_is_refused() {
         for (url, is_taken) in [
             ("https://s3.example.com", true),
             ("https://s3.example.com:9000/base/", true),

@@ -1,8 +1,8 @@
 //! Checks of a field's value.
 
-use super::DestinationLimits;
 use super::fields::{FILE_FORMATS as FORMATS, FieldKind as Kind};
 use serde_json::{Map, Value, json};
+use std::net::IpAddr;
 use std::path::{Component, Path};
 use url::{Host, Url};
 
@@ -11,20 +11,31 @@ const TEXT_CHARS_MAX: usize = 20_000;
 /// The most texts of a list.
 const LIST_MAX: usize = 1_000;
 
-/// What a key of a service account is used by.
+/// Fields that a service account's key is used by.
 const SERVICE_ACCOUNT: [&str; 3] = ["client_email", "private_key", "private_key_id"];
 const CONNECTION: &str = "Give AccountName=…;AccountKey=…, or a BlobEndpoint=… with a key.";
 
-/// What is wrong with a value: the API's code, and a sentence.
-pub(super) type Wrong = (&'static str, String);
+/// Error about a value: the API's code, and a sentence.
+pub(super) type FieldError = (&'static str, String);
 
-/// The value as it is kept. Texts that say numbers and truths become those, as the service that
-/// existing clients were written for had it.
+/// Limits on where exports may go.
+#[derive(Clone, Copy, Debug)]
+pub struct DestinationLimits<'a> {
+    /// True if private networks are allowed like the internet.
+    pub allow_private: bool,
+    /// Returns true for an address of the internet.
+    pub is_public: fn(IpAddr) -> bool,
+    /// Folder that exports to files stay in; `None`: there are none.
+    pub export_root: Option<&'a Path>,
+}
+
+/// Checks a value; answers it as it is kept. Texts of numbers and booleans become numbers and
+/// booleans, as the service that existing clients were written for did.
 pub(super) fn checked(
     kind: Kind,
     value: &Value,
     limits: &DestinationLimits<'_>,
-) -> Result<Value, Wrong> {
+) -> Result<Value, FieldError> {
     match kind {
         Kind::Integer { min, max } => integer(value, min, max),
         Kind::Boolean => boolean(value),
@@ -36,7 +47,7 @@ pub(super) fn checked(
             }
             Err(("invalid_choice", format!("Give {}.", one_of(choices))))
         }
-        // Which compression goes with which format is looked at when both are known.
+        // Pairs of format and compression are checked when both are known.
         Kind::Compression => text(value).map(|text| json!(text)),
         Kind::Format => {
             let text = text(value)?;
@@ -71,9 +82,9 @@ pub(super) fn one_of(names: &[&str]) -> String {
     }
 }
 
-fn text(value: &Value) -> Result<&str, Wrong> {
+fn text(value: &Value) -> Result<&str, FieldError> {
     let Some(text) = value.as_str() else {
-        return Err(wrong("This must be a text."));
+        return Err(invalid("This must be a text."));
     };
     if text.chars().count() > TEXT_CHARS_MAX {
         let detail = format!("This may have {TEXT_CHARS_MAX} characters at most.");
@@ -82,29 +93,29 @@ fn text(value: &Value) -> Result<&str, Wrong> {
     Ok(text)
 }
 
-fn integer(value: &Value, min: i64, max: i64) -> Result<Value, Wrong> {
+fn integer(value: &Value, min: i64, max: i64) -> Result<Value, FieldError> {
     let number = match value {
         Value::String(text) => text.trim().parse().ok(),
         other => other.as_i64(),
     };
     match number {
-        None => Err(wrong("This must be a whole number.")),
+        None => Err(invalid("This must be a whole number.")),
         Some(number) if number < min => Err(("min_value", format!("This must be {min} or more."))),
         Some(number) if number > max => Err(("max_value", format!("This must be {max} or less."))),
         Some(number) => Ok(json!(number)),
     }
 }
 
-fn boolean(value: &Value) -> Result<Value, Wrong> {
+fn boolean(value: &Value) -> Result<Value, FieldError> {
     match value {
         Value::Bool(_) => Ok(value.clone()),
         Value::String(text) if text.eq_ignore_ascii_case("true") => Ok(json!(true)),
         Value::String(text) if text.eq_ignore_ascii_case("false") => Ok(json!(false)),
-        _ => Err(wrong("This must be true or false.")),
+        _ => Err(invalid("This must be true or false.")),
     }
 }
 
-fn list(value: &Value) -> Result<Value, Wrong> {
+fn list(value: &Value) -> Result<Value, FieldError> {
     let Some(items) = value.as_array() else {
         return Err(("not_a_list", "Give a list of texts.".to_owned()));
     };
@@ -116,52 +127,52 @@ fn list(value: &Value) -> Result<Value, Wrong> {
     Ok(value.clone())
 }
 
-fn url(text: &str, limits: &DestinationLimits<'_>) -> Result<(), Wrong> {
+fn url(text: &str, limits: &DestinationLimits<'_>) -> Result<(), FieldError> {
     let url = Url::parse(text).ok();
     let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
     let Some((url, host)) = url.as_ref().and_then(|url| Some((url, url.host()?))) else {
-        return Err(wrong("Give an http or https URL."));
+        return Err(invalid("Give an http or https URL."));
     };
-    // It would be kept and answered as it is.
+    // Credentials in a URL would be kept and answered in plain text.
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(wrong("Give the URL without a user and a password."));
+        return Err(invalid("Give the URL without a user and a password."));
     }
     reachable(&host, limits)
 }
 
-fn host(text: &str, limits: &DestinationLimits<'_>) -> Result<(), Wrong> {
+fn host(text: &str, limits: &DestinationLimits<'_>) -> Result<(), FieldError> {
     // Addresses of version 6 have brackets in URLs only.
     let bare = text.parse().map(Host::<String>::Ipv6);
     match bare.or_else(|_| Host::parse(text)) {
-        Ok(Host::Domain(name)) if name.is_empty() => Err(wrong("Give the name of a server.")),
+        Ok(Host::Domain(name)) if name.is_empty() => Err(invalid("Give the name of a server.")),
         Ok(Host::Domain(name)) => reachable(&Host::Domain(name.as_str()), limits),
         Ok(Host::Ipv4(address)) => reachable(&Host::Ipv4(address), limits),
         Ok(Host::Ipv6(address)) => reachable(&Host::Ipv6(address), limits),
-        Err(_) => Err(wrong("Give the name or the address of a server.")),
+        Err(_) => Err(invalid("Give the name or the address of a server.")),
     }
 }
 
-/// Anything else could lead to another server than one of the accounts, regions or buckets.
-fn host_part(text: &str) -> Result<(), Wrong> {
+/// Refuses texts that could lead to a server that is none of the accounts, regions or buckets.
+fn host_part(text: &str) -> Result<(), FieldError> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    // A blank one is refused for that.
+    // A blank text is refused elsewhere, as blank.
     if text.bytes().all(is_plain) || text.trim().is_empty() {
         return Ok(());
     }
-    Err(wrong("This has letters, digits, dots and dashes only."))
+    Err(invalid("This has letters, digits, dots and dashes only."))
 }
 
-/// Anything else would go on with the server's name.
-fn url_path(text: &str) -> Result<(), Wrong> {
-    // A blank one is refused for that.
+/// Refuses texts that would extend the server's name.
+fn url_path(text: &str) -> Result<(), FieldError> {
+    // A blank text is refused elsewhere, as blank.
     if text.starts_with('/') || text.trim().is_empty() {
         return Ok(());
     }
-    Err(wrong("This begins with a slash."))
+    Err(invalid("This begins with a slash."))
 }
 
-/// Addresses are looked at here; what names resolve to, whenever we connect.
-fn reachable(host: &Host<&str>, limits: &DestinationLimits<'_>) -> Result<(), Wrong> {
+/// Checks addresses. Addresses that a name resolves to are checked at each connection.
+fn reachable(host: &Host<&str>, limits: &DestinationLimits<'_>) -> Result<(), FieldError> {
     let public = match host {
         Host::Ipv4(address) => (limits.is_public)((*address).into()),
         Host::Ipv6(address) => (limits.is_public)((*address).into()),
@@ -173,33 +184,33 @@ fn reachable(host: &Host<&str>, limits: &DestinationLimits<'_>) -> Result<(), Wr
     if public || limits.allow_private {
         return Ok(());
     }
-    Err(wrong(
+    Err(invalid(
         "This leads to a private network, where exports may not go.",
     ))
 }
 
-/// A path below the organization's folder; only its text is looked at, as links may change until it
-/// is used.
-fn path(text: &str, limits: &DestinationLimits<'_>) -> Result<(), Wrong> {
+/// Checks a path below the organization's folder. Only its text is checked, as links may change
+/// until it is used.
+fn path(text: &str, limits: &DestinationLimits<'_>) -> Result<(), FieldError> {
     if limits.export_root.is_none() {
         let detail = "This server exports to no files: its operator has not set export_root.";
-        return Err(wrong(detail));
+        return Err(invalid(detail));
     }
     let stays =
         |component: Component<'_>| matches!(component, Component::Normal(_) | Component::CurDir);
     if Path::new(text).components().all(stays) {
         return Ok(());
     }
-    Err(wrong(
+    Err(invalid(
         "Give a path below the organization's folder for exports, without a slash at its beginning \
          and without \"..\".",
     ))
 }
 
-/// Also looks where the key would send us.
-fn service_account(text: &str, limits: &DestinationLimits<'_>) -> Result<(), Wrong> {
-    let key: Map<String, Value> =
-        serde_json::from_str(text).map_err(|_| wrong("Give the JSON key of a service account."))?;
+/// Checks a service account's key, and the servers that it names.
+fn service_account(text: &str, limits: &DestinationLimits<'_>) -> Result<(), FieldError> {
+    let key: Map<String, Value> = serde_json::from_str(text)
+        .map_err(|_| invalid("Give the JSON key of a service account."))?;
     let values = key.values().filter_map(Value::as_str);
     let mut urls = values.filter(|value| value.contains("://"));
     urls.try_for_each(|value| url(value, limits))?;
@@ -208,16 +219,16 @@ fn service_account(text: &str, limits: &DestinationLimits<'_>) -> Result<(), Wro
     missing.map_or(Ok(()), |name| {
         let detail =
             format!("The key has no {name}: give the whole JSON key of a service account.");
-        Err(wrong(&detail))
+        Err(invalid(&detail))
     })
 }
 
-fn azure_connection(text: &str, limits: &DestinationLimits<'_>) -> Result<(), Wrong> {
+fn azure_connection(text: &str, limits: &DestinationLimits<'_>) -> Result<(), FieldError> {
     let parts = text.split(';').map(str::trim).filter(|part| is_said(part));
     let (mut is_named, mut has_key) = (false, false);
     for part in parts {
         let Some((name, value)) = part.split_once('=') else {
-            return Err(wrong(CONNECTION));
+            return Err(invalid(CONNECTION));
         };
         if value.contains("://") {
             url(value, limits)?;
@@ -234,10 +245,10 @@ fn azure_connection(text: &str, limits: &DestinationLimits<'_>) -> Result<(), Wr
     }
     match (is_named, has_key) {
         (true, true) => Ok(()),
-        (true, false) => Err(wrong(
+        (true, false) => Err(invalid(
             "This has no key: give an AccountKey, or a SharedAccessSignature, too.",
         )),
-        _ => Err(wrong(CONNECTION)),
+        _ => Err(invalid(CONNECTION)),
     }
 }
 
@@ -245,7 +256,7 @@ fn is_said(text: &str) -> bool {
     !text.trim().is_empty()
 }
 
-fn wrong(detail: &str) -> Wrong {
+fn invalid(detail: &str) -> FieldError {
     ("invalid_input", detail.to_owned())
 }
 
@@ -262,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn private_places_are_refused_unless_they_are_allowed() {
+    fn private_addresses_are_refused_unless_they_are_allowed() {
         let table = [
             (Kind::Url, "https://s3.example.com", true),
             (Kind::Url, "https://8.8.8.8:9000/x", true),
@@ -313,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_place_is_refused() {
+    fn texts_that_are_no_address_are_refused() {
         let table = [
             (Kind::Url, "ftp://a.example"),
             (Kind::Url, "file:///etc/passwd"),
@@ -343,8 +354,8 @@ mod tests {
             (Kind::ServiceAccount, "x"),
         ];
         for (kind, text) in table {
-            let wrong = checked(kind, &json!(text), &limits(true)).unwrap_err();
-            assert_eq!(wrong.0, "invalid_input", "{kind:?} {text}");
+            let error = checked(kind, &json!(text), &limits(true)).unwrap_err();
+            assert_eq!(error.0, "invalid_input", "{kind:?} {text}");
         }
         for text in ["a", "a/b", "./a", "{year}/a"] {
             checked(Kind::Path, &json!(text), &limits(false)).unwrap();
@@ -357,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn alternatives_are_told_as_a_sentence() {
+    fn alternatives_are_joined_into_a_sentence() {
         for (names, expected) in [
             (&[][..], ""),
             (&["a"], "a"),
@@ -369,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_become_numbers_and_truths() {
+    fn texts_become_numbers_and_booleans() {
         let port = Kind::Integer { min: 1, max: 9 };
         let table = [
             (port, json!("5"), Ok(json!(5))),

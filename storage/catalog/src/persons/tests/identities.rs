@@ -1,7 +1,7 @@
-//! Who has which distinct id, whatever order events arrive in.
+//! Tests of who has which distinct id, in every order of arrival.
 
-use super::super::update::{PersonUpdate, UpdatePlace};
-use super::super::world::World;
+use super::super::person_state::PersonState;
+use super::super::update::{PersonUpdate, UpdatePosition};
 use millrace_rows::{Micros, TeamId, UpdateKind, person_id};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,13 +9,13 @@ use uuid::Uuid;
 
 const TEAM: TeamId = TeamId(1);
 
-/// User, device, time.
-pub type Use = (&'static str, &'static str, i64);
+/// Use of a device: user, device, time.
+pub type DeviceUse = (&'static str, &'static str, i64);
 
-pub fn told(kind: UpdateKind, (id, other, at): Use) -> PersonUpdate {
+pub fn update_of(kind: UpdateKind, (id, other, at): DeviceUse) -> PersonUpdate {
     PersonUpdate {
         team_id: TEAM,
-        place: UpdatePlace {
+        position: UpdatePosition {
             created_at: Micros(0),
             request_id: Uuid::nil(),
             index: 0,
@@ -37,29 +37,29 @@ pub fn told(kind: UpdateKind, (id, other, at): Use) -> PersonUpdate {
     }
 }
 
-fn identify(used: Use) -> PersonUpdate {
-    told(UpdateKind::Identify, used)
+fn identify(used: DeviceUse) -> PersonUpdate {
+    update_of(UpdateKind::Identify, used)
 }
 
-/// An `$identify` without another id, or with its own in its place.
+/// `$identify` without another id, or with its own in its place.
 fn named(user: &'static str, at: i64) -> PersonUpdate {
     let other = if at % 2 == 0 { user } else { "" };
     identify((user, other, at))
 }
 
-/// An event of an id, before or after anybody was identified.
+/// Event of an id, before or after anybody was identified.
 fn seen(id: &'static str, at: i64) -> PersonUpdate {
-    told(UpdateKind::Properties, (id, "", at))
+    update_of(UpdateKind::Properties, (id, "", at))
 }
 
-fn world(updates: &[PersonUpdate]) -> World {
-    let mut world = World::default();
-    updates.iter().for_each(|update| world.apply(update));
-    world
+fn state(updates: &[PersonUpdate]) -> PersonState {
+    let mut state = PersonState::default();
+    updates.iter().for_each(|update| state.apply(update));
+    state
 }
 
-fn person(world: &World, id: &str) -> Uuid {
-    world.person_of(TEAM.0, id).unwrap()
+fn person(state: &PersonState, id: &str) -> Uuid {
+    state.person_of(TEAM.0, id).unwrap()
 }
 
 /// All orders of a few updates.
@@ -77,10 +77,10 @@ fn orders(updates: &[PersonUpdate]) -> Vec<Vec<PersonUpdate>> {
     with_first.collect()
 }
 
-/// Persons, their ids and what is kept of each record, in words that no order may change.
-fn result(world: &World) -> String {
-    let ids: BTreeMap<_, _> = world.ids.iter().collect();
-    let persons: BTreeMap<_, _> = world.persons.iter().collect();
+/// Renders persons, their ids and each record's properties as text that no order may change.
+fn result(state: &PersonState) -> String {
+    let ids: BTreeMap<_, _> = state.ids.iter().collect();
+    let persons: BTreeMap<_, _> = state.persons.iter().collect();
     let persons = persons.into_iter().map(|(key, person)| {
         let (made, text) = (person.created_at, person.properties.registers.to_json());
         let (named, gone) = (person.is_identified, person.is_deleted);
@@ -89,15 +89,15 @@ fn result(world: &World) -> String {
     format!("{ids:?}\n{}", persons.collect::<String>())
 }
 
-/// What is told, and which ids are together in the end.
-type Shared = (
+/// Users and devices of a case, and the groups of ids that belong together in the end.
+type SharedDeviceCase = (
     &'static str,
     Vec<PersonUpdate>,
     &'static [&'static [&'static str]],
 );
 
-/// Users whose ids are devices', too.
-fn users_as_devices() -> [Shared; 4] {
+/// Cases of users whose ids are devices', too.
+fn users_as_devices() -> [SharedDeviceCase; 4] {
     [
         (
             "a user whose device is called as it is, and the next one on it",
@@ -140,7 +140,7 @@ fn users_as_devices() -> [Shared; 4] {
     ]
 }
 
-fn shared_devices() -> [Shared; 5] {
+fn shared_devices() -> [SharedDeviceCase; 5] {
     [
         (
             "two users of one device",
@@ -196,14 +196,14 @@ fn shared_devices() -> [Shared; 5] {
 }
 
 #[test]
-fn a_device_is_of_its_first_user_in_time_and_users_stay_apart() {
+fn a_device_belongs_to_its_earliest_user_and_users_stay_apart() {
     for (name, updates, expected) in users_as_devices().into_iter().chain(shared_devices()) {
-        let first = result(&world(&updates));
+        let first = result(&state(&updates));
         for order in orders(&updates) {
-            let mut world = world(&order);
+            let mut state = state(&order);
             let mut together: BTreeMap<Uuid, BTreeSet<&str>> = BTreeMap::new();
-            for (_, id) in world.ids.keys() {
-                together.entry(person(&world, id)).or_default().insert(id);
+            for (_, id) in state.ids.keys() {
+                together.entry(person(&state, id)).or_default().insert(id);
             }
             let together: BTreeSet<Vec<&str>> = together
                 .into_values()
@@ -211,10 +211,10 @@ fn a_device_is_of_its_first_user_in_time_and_users_stay_apart() {
                 .collect();
             let expected: BTreeSet<Vec<&str>> = expected.iter().map(|ids| ids.to_vec()).collect();
             assert_eq!(together, expected, "{name}");
-            assert_eq!(result(&world), first, "{name}: {order:?}");
-            // What comes again changes nothing.
-            order.iter().for_each(|update| world.apply(update));
-            assert_eq!(result(&world), first, "{name}, again: {order:?}");
+            assert_eq!(result(&state), first, "{name}: {order:?}");
+            // An update that is applied again changes nothing.
+            order.iter().for_each(|update| state.apply(update));
+            assert_eq!(result(&state), first, "{name}, again: {order:?}");
         }
     }
 }
@@ -224,10 +224,10 @@ fn a_user_is_never_attached_to_one_who_is_identified() {
     let table = [
         // A second user on a device whose first user was there before.
         (UpdateKind::Identify, ("erik", "d1", 5), "alice", false),
-        // Another user's id is no anonymous one.
+        // An id of another user is not anonymous.
         (UpdateKind::Identify, ("erik", "alice", 5), "alice", false),
         (UpdateKind::Identify, ("erik", "alice", 1), "alice", false),
-        // Those who say so mean it.
+        // Explicit merges join known users.
         (UpdateKind::Alias, ("erik", "alice", 5), "alice", true),
         (UpdateKind::Merge, ("erik", "alice", 5), "alice", true),
     ];
@@ -235,16 +235,16 @@ fn a_user_is_never_attached_to_one_who_is_identified() {
         for (kind, used, other, is_one) in table {
             let mut before = vec![identify(("alice", "d1", 2))];
             before.extend(is_known.then(|| seen("erik", 3)));
-            let mut world = world(&before);
-            world.apply(&told(kind, used));
+            let mut state = state(&before);
+            state.apply(&update_of(kind, used));
             // An alias of a known user does not become part of another one.
             let is_one = is_one && (!is_known || kind == UpdateKind::Merge);
-            let are_one = person(&world, "erik") == person(&world, other);
+            let are_one = person(&state, "erik") == person(&state, other);
             assert_eq!(are_one, is_one, "{kind:?} {used:?} {is_known}");
-            assert_eq!(world.tally.refused, u64::from(!is_one), "{kind:?} {used:?}");
+            assert_eq!(state.stats.refused, u64::from(!is_one), "{kind:?} {used:?}");
             if !is_one {
-                assert_eq!(person(&world, "erik"), person_id(TEAM, "erik"));
-                let erik = &world.persons[&(TEAM.0, person_id(TEAM, "erik"))];
+                assert_eq!(person(&state, "erik"), person_id(TEAM, "erik"));
+                let erik = &state.persons[&(TEAM.0, person_id(TEAM, "erik"))];
                 assert!(erik.is_identified);
             }
         }
@@ -252,36 +252,37 @@ fn a_user_is_never_attached_to_one_who_is_identified() {
 }
 
 #[test]
-fn a_device_that_goes_over_takes_along_what_is_its_own_and_nothing_else() {
-    let mut world = world(&[
+fn a_device_that_moves_takes_along_its_own_properties_only() {
+    let mut state = state(&[
         seen("d1", 1),
         identify(("alice", "d1", 6)),
         seen("d1", 7),
         identify(("erik", "d1", 4)),
         seen("d1", 8),
     ]);
-    let text = |world: &World, id| {
-        let record = &world.persons[&(TEAM.0, person_id(TEAM, id))];
+    let text = |state: &PersonState, id| {
+        let record = &state.persons[&(TEAM.0, person_id(TEAM, id))];
         record.properties.registers.to_json()
     };
-    assert_eq!(person(&world, "d1"), person(&world, "erik"));
-    assert_eq!(text(&world, "alice"), r#"{"alice":6}"#);
-    assert_eq!(text(&world, "erik"), r#"{"erik":4}"#);
-    assert_eq!(text(&world, "d1"), r#"{"d1":8}"#);
-    // Whoever has the device may become another one's, and takes it along.
-    world.apply(&seen("bob", 2));
-    world.apply(&told(UpdateKind::Merge, ("bob", "erik", 9)));
-    world.apply(&identify(("carol", "d1", 5)));
-    assert_eq!(person(&world, "d1"), person(&world, "bob"));
-    world.apply(&identify(("carol", "d1", 3)));
-    assert_eq!(person(&world, "d1"), person(&world, "carol"));
-    assert_eq!(person(&world, "erik"), person(&world, "bob"));
+    assert_eq!(person(&state, "d1"), person(&state, "erik"));
+    assert_eq!(text(&state, "alice"), r#"{"alice":6}"#);
+    assert_eq!(text(&state, "erik"), r#"{"erik":4}"#);
+    assert_eq!(text(&state, "d1"), r#"{"d1":8}"#);
+    // The person that has the device may become another one's device, and takes it along.
+    state.apply(&seen("bob", 2));
+    state.apply(&update_of(UpdateKind::Merge, ("bob", "erik", 9)));
+    state.apply(&identify(("carol", "d1", 5)));
+    assert_eq!(person(&state, "d1"), person(&state, "bob"));
+    state.apply(&identify(("carol", "d1", 3)));
+    assert_eq!(person(&state, "d1"), person(&state, "carol"));
+    assert_eq!(person(&state, "erik"), person(&state, "bob"));
 }
 
 #[test]
-fn what_was_merged_for_good_goes_over_to_nobody() {
+fn an_id_that_was_merged_for_good_never_moves_again() {
     use UpdateKind::{Alias, Merge};
-    // Said of an id that the person has by `$identify`, of either of the two, by either of the events.
+    // Sent for an id that the person has by `$identify`, naming either of the two ids, by either of
+    // the events.
     for kind in [Alias, Merge] {
         for (id, other) in [
             ("alice", "d1"),
@@ -292,70 +293,70 @@ fn what_was_merged_for_good_goes_over_to_nobody() {
             let updates = [
                 identify(("alice", "d1", 5)),
                 seen("d1", 6),
-                told(kind, (id, other, 7)),
+                update_of(kind, (id, other, 7)),
                 identify(("erik", "d1", 1)),
             ];
-            let world = world(&updates);
+            let state = state(&updates);
             let case = format!("{kind:?} {id} {other}");
             for id in ["d1", id, other] {
-                assert_eq!(person(&world, id), person_id(TEAM, "alice"), "{case}");
+                assert_eq!(person(&state, id), person_id(TEAM, "alice"), "{case}");
             }
-            assert_eq!(person(&world, "erik"), person_id(TEAM, "erik"), "{case}");
-            // What it had of its own is the person's, once.
-            assert_eq!(world.known(TEAM.0, "d1").unwrap().identified, None);
+            assert_eq!(person(&state, "erik"), person_id(TEAM, "erik"), "{case}");
+            // Properties of its own are the person's now, once.
+            assert_eq!(state.known(TEAM.0, "d1").unwrap().identified, None);
             let text = |id| {
-                let record = &world.persons[&(TEAM.0, person_id(TEAM, id))];
+                let record = &state.persons[&(TEAM.0, person_id(TEAM, id))];
                 record.properties.registers.to_json()
             };
             assert_eq!(text("d1"), "{}", "{case}");
             assert!(text("alice").contains("\"d1\":"), "{case}");
-            assert_eq!(world.tally.refused, 1, "{case}");
+            assert_eq!(state.stats.refused, 1, "{case}");
         }
     }
-    // A merge that is refused leaves things as they are.
+    // A refused merge changes nothing.
     let updates = [
         identify(("alice", "d1", 5)),
         named("bob", 6),
-        told(Alias, ("bob", "d1", 7)),
+        update_of(Alias, ("bob", "d1", 7)),
         identify(("erik", "d1", 1)),
     ];
-    let world = world(&updates);
-    assert_eq!(person(&world, "d1"), person(&world, "erik"));
-    assert_eq!(world.tally.refused, 1);
+    let state = state(&updates);
+    assert_eq!(person(&state, "d1"), person(&state, "erik"));
+    assert_eq!(state.stats.refused, 1);
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Act {
-    Identify(Use),
+enum Operation {
+    Identify(DeviceUse),
     Seen(&'static str, i64),
 }
 
-/// What an import makes up, and events of users and devices.
-fn acts() -> impl Strategy<Value = Vec<Act>> {
+/// Ids that an import makes up, and events of users and devices.
+fn operations() -> impl Strategy<Value = Vec<Operation>> {
     let user = || prop::sample::select(vec!["u1", "u2", "u3", "both"]);
     let device = || prop::sample::select(vec!["d1", "d2", "both", ""]);
-    let act = prop_oneof![
-        (user(), device(), 0..9_i64).prop_map(Act::Identify),
-        (user(), 0..9_i64).prop_map(|(user, at)| Act::Identify((user, user, at))),
+    let operation = prop_oneof![
+        (user(), device(), 0..9_i64).prop_map(Operation::Identify),
+        (user(), 0..9_i64).prop_map(|(user, at)| Operation::Identify((user, user, at))),
         (prop_oneof![user(), device()], 0..9_i64)
             .prop_filter("an id", |(id, _)| !id.is_empty())
-            .prop_map(|(id, at)| Act::Seen(id, at)),
+            .prop_map(|(id, at)| Operation::Seen(id, at)),
     ];
-    prop::collection::vec(act, 0..24)
+    prop::collection::vec(operation, 0..24)
 }
 
 proptest! {
     #[test]
-    fn no_identifies_ever_join_two_users_and_no_order_changes_anything(
-        acts in acts(),
+    fn identifies_never_join_two_users_in_any_order(
+        operations in operations(),
         seed in any::<u64>(),
     ) {
-        let updates: Vec<PersonUpdate> = acts.iter().map(|act| match *act {
-            Act::Identify(used) => identify(used),
-            Act::Seen(id, at) => seen(id, at),
+        let updates: Vec<PersonUpdate> = operations.iter().map(|operation| match *operation {
+            Operation::Identify(used) => identify(used),
+            Operation::Seen(id, at) => seen(id, at),
         }).collect();
-        let world = world(&updates);
-        // The model: the earliest use of a device says whose it is, and a user is nobody's device.
+        let state = state(&updates);
+        // The model: the earliest use of a device decides its user, and a user is nobody's device.
         let users: BTreeSet<&str> = updates
             .iter()
             .filter(|it| it.kind == UpdateKind::Identify)
@@ -367,11 +368,11 @@ proptest! {
             let earliest = first.entry(update.other_id.as_str()).or_insert(used);
             *earliest = (*earliest).min(used);
         }
-        for (_, id) in world.ids.keys() {
+        for (_, id) in state.ids.keys() {
             prop_assert!(!id.is_empty());
             let device = first.get(id.as_str()).filter(|_| !users.contains(id.as_str()));
             let owner = device.map_or(id.as_str(), |(.., user)| user);
-            prop_assert_eq!(person(&world, id), person_id(TEAM, owner), "{}", id);
+            prop_assert_eq!(person(&state, id), person_id(TEAM, owner), "{}", id);
         }
         let mut others = updates;
         let mut seed = seed;
@@ -379,6 +380,6 @@ proptest! {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             others.swap(place, (seed >> 33) as usize % (place + 1));
         }
-        prop_assert_eq!(result(&self::world(&others)), result(&world));
+        prop_assert_eq!(result(&self::state(&others)), result(&state));
     }
 }

@@ -1,7 +1,7 @@
-//! Who may write exports at the moment of writing, whatever was so before.
+//! Rights to write exports, which are checked at the moment of writing.
 
-use super::{Stand, new_export};
-use crate::stand::actor;
+use super::{TestEnv, new_export};
+use crate::test_env::actor;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, BackfillRange, BatchExport, BatchExportChange, ChangeError, ExportWriter, NewRun,
@@ -9,18 +9,18 @@ use millrace_catalog::{
 };
 use uuid::Uuid;
 
-on_both!(nobody_writes_exports_who_was_shut_out_meanwhile,);
+on_both!(an_actor_whose_access_ended_meanwhile_cannot_write_exports,);
 
-/// An export with an open run and an open backfill.
-struct Busy {
+/// Export with an open run and an open backfill.
+struct BusyExport {
     export: BatchExport,
     run_id: Uuid,
     backfill_id: Uuid,
 }
 
-async fn busy(stand: &Stand) -> Busy {
-    let (catalog, actor) = (&stand.fixture.catalog, &stand.fixture.actor);
-    let export = stand.made().await;
+async fn busy(env: &TestEnv) -> BusyExport {
+    let (catalog, actor) = (&env.fixture.catalog, &env.fixture.actor);
+    let export = env.made().await;
     let new = NewRun {
         backfill_id: None,
         data_interval_start: None,
@@ -28,24 +28,24 @@ async fn busy(stand: &Stand) -> Busy {
     };
     let run = catalog.begin_export_run(export.id, new).await.unwrap();
     let range = BackfillRange::default();
-    let backfill = catalog.start_export_backfill(actor, stand.place(), export.id, range);
-    Busy {
+    let backfill = catalog.start_export_backfill(actor, env.place(), export.id, range);
+    BusyExport {
         run_id: run.id,
         backfill_id: backfill.await.unwrap().id,
         export,
     }
 }
 
-/// What becomes of every kind of write.
+/// Outcomes of every kind of write.
 async fn outcomes(
-    stand: &Stand,
+    env: &TestEnv,
     who: &Actor,
-    busy: &Busy,
+    busy: &BusyExport,
 ) -> [(&'static str, Result<(), ChangeError>); 9] {
-    let (catalog, place, id) = (&stand.fixture.catalog, stand.place(), busy.export.id);
+    let (catalog, place, id) = (&env.fixture.catalog, env.place(), busy.export.id);
     let writer = ExportWriter {
         actor: who,
-        ..stand.writer()
+        ..env.writer()
     };
     let rename = BatchExportChange {
         name: Some("Daily".to_owned()),
@@ -75,35 +75,35 @@ async fn outcomes(
     ]
 }
 
-async fn all_pass(stand: &Stand, who: &Actor) {
-    let busy = busy(stand).await;
-    for (what, done) in outcomes(stand, who, &busy).await {
+async fn all_pass(env: &TestEnv, who: &Actor) {
+    let busy = busy(env).await;
+    for (what, done) in outcomes(env, who, &busy).await {
         assert!(done.is_ok(), "{what}: {done:?}");
     }
 }
 
-async fn all_are_forbidden(stand: &Stand, who: &Actor) {
-    let busy = busy(stand).await;
-    for (what, done) in outcomes(stand, who, &busy).await {
+async fn all_are_forbidden(env: &TestEnv, who: &Actor) {
+    let busy = busy(env).await;
+    for (what, done) in outcomes(env, who, &busy).await {
         assert!(
             matches!(done, Err(ChangeError::Forbidden(_))),
             "{what}: {done:?}"
         );
     }
-    let seen = stand
+    let seen = env
         .fixture
         .catalog
-        .batch_export(stand.place(), busy.export.id);
+        .batch_export(env.place(), busy.export.id);
     let seen = seen.await.unwrap().unwrap().export;
     assert_eq!((seen.name, seen.paused), (busy.export.name, false));
 }
 
-async fn nobody_writes_exports_who_was_shut_out_meanwhile(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (catalog, owner) = (&stand.fixture.catalog, &stand.fixture.actor);
-    let organization_id = stand.fixture.organization_id;
-    let mia = stand.fixture.member().await;
-    all_pass(&stand, &actor(&mia)).await;
+async fn an_actor_whose_access_ended_meanwhile_cannot_write_exports(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (catalog, owner) = (&env.fixture.catalog, &env.fixture.actor);
+    let organization_id = env.fixture.organization_id;
+    let mia = env.fixture.member().await;
+    all_pass(&env, &actor(&mia)).await;
 
     let off = OrganizationChange {
         members_can_write_pipelines: Some(false),
@@ -111,8 +111,8 @@ async fn nobody_writes_exports_who_was_shut_out_meanwhile(database: TestDatabase
     };
     let changed = catalog.update_organization(owner, organization_id, off);
     changed.await.unwrap();
-    all_are_forbidden(&stand, &actor(&mia)).await;
-    all_pass(&stand, owner).await;
+    all_are_forbidden(&env, &actor(&mia)).await;
+    all_pass(&env, owner).await;
 
     let on = OrganizationChange {
         members_can_write_pipelines: Some(true),
@@ -122,5 +122,5 @@ async fn nobody_writes_exports_who_was_shut_out_meanwhile(database: TestDatabase
     changed.await.unwrap();
     let removed = catalog.remove_member(owner, organization_id, mia.uuid);
     removed.await.unwrap();
-    all_are_forbidden(&stand, &actor(&mia)).await;
+    all_are_forbidden(&env, &actor(&mia)).await;
 }

@@ -1,12 +1,12 @@
 //! Backfills: asked for, planned, counted, cancelled.
 
-use super::{COMMAND_LINE, HOUR, Stand, UNCLAIMED, blame, new_export};
+use super::{COMMAND_LINE, HOUR, TestEnv, UNCLAIMED, blame, new_export};
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::limits::OPEN_BACKFILLS_MAX;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityScope, BackfillRange, BatchExport, BatchExportChange, ChangeError, DestinationChange,
-    ExportLogFilter, ExportModel, ExportTurns, NewRun, PageRequest, RunProgress, RunStatus,
+    ExportLogFilter, ExportModel, NewRun, PageRequest, RunProgress, RunRoundRobin, RunStatus,
     UtcTime,
 };
 use serde_json::json;
@@ -14,24 +14,24 @@ use std::time::Duration;
 use uuid::Uuid;
 
 on_both!(
-    ranges_that_are_none_are_refused,
-    runs_are_counted_until_all_are_done,
+    invalid_backfill_ranges_are_refused,
+    runs_of_a_backfill_are_counted_until_all_have_ended,
     a_backfill_fails_with_one_of_its_runs_until_that_is_tried_again,
     a_backfill_that_cannot_be_planned_is_given_up_once,
-    a_backfill_of_no_runs_is_complete_at_once_and_says_why,
-    a_range_without_a_window_that_has_ended_says_so_at_once,
-    cancelling_takes_the_open_runs_along,
-    a_backfill_exports_what_its_export_did_when_it_was_asked_for,
+    a_backfill_without_runs_completes_at_once_with_a_reason,
+    a_range_without_an_ended_window_completes_at_once_with_a_reason,
+    cancelling_a_backfill_cancels_its_open_runs,
+    a_backfill_uses_the_export_settings_at_its_request,
     a_window_of_a_backfill_has_one_run_and_none_after_its_end,
-    a_run_of_a_cancelled_backfill_is_tried_again_alone,
-    backfills_are_listed_newest_first_and_to_their_owner,
-    an_export_has_so_many_backfills_that_have_not_ended,
+    retrying_a_run_does_not_reopen_its_cancelled_backfill,
+    backfills_are_listed_newest_first_for_their_owner_only,
+    an_export_has_a_limit_of_open_backfills,
 );
 
-async fn ranges_that_are_none_are_refused(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (fixture, catalog) = (&stand.fixture, &stand.fixture.catalog);
-    let export_id = stand.made().await.id;
+async fn invalid_backfill_ranges_are_refused(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (fixture, catalog) = (&env.fixture, &env.fixture.catalog);
+    let export_id = env.made().await.id;
     let now = NOW.0;
     let table = [
         (None, None, None),
@@ -50,7 +50,7 @@ async fn ranges_that_are_none_are_refused(database: TestDatabase) {
             end_at: end.map(UtcTime),
         };
         let started = catalog
-            .start_export_backfill(&fixture.actor, stand.place(), export_id, range)
+            .start_export_backfill(&fixture.actor, env.place(), export_id, range)
             .await;
         match blamed {
             None => {
@@ -86,17 +86,17 @@ fn ended(status: RunStatus) -> RunProgress {
     }
 }
 
-async fn record(stand: &Stand, run_id: Uuid, status: RunStatus) {
-    let catalog = &stand.fixture.catalog;
+async fn record(env: &TestEnv, run_id: Uuid, status: RunStatus) {
+    let catalog = &env.fixture.catalog;
     let recorded = catalog.record_export_run(run_id, UNCLAIMED, ended(status), Duration::ZERO);
     recorded.await.unwrap();
 }
 
-async fn runs_are_counted_until_all_are_done(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (fixture, catalog) = (&stand.fixture, &stand.fixture.catalog);
-    let (actor, place) = (&fixture.actor, stand.place());
-    let export_id = stand.made().await.id;
+async fn runs_of_a_backfill_are_counted_until_all_have_ended(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (fixture, catalog) = (&env.fixture, &env.fixture.catalog);
+    let (actor, place) = (&fixture.actor, env.place());
+    let export_id = env.made().await.id;
     let range = BackfillRange::default();
     let id = catalog
         .start_export_backfill(actor, place, export_id, range)
@@ -122,9 +122,9 @@ async fn runs_are_counted_until_all_are_done(database: TestDatabase) {
         (seen.status, seen.finished_runs, seen.finished_at.is_some())
     };
     assert_eq!(counts().await, (RunStatus::Running, 0, false));
-    record(&stand, runs[0], RunStatus::Running).await;
+    record(&env, runs[0], RunStatus::Running).await;
     assert_eq!(counts().await, (RunStatus::Running, 0, false));
-    record(&stand, runs[0], RunStatus::Completed).await;
+    record(&env, runs[0], RunStatus::Completed).await;
     assert_eq!(counts().await, (RunStatus::Running, 1, false));
     catalog
         .cancel_export_run(actor, place, export_id, runs[1])
@@ -136,16 +136,16 @@ async fn runs_are_counted_until_all_are_done(database: TestDatabase) {
         .await
         .unwrap();
     assert_eq!(counts().await, (RunStatus::Running, 1, false));
-    record(&stand, runs[1], RunStatus::Completed).await;
+    record(&env, runs[1], RunStatus::Completed).await;
     assert_eq!(counts().await, (RunStatus::Completed, 2, true));
     assert!(!catalog.plan_export_backfill(id, 9).await.unwrap());
 }
 
 async fn a_backfill_fails_with_one_of_its_runs_until_that_is_tried_again(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
     for bad in [RunStatus::Failed, RunStatus::TimedOut] {
-        let export_id = stand.made().await.id;
+        let export_id = env.made().await.id;
         let asked =
             catalog.start_export_backfill(actor, place, export_id, BackfillRange::default());
         let id = asked.await.unwrap().id;
@@ -163,21 +163,21 @@ async fn a_backfill_fails_with_one_of_its_runs_until_that_is_tried_again(databas
             let seen = catalog.export_backfill(place, export_id, id).await;
             seen.unwrap().unwrap().status
         };
-        record(&stand, runs[0], bad).await;
+        record(&env, runs[0], bad).await;
         assert_eq!(status().await, RunStatus::Running, "another is open");
-        record(&stand, runs[1], RunStatus::Completed).await;
+        record(&env, runs[1], RunStatus::Completed).await;
         assert_eq!(status().await, RunStatus::Failed);
         let again = catalog.retry_export_run(actor, place, export_id, runs[0]);
         again.await.unwrap();
-        record(&stand, runs[0], RunStatus::Completed).await;
+        record(&env, runs[0], RunStatus::Completed).await;
         assert_eq!(status().await, RunStatus::Completed);
     }
 }
 
 async fn a_backfill_that_cannot_be_planned_is_given_up_once(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
-    let export_id = stand.made().await.id;
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+    let export_id = env.made().await.id;
     let asked = catalog.start_export_backfill(actor, place, export_id, BackfillRange::default());
     let id = asked.await.unwrap().id;
     assert!(catalog.fail_export_backfill(id, "Why.").await.unwrap());
@@ -195,17 +195,17 @@ async fn a_backfill_that_cannot_be_planned_is_given_up_once(database: TestDataba
 }
 
 /// The newest line of an export.
-async fn last_line(stand: &Stand, export_id: Uuid) -> String {
-    let (catalog, filter) = (&stand.fixture.catalog, ExportLogFilter::default());
-    let lines = catalog.list_export_logs(stand.place(), export_id, &filter, ALL);
+async fn last_line(env: &TestEnv, export_id: Uuid) -> String {
+    let (catalog, filter) = (&env.fixture.catalog, ExportLogFilter::default());
+    let lines = catalog.list_export_logs(env.place(), export_id, &filter, ALL);
     lines.await.unwrap().unwrap().rows[0].message.clone()
 }
 
-async fn a_range_without_a_window_that_has_ended_says_so_at_once(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
+async fn a_range_without_an_ended_window_completes_at_once_with_a_reason(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
     // In the middle of a window.
-    stand.fixture.pass_micros(HOUR / 2);
+    env.fixture.pass_micros(HOUR / 2);
     let (window, now) = (NOW.0, NOW.0 + HOUR / 2);
     let table = [
         (Some(window), None, true),
@@ -215,7 +215,7 @@ async fn a_range_without_a_window_that_has_ended_says_so_at_once(database: TestD
         (None, None, false),
     ];
     for (start, end, is_empty) in table {
-        let export_id = stand.made().await.id;
+        let export_id = env.made().await.id;
         let range = BackfillRange {
             start_at: start.map(UtcTime),
             end_at: end.map(UtcTime),
@@ -232,17 +232,17 @@ async fn a_range_without_a_window_that_has_ended_says_so_at_once(database: TestD
         );
         let next_end = UtcTime(window + HOUR).to_string();
         assert!(message.contains(&next_end), "{message}");
-        let line = last_line(&stand, export_id).await;
+        let line = last_line(&env, export_id).await;
         assert!(line.contains(&message), "{line}");
-        let open = stand.backfills_to_plan().await;
+        let open = env.backfills_to_plan().await;
         assert!(open.iter().all(|open| open.backfill.id != backfill.id));
     }
 }
 
-async fn a_backfill_of_no_runs_is_complete_at_once_and_says_why(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
-    let (export_id, range) = (stand.made().await.id, BackfillRange::default());
+async fn a_backfill_without_runs_completes_at_once_with_a_reason(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+    let (export_id, range) = (env.made().await.id, BackfillRange::default());
     let empty = catalog
         .start_export_backfill(actor, place, export_id, range)
         .await
@@ -262,15 +262,15 @@ async fn a_backfill_of_no_runs_is_complete_at_once_and_says_why(database: TestDa
         (empty.status, empty.total_runs, empty.message.as_deref()),
         (RunStatus::Completed, Some(0), Some(why))
     );
-    let line = last_line(&stand, export_id).await;
+    let line = last_line(&env, export_id).await;
     assert!(line.ends_with(why), "{line}");
 }
 
-async fn cancelling_takes_the_open_runs_along(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (fixture, catalog) = (&stand.fixture, &stand.fixture.catalog);
-    let (actor, place) = (&fixture.actor, stand.place());
-    let export_id = stand.made().await.id;
+async fn cancelling_a_backfill_cancels_its_open_runs(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (fixture, catalog) = (&env.fixture, &env.fixture.catalog);
+    let (actor, place) = (&fixture.actor, env.place());
+    let export_id = env.made().await.id;
     let range = BackfillRange::default();
     let id = catalog
         .start_export_backfill(actor, place, export_id, range)
@@ -287,7 +287,7 @@ async fn cancelling_takes_the_open_runs_along(database: TestDatabase) {
         };
         runs.push(catalog.begin_export_run(export_id, new).await.unwrap().id);
     }
-    record(&stand, runs[0], RunStatus::Completed).await;
+    record(&env, runs[0], RunStatus::Completed).await;
     let cancelled = catalog
         .cancel_export_backfill(actor, place, export_id, id)
         .await
@@ -326,18 +326,18 @@ async fn cancelling_takes_the_open_runs_along(database: TestDatabase) {
     );
 }
 
-/// A backfill of a new export, and that export.
-async fn asked(stand: &Stand) -> (Uuid, Uuid) {
-    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
-    let export_id = stand.made().await.id;
+/// New export with a backfill; answers the ids of both.
+async fn asked(env: &TestEnv) -> (Uuid, Uuid) {
+    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+    let export_id = env.made().await.id;
     let asked = catalog.start_export_backfill(actor, place, export_id, BackfillRange::default());
     (asked.await.unwrap().id, export_id)
 }
 
-async fn a_backfill_exports_what_its_export_did_when_it_was_asked_for(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let catalog = &stand.fixture.catalog;
-    let (id, export_id) = asked(&stand).await;
+async fn a_backfill_uses_the_export_settings_at_its_request(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let catalog = &env.fixture.catalog;
+    let (id, export_id) = asked(&env).await;
     let query = ("SELECT event FROM events".to_owned(), json!([]));
     let destination = DestinationChange {
         config: json!({"include_events": ["only"]})
@@ -353,7 +353,7 @@ async fn a_backfill_exports_what_its_export_did_when_it_was_asked_for(database: 
         query: Some(Some(query)),
         ..BatchExportChange::default()
     };
-    let changed = catalog.update_batch_export(stand.writer(), export_id, change);
+    let changed = catalog.update_batch_export(env.writer(), export_id, change);
     let changed = changed.await.unwrap().export;
     let parts = |export: &BatchExport| {
         let included = export.destination_config.get("include_events").cloned();
@@ -362,11 +362,11 @@ async fn a_backfill_exports_what_its_export_did_when_it_was_asked_for(database: 
     };
     let as_asked = ("hour".to_owned(), ExportModel::Events, None, None);
     assert_ne!(parts(&changed), as_asked);
-    let open = stand.backfills_to_plan().await;
+    let open = env.backfills_to_plan().await;
     assert_eq!(parts(&open[0].export), as_asked);
     let window = (UtcTime(0), UtcTime(HOUR));
     let begun = catalog.begin_backfill_run(id, window).await.unwrap();
-    let turns = ExportTurns::new(10);
+    let turns = RunRoundRobin::new(10);
     let claimed = catalog.claim_export_run(Duration::from_secs(60), &turns);
     let claimed = claimed.await.unwrap().unwrap();
     assert_eq!(claimed.run.id, begun.unwrap().id);
@@ -374,9 +374,9 @@ async fn a_backfill_exports_what_its_export_did_when_it_was_asked_for(database: 
 }
 
 async fn a_window_of_a_backfill_has_one_run_and_none_after_its_end(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
-    let (id, export_id) = asked(&stand).await;
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+    let (id, export_id) = asked(&env).await;
     let begin = async |number: i64| {
         let window = (UtcTime(number * HOUR), UtcTime((number + 1) * HOUR));
         let begun = catalog.begin_backfill_run(id, window).await.unwrap();
@@ -394,10 +394,10 @@ async fn a_window_of_a_backfill_has_one_run_and_none_after_its_end(database: Tes
     assert!(!begin(3).await);
 }
 
-async fn a_run_of_a_cancelled_backfill_is_tried_again_alone(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
-    let (id, export_id) = asked(&stand).await;
+async fn retrying_a_run_does_not_reopen_its_cancelled_backfill(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+    let (id, export_id) = asked(&env).await;
     assert!(catalog.plan_export_backfill(id, 5).await.unwrap());
     let window = (UtcTime(0), UtcTime(HOUR));
     let run = catalog.begin_backfill_run(id, window).await.unwrap();
@@ -407,19 +407,19 @@ async fn a_run_of_a_cancelled_backfill_is_tried_again_alone(database: TestDataba
     let again = catalog.retry_export_run(actor, place, export_id, run_id);
     again.await.unwrap();
     for status in [RunStatus::Running, RunStatus::Completed] {
-        record(&stand, run_id, status).await;
+        record(&env, run_id, status).await;
         let seen = catalog.export_backfill(place, export_id, id).await;
         assert_eq!(seen.unwrap().unwrap(), cancelled);
-        let open = stand.backfills_to_plan().await;
+        let open = env.backfills_to_plan().await;
         assert!(open.is_empty());
     }
 }
 
-async fn backfills_are_listed_newest_first_and_to_their_owner(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (fixture, catalog) = (&stand.fixture, &stand.fixture.catalog);
-    let (actor, place) = (&fixture.actor, stand.place());
-    let (export_id, other) = (stand.made().await.id, stand.made().await.id);
+async fn backfills_are_listed_newest_first_for_their_owner_only(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (fixture, catalog) = (&env.fixture, &env.fixture.catalog);
+    let (actor, place) = (&fixture.actor, env.place());
+    let (export_id, other) = (env.made().await.id, env.made().await.id);
     let mut ids = Vec::new();
     for _ in 0..3 {
         let range = BackfillRange::default();
@@ -444,7 +444,7 @@ async fn backfills_are_listed_newest_first_and_to_their_owner(database: TestData
         (listed.count, found, count.take().len()),
         (3, ids.clone(), 3)
     );
-    let foreign = stand.foreign_place();
+    let foreign = env.foreign_place();
     assert_eq!(
         catalog
             .list_export_backfills(foreign, export_id, ALL)
@@ -469,10 +469,10 @@ async fn backfills_are_listed_newest_first_and_to_their_owner(database: TestData
     }
 }
 
-async fn an_export_has_so_many_backfills_that_have_not_ended(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
-    let export_id = stand.made().await.id;
+async fn an_export_has_a_limit_of_open_backfills(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+    let export_id = env.made().await.id;
     let start = || catalog.start_export_backfill(actor, place, export_id, BackfillRange::default());
     for _ in 0..OPEN_BACKFILLS_MAX {
         start().await.unwrap();

@@ -1,12 +1,12 @@
-//! Whose a run is: claims, what is recorded under them, and the lease of whoever leads.
+//! Claims of runs, records under them, and the lease of the leader.
 
-use super::{COMMAND_LINE, HOUR, Stand, new_export};
+use super::{COMMAND_LINE, HOUR, TestEnv, new_export};
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::leases::EXPORTS_LEASE;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    BackfillRange, ClaimedRun, ExportTurns, ExportWriter, NewRun, RunFilter, RunOutcome,
-    RunProgress, RunStatus, UtcTime,
+    BackfillRange, ClaimedRun, ExportWriter, NewRun, RunFilter, RunOutcome, RunProgress,
+    RunRoundRobin, RunStatus, UtcTime,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -14,7 +14,7 @@ use uuid::Uuid;
 on_both!(
     one_process_at_a_time_holds_a_lease,
     a_run_is_claimed_once_and_by_another_when_the_claim_lapses,
-    of_an_export_one_run_at_a_time_is_claimed,
+    one_run_of_an_export_is_claimed_at_a_time,
     runs_by_the_clock_go_before_those_of_backfills,
     a_run_that_failed_is_claimed_again_after_its_pause,
     ten_failed_runs_in_a_row_pause_an_export,
@@ -22,7 +22,7 @@ on_both!(
     organizations_take_turns_where_one_run_is_made_at_a_time,
 );
 
-/// Longer than a test.
+/// Time that is longer than a test.
 pub const LONG: Duration = Duration::from_secs(3_600);
 
 fn told(status: RunStatus) -> RunProgress {
@@ -37,40 +37,41 @@ fn told(status: RunStatus) -> RunProgress {
     }
 }
 
-pub async fn begun(stand: &Stand, export_id: Uuid, backfill_id: Option<Uuid>, number: i64) {
+pub async fn begun(env: &TestEnv, export_id: Uuid, backfill_id: Option<Uuid>, number: i64) {
     let window = NewRun {
         backfill_id,
         data_interval_start: Some(UtcTime(NOW.0 + number * HOUR)),
         data_interval_end: UtcTime(NOW.0 + (number + 1) * HOUR),
     };
-    let catalog = &stand.fixture.catalog;
+    let catalog = &env.fixture.catalog;
     catalog.begin_export_run(export_id, window).await.unwrap();
 }
 
-pub async fn claim(stand: &Stand, time: Duration) -> Option<ClaimedRun> {
-    claim_in_turns(stand, time, &ExportTurns::new(10)).await
+pub async fn claim(env: &TestEnv, time: Duration) -> Option<ClaimedRun> {
+    claim_in_turns(env, time, &RunRoundRobin::new(10)).await
 }
 
-async fn claim_in_turns(stand: &Stand, time: Duration, turns: &ExportTurns) -> Option<ClaimedRun> {
-    let claimed = stand.fixture.catalog.claim_export_run(time, turns);
+async fn claim_in_turns(
+    env: &TestEnv,
+    time: Duration,
+    turns: &RunRoundRobin,
+) -> Option<ClaimedRun> {
+    let claimed = env.fixture.catalog.claim_export_run(time, turns);
     claimed.await.unwrap()
 }
 
-pub async fn record(stand: &Stand, claimed: &ClaimedRun, status: RunStatus) -> RunOutcome {
+pub async fn record(env: &TestEnv, claimed: &ClaimedRun, status: RunStatus) -> RunOutcome {
     let (id, claim) = (claimed.run.id, claimed.run.claim);
-    let catalog = &stand.fixture.catalog;
+    let catalog = &env.fixture.catalog;
     let recorded = catalog.record_export_run(id, claim, told(status), LONG);
     recorded.await.unwrap()
 }
 
 async fn one_process_at_a_time_holds_a_lease(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
+    let env = TestEnv::open(&database).await;
     let (one, other) = (Uuid::new_v4(), Uuid::new_v4());
     let hold = async |holder, time| {
-        let held = stand
-            .fixture
-            .catalog
-            .hold_lease(EXPORTS_LEASE, holder, time);
+        let held = env.fixture.catalog.hold_lease(EXPORTS_LEASE, holder, time);
         held.await.unwrap()
     };
     assert!(hold(one, LONG).await);
@@ -78,7 +79,7 @@ async fn one_process_at_a_time_holds_a_lease(database: TestDatabase) {
     assert!(hold(one, Duration::ZERO).await, "it is one's own");
     assert!(hold(other, LONG).await, "it has lapsed");
     let release = async |holder| {
-        let released = stand.fixture.catalog.release_lease(EXPORTS_LEASE, holder);
+        let released = env.fixture.catalog.release_lease(EXPORTS_LEASE, holder);
         released.await.unwrap();
     };
     release(one).await;
@@ -88,63 +89,63 @@ async fn one_process_at_a_time_holds_a_lease(database: TestDatabase) {
 }
 
 async fn a_run_is_claimed_once_and_by_another_when_the_claim_lapses(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let export_id = stand.made().await.id;
-    assert!(claim(&stand, LONG).await.is_none());
-    begun(&stand, export_id, None, 0).await;
-    let slow = claim(&stand, Duration::ZERO).await.unwrap();
+    let env = TestEnv::open(&database).await;
+    let export_id = env.made().await.id;
+    assert!(claim(&env, LONG).await.is_none());
+    begun(&env, export_id, None, 0).await;
+    let slow = claim(&env, Duration::ZERO).await.unwrap();
     assert_eq!(slow.run.status, RunStatus::Running);
-    let quick = claim(&stand, LONG).await.unwrap();
+    let quick = claim(&env, LONG).await.unwrap();
     assert_eq!(quick.run.id, slow.run.id);
-    assert!(claim(&stand, LONG).await.is_none());
+    assert!(claim(&env, LONG).await.is_none());
     for status in [RunStatus::Running, RunStatus::Completed, RunStatus::Failed] {
-        assert_eq!(record(&stand, &slow, status).await, RunOutcome::Lost);
+        assert_eq!(record(&env, &slow, status).await, RunOutcome::Lost);
     }
     assert_eq!(
-        record(&stand, &quick, RunStatus::Running).await,
+        record(&env, &quick, RunStatus::Running).await,
         RunOutcome::Kept
     );
     assert!(
-        claim(&stand, LONG).await.is_none(),
+        claim(&env, LONG).await.is_none(),
         "the record extends the claim"
     );
     assert_eq!(
-        record(&stand, &quick, RunStatus::Completed).await,
+        record(&env, &quick, RunStatus::Completed).await,
         RunOutcome::Kept
     );
     assert_eq!(
-        record(&stand, &quick, RunStatus::Running).await,
+        record(&env, &quick, RunStatus::Running).await,
         RunOutcome::Lost
     );
-    assert!(claim(&stand, LONG).await.is_none());
+    assert!(claim(&env, LONG).await.is_none());
 }
 
-async fn of_an_export_one_run_at_a_time_is_claimed(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (one, other) = (stand.made().await.id, stand.made().await.id);
+async fn one_run_of_an_export_is_claimed_at_a_time(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (one, other) = (env.made().await.id, env.made().await.id);
     for (export_id, number) in [(one, 0), (one, 1), (other, 0)] {
-        begun(&stand, export_id, None, number).await;
+        begun(&env, export_id, None, number).await;
     }
-    let first = claim(&stand, LONG).await.unwrap();
-    let second = claim(&stand, LONG).await.unwrap();
+    let first = claim(&env, LONG).await.unwrap();
+    let second = claim(&env, LONG).await.unwrap();
     assert_eq!((first.export.id, second.export.id), (one, other));
-    assert!(claim(&stand, LONG).await.is_none());
-    record(&stand, &first, RunStatus::Completed).await;
-    let third = claim(&stand, LONG).await.unwrap();
+    assert!(claim(&env, LONG).await.is_none());
+    record(&env, &first, RunStatus::Completed).await;
+    let third = claim(&env, LONG).await.unwrap();
     assert_eq!((third.export.id, third.run.ordinal), (one, 2));
 }
 
 async fn runs_by_the_clock_go_before_those_of_backfills(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
-    let export_id = stand.made().await.id;
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+    let export_id = env.made().await.id;
     let backfill = catalog.start_export_backfill(actor, place, export_id, BackfillRange::default());
     let backfill = backfill.await.unwrap().id;
-    begun(&stand, export_id, Some(backfill), 0).await;
-    begun(&stand, export_id, None, 0).await;
-    let claimed = claim(&stand, LONG).await.unwrap();
+    begun(&env, export_id, Some(backfill), 0).await;
+    begun(&env, export_id, None, 0).await;
+    let claimed = claim(&env, LONG).await.unwrap();
     assert_eq!(claimed.run.backfill_id, None);
-    let open = stand.backfills_to_plan().await;
+    let open = env.backfills_to_plan().await;
     let [open] = open.as_slice() else {
         panic!("{open:?}");
     };
@@ -154,39 +155,39 @@ async fn runs_by_the_clock_go_before_those_of_backfills(database: TestDatabase) 
 }
 
 async fn a_run_that_failed_is_claimed_again_after_its_pause(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let export_id = stand.made().await.id;
-    begun(&stand, export_id, None, 0).await;
-    let first = claim(&stand, LONG).await.unwrap();
+    let env = TestEnv::open(&database).await;
+    let export_id = env.made().await.id;
+    begun(&env, export_id, None, 0).await;
+    let first = claim(&env, LONG).await.unwrap();
     assert_eq!(
-        record(&stand, &first, RunStatus::FailedRetryable).await,
+        record(&env, &first, RunStatus::FailedRetryable).await,
         RunOutcome::Kept
     );
-    assert!(claim(&stand, LONG).await.is_none(), "it waits");
-    begun(&stand, export_id, None, 1).await;
-    let next = claim(&stand, LONG).await.unwrap();
+    assert!(claim(&env, LONG).await.is_none(), "it waits");
+    begun(&env, export_id, None, 1).await;
+    let next = claim(&env, LONG).await.unwrap();
     assert_eq!(next.run.ordinal, 2, "which holds up no other");
-    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
-    record(&stand, &next, RunStatus::Failed).await;
+    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+    record(&env, &next, RunStatus::Failed).await;
     let retried = catalog.retry_export_run(actor, place, export_id, next.run.id);
     retried.await.unwrap();
-    let again = claim(&stand, LONG).await.unwrap();
+    let again = claim(&env, LONG).await.unwrap();
     assert_eq!((again.run.id, again.run.failures_count), (next.run.id, 0));
 }
 
 async fn ten_failed_runs_in_a_row_pause_an_export(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (catalog, place) = (&stand.fixture.catalog, stand.place());
-    let export_id = stand.made().await.id;
+    let env = TestEnv::open(&database).await;
+    let (catalog, place) = (&env.fixture.catalog, env.place());
+    let export_id = env.made().await.id;
     let failing = [RunStatus::Failed, RunStatus::TimedOut];
     let mut statuses = vec![RunStatus::Failed; 9];
     statuses.push(RunStatus::Completed);
     statuses.extend(failing.iter().cycle().take(10));
     for (number, status) in statuses.iter().enumerate() {
-        stand.fixture.pass_micros(1);
-        begun(&stand, export_id, None, number as i64).await;
-        let claimed = claim(&stand, LONG).await.unwrap();
-        let outcome = record(&stand, &claimed, *status).await;
+        env.fixture.pass_micros(1);
+        begun(&env, export_id, None, number as i64).await;
+        let claimed = claim(&env, LONG).await.unwrap();
+        let outcome = record(&env, &claimed, *status).await;
         let is_last = number + 1 == statuses.len();
         let expected = if is_last {
             RunOutcome::Paused
@@ -206,61 +207,61 @@ async fn ten_failed_runs_in_a_row_pause_an_export(database: TestDatabase) {
         .list_export_runs(place, export_id, filter, ALL)
         .await;
     assert_eq!(listed.unwrap().unwrap().count, 20);
-    stand.fixture.pass_micros(1);
-    let unpaused = catalog.unpause_batch_export(&stand.fixture.actor, place, export_id, false);
+    env.fixture.pass_micros(1);
+    let unpaused = catalog.unpause_batch_export(&env.fixture.actor, place, export_id, false);
     unpaused.await.unwrap();
     for number in 0..10 {
-        begun(&stand, export_id, None, 20 + number).await;
-        let claimed = claim(&stand, LONG).await.unwrap();
-        let outcome = record(&stand, &claimed, RunStatus::Failed).await;
+        begun(&env, export_id, None, 20 + number).await;
+        let claimed = claim(&env, LONG).await.unwrap();
+        let outcome = record(&env, &claimed, RunStatus::Failed).await;
         let is_last = number == 9;
         assert_eq!(outcome == RunOutcome::Paused, is_last, "{number} since");
     }
 }
 
-/// Windows by the clock of three exports here, and one of a backfill there.
-async fn hostile_and_other(stand: &Stand) {
+/// Windows by the clock of three exports of one organization, and one of a backfill of the other.
+async fn hostile_and_other(env: &TestEnv) {
     for _ in 0..3 {
-        let export_id = stand.made().await.id;
+        let export_id = env.made().await.id;
         for number in 0..3 {
-            begun(stand, export_id, None, number).await;
+            begun(env, export_id, None, number).await;
         }
     }
-    let catalog = &stand.fixture.catalog;
+    let catalog = &env.fixture.catalog;
     let there = ExportWriter {
         actor: &COMMAND_LINE,
-        place: stand.foreign_place(),
-        ..stand.writer()
+        place: env.foreign_place(),
+        ..env.writer()
     };
     let made = catalog.create_batch_export(there, new_export());
     let export_id = made.await.unwrap().export.id;
     let asked = catalog.start_export_backfill(
         &COMMAND_LINE,
-        stand.foreign_place(),
+        env.foreign_place(),
         export_id,
         BackfillRange::default(),
     );
     let backfill_id = asked.await.unwrap().id;
     for number in 0..2 {
-        begun(stand, export_id, Some(backfill_id), number).await;
+        begun(env, export_id, Some(backfill_id), number).await;
     }
 }
 
 async fn an_organization_has_its_share_of_the_runs_and_no_more(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    hostile_and_other(&stand).await;
-    let (hostile, other) = (stand.fixture.organization_id, stand.fixture.foreign_id);
+    let env = TestEnv::open(&database).await;
+    hostile_and_other(&env).await;
+    let (hostile, other) = (env.fixture.organization_id, env.fixture.foreign_id);
     for (slots, share) in [(1, 1), (2, 1), (3, 1), (4, 2), (5, 2)] {
         assert_eq!(
-            ExportTurns::new(slots),
-            ExportTurns::new(2 * share),
+            RunRoundRobin::new(slots),
+            RunRoundRobin::new(2 * share),
             "{slots}"
         );
     }
-    let mut turns = ExportTurns::new(4);
+    let mut turns = RunRoundRobin::new(4);
     let mut claimed = Vec::new();
-    while let Some(run) = claim_in_turns(&stand, LONG, &turns).await {
-        turns.had(run.export.organization_id);
+    while let Some(run) = claim_in_turns(&env, LONG, &turns).await {
+        turns.mark_served(run.export.organization_id);
         claimed.push(run);
     }
     let of = |id| {
@@ -278,24 +279,24 @@ async fn an_organization_has_its_share_of_the_runs_and_no_more(database: TestDat
         .iter()
         .find(|run| run.export.organization_id == other)
         .unwrap();
-    record(&stand, others, RunStatus::Completed).await;
-    // The hostile ones go on for ever.
-    let next = claim_in_turns(&stand, LONG, &turns).await.unwrap();
+    record(&env, others, RunStatus::Completed).await;
+    // The hostile organization's runs go on for ever.
+    let next = claim_in_turns(&env, LONG, &turns).await.unwrap();
     assert_eq!(next.export.organization_id, other);
-    record(&stand, &next, RunStatus::Completed).await;
-    assert!(claim_in_turns(&stand, LONG, &turns).await.is_none());
+    record(&env, &next, RunStatus::Completed).await;
+    assert!(claim_in_turns(&env, LONG, &turns).await.is_none());
 }
 
 async fn organizations_take_turns_where_one_run_is_made_at_a_time(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    hostile_and_other(&stand).await;
-    let (hostile, other) = (stand.fixture.organization_id, stand.fixture.foreign_id);
-    let mut turns = ExportTurns::new(1);
+    let env = TestEnv::open(&database).await;
+    hostile_and_other(&env).await;
+    let (hostile, other) = (env.fixture.organization_id, env.fixture.foreign_id);
+    let mut turns = RunRoundRobin::new(1);
     let mut made = Vec::new();
     for _ in 0..6 {
-        let run = claim_in_turns(&stand, LONG, &turns).await.unwrap();
-        turns.had(run.export.organization_id);
-        record(&stand, &run, RunStatus::Completed).await;
+        let run = claim_in_turns(&env, LONG, &turns).await.unwrap();
+        turns.mark_served(run.export.organization_id);
+        record(&env, &run, RunStatus::Completed).await;
         made.push(run.export.organization_id);
     }
     assert_eq!(made, [hostile, other, hostile, other, hostile, hostile]);

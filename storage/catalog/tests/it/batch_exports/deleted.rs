@@ -1,12 +1,12 @@
 //! Runs, backfills and lines of deleted exports, which follow piece by piece.
 
 use super::claims::claim;
-use super::{COMMAND_LINE, HOUR, Stand, UNCLAIMED, new_export};
+use super::{COMMAND_LINE, HOUR, TestEnv, UNCLAIMED, new_export};
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{
-    BackfillRange, BackfillTurns, BatchExport, Catalog, ExportLogFilter, ExportWriter, LogLevel,
-    NewExportLog, NewRun, RunFilter, RunOutcome, RunProgress, RunStatus, UtcTime,
+    BackfillRange, BackfillRoundRobin, BatchExport, Catalog, ExportLogFilter, ExportWriter,
+    LogLevel, NewExportLog, NewRun, RunFilter, RunOutcome, RunProgress, RunStatus, UtcTime,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -15,11 +15,11 @@ on_both!(
     a_deleted_export_is_gone_at_once_and_its_runs_follow_in_pieces,
     nobody_claims_plans_or_counts_runs_of_a_deleted_export,
     exports_are_deleted_with_their_project_and_their_organization_in_pieces,
-    exports_of_before_the_upgrade_are_kept_and_can_be_deleted,
+    exports_from_before_the_upgrade_are_kept_and_can_be_deleted,
     open_backfills_are_found_by_an_index,
 );
 
-/// Rows that one transaction deletes at the most.
+/// Rows that one transaction deletes at most.
 const ROWS_MAX: u64 = 2_000;
 const ROWS: u64 = 5_000;
 const TABLES: [&str; 3] = [
@@ -35,7 +35,7 @@ fn literal(database: &TestDatabase, id: Uuid) -> String {
     }
 }
 
-/// Gives an export so many runs that ended, each with a line, and as many lines of its own.
+/// Gives an export a number of ended runs, each with a line, and as many lines of its own.
 async fn fill(database: &TestDatabase, export_id: Uuid, rows: u64) {
     let (numbers, id) = (numbers(u32::try_from(rows).unwrap()), random_uuid(database));
     let export = literal(database, export_id);
@@ -87,19 +87,19 @@ async fn pieces(catalog: &Catalog) -> Vec<u64> {
     }
 }
 
-async fn delete(stand: &Stand, id: Uuid) {
-    let (catalog, actor) = (&stand.fixture.catalog, &stand.fixture.actor);
-    let deleted = catalog.delete_batch_export(actor, stand.place(), id);
+async fn delete(env: &TestEnv, id: Uuid) {
+    let (catalog, actor) = (&env.fixture.catalog, &env.fixture.actor);
+    let deleted = catalog.delete_batch_export(actor, env.place(), id);
     deleted.await.unwrap();
 }
 
-async fn foreign(stand: &Stand) -> BatchExport {
+async fn foreign(env: &TestEnv) -> BatchExport {
     let writer = ExportWriter {
         actor: &COMMAND_LINE,
-        place: stand.foreign_place(),
-        ..stand.writer()
+        place: env.foreign_place(),
+        ..env.writer()
     };
-    let made = stand
+    let made = env
         .fixture
         .catalog
         .create_batch_export(writer, new_export());
@@ -107,9 +107,9 @@ async fn foreign(stand: &Stand) -> BatchExport {
 }
 
 async fn a_deleted_export_is_gone_at_once_and_its_runs_follow_in_pieces(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (catalog, place) = (&stand.fixture.catalog, stand.place());
-    let (id, other) = (stand.made().await.id, stand.made().await.id);
+    let env = TestEnv::open(&database).await;
+    let (catalog, place) = (&env.fixture.catalog, env.place());
+    let (id, other) = (env.made().await.id, env.made().await.id);
     fill(&database, id, ROWS).await;
     fill(&database, other, 20).await;
     let (before, of_other) = (
@@ -118,7 +118,7 @@ async fn a_deleted_export_is_gone_at_once_and_its_runs_follow_in_pieces(database
     );
     assert_eq!(before, 3 * ROWS + 10);
     assert!(!catalog.has_leftovers().await.unwrap());
-    delete(&stand, id).await;
+    delete(&env, id).await;
     // Nothing but the row and the mark was written.
     assert_eq!(rows_of(&database, id).await, before);
     assert!(catalog.has_leftovers().await.unwrap());
@@ -139,7 +139,7 @@ async fn a_deleted_export_is_gone_at_once_and_its_runs_follow_in_pieces(database
         left -= deleted;
         assert_eq!(rows_of(&database, id).await, left);
     }
-    // Whoever comes next goes on from the database alone.
+    // The next process goes on from the database alone.
     catalog.close().await.unwrap();
     let next = Catalog::open(database.url()).await.unwrap();
     let rest = pieces(&next).await;
@@ -152,28 +152,28 @@ async fn a_deleted_export_is_gone_at_once_and_its_runs_follow_in_pieces(database
 }
 
 async fn nobody_claims_plans_or_counts_runs_of_a_deleted_export(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
-    let id = stand.made().await.id;
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+    let id = env.made().await.id;
     let asked = catalog.start_export_backfill(actor, place, id, BackfillRange::default());
     let backfill = asked.await.unwrap().id;
     for (number, backfill_id) in [(0, None), (1, None), (0, Some(backfill))] {
-        super::claims::begun(&stand, id, backfill_id, number).await;
+        super::claims::begun(&env, id, backfill_id, number).await;
     }
-    let claimed = claim(&stand, Duration::ZERO).await.unwrap();
-    stand.fixture.pass_micros(9 * HOUR);
+    let claimed = claim(&env, Duration::ZERO).await.unwrap();
+    env.fixture.pass_micros(9 * HOUR);
     assert!(catalog.has_export_work().await.unwrap());
     assert!(catalog.exports_lag().await.unwrap() > Duration::ZERO);
-    delete(&stand, id).await;
+    delete(&env, id).await;
     assert!(
         rows_of(&database, id).await >= 4,
         "the runs are there still"
     );
     assert!(!catalog.has_export_work().await.unwrap());
     assert_eq!(catalog.exports_lag().await.unwrap(), Duration::ZERO);
-    assert!(claim(&stand, Duration::ZERO).await.is_none());
-    assert!(stand.backfills_to_plan().await.is_empty());
-    // Whoever made a run stops, and leaves nothing but a line that goes with the rest.
+    assert!(claim(&env, Duration::ZERO).await.is_none());
+    assert!(env.backfills_to_plan().await.is_empty());
+    // The process that made a run stops, and leaves nothing but a line that goes with the rest.
     let line = NewExportLog {
         level: LogLevel::Info,
         message: "late".to_owned(),
@@ -221,9 +221,9 @@ async fn nobody_claims_plans_or_counts_runs_of_a_deleted_export(database: TestDa
 async fn exports_are_deleted_with_their_project_and_their_organization_in_pieces(
     database: TestDatabase,
 ) {
-    let stand = Stand::open(&database).await;
-    let (catalog, fixture) = (&stand.fixture.catalog, &stand.fixture);
-    let (own, other) = (stand.made().await, foreign(&stand).await);
+    let env = TestEnv::open(&database).await;
+    let (catalog, fixture) = (&env.fixture.catalog, &env.fixture);
+    let (own, other) = (env.made().await, foreign(&env).await);
     for id in [own.id, other.id] {
         fill(&database, id, 2_500).await;
     }
@@ -247,7 +247,7 @@ async fn exports_are_deleted_with_their_project_and_their_organization_in_pieces
 /// Migrations before m0042.
 const CASCADING: u32 = 32;
 
-/// What of a catalog is about exports, but for their own rows, which have columns more.
+/// Rows of a catalog about exports, but for the exports' own rows, which have more columns.
 async fn of_exports(database: &TestDatabase) -> Vec<String> {
     let mut rows = database.contents().await.unwrap();
     let is_one = |row: &String| {
@@ -258,7 +258,8 @@ async fn of_exports(database: &TestDatabase) -> Vec<String> {
     rows
 }
 
-/// An organization with a project, an export, and a backfill and a run of it, as they were before the upgrade.
+/// Organization with a project, an export, and a backfill and a run of it, as they were before the
+/// upgrade.
 fn rows_of_before(own: &str, run: &str) -> [String; 5] {
     [
         format!(
@@ -291,7 +292,7 @@ fn rows_of_before(own: &str, run: &str) -> [String; 5] {
     ]
 }
 
-async fn exports_of_before_the_upgrade_are_kept_and_can_be_deleted(database: TestDatabase) {
+async fn exports_from_before_the_upgrade_are_kept_and_can_be_deleted(database: TestDatabase) {
     let old = database.open_old(CASCADING).await.unwrap();
     old.close().await.unwrap();
     let id = Uuid::from_u128(0x0190_f5fe_4e1a_7c3f_8a1b_2c3d_4e5f_6071);
@@ -304,11 +305,11 @@ async fn exports_of_before_the_upgrade_are_kept_and_can_be_deleted(database: Tes
     }
     fill(&database, id, 10).await;
     let before = of_exports(&database).await;
-    // Ten and one runs, a line of each, ten of the export, and eleven backfills.
+    // Eleven runs, a line of each, ten lines of the export, and eleven backfills.
     assert_eq!(before.len(), 11 + 11 + 10 + 11);
     let catalog = Catalog::open(database.url()).await.unwrap();
     assert_eq!(of_exports(&database).await, before);
-    // What is one of a kind stays so.
+    // Unique rows stay unique.
     let twice = "INSERT INTO batch_export_runs (id, batch_export_id, ordinal, status, data_interval_end, \
                  created_at, last_updated_at) SELECT";
     for columns in [
@@ -322,7 +323,7 @@ async fn exports_of_before_the_upgrade_are_kept_and_can_be_deleted(database: Tes
         );
         assert!(database.execute(&again).await.is_err(), "{columns}");
     }
-    // Rows still go with what they belong to among themselves, and new lines have numbers of their own.
+    // Rows still go with their parents among themselves, and new lines have numbers of their own.
     let of_run = format!("DELETE FROM batch_export_backfills WHERE id = {run}");
     database.execute(&of_run).await.unwrap();
     assert_eq!(of_exports(&database).await.len(), before.len() - 3);
@@ -339,9 +340,9 @@ async fn exports_of_before_the_upgrade_are_kept_and_can_be_deleted(database: Tes
 }
 
 async fn open_backfills_are_found_by_an_index(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (counted, count) = stand.fixture.catalog.counted();
-    let turns = BackfillTurns::default();
+    let env = TestEnv::open(&database).await;
+    let (counted, count) = env.fixture.catalog.counted();
+    let turns = BackfillRoundRobin::default();
     let next = counted.next_backfill_to_plan(&turns, &[]).await;
     assert!(next.unwrap().is_none());
     let statements = count.take();

@@ -1,6 +1,6 @@
 //! Destinations: fields, secrets, merges.
 
-use super::{Stand, blame, destination, new_export, s3};
+use super::{TestEnv, blame, destination, new_export, s3};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     BatchExport, BatchExportChange, ChangeError, DestinationChange, DestinationType,
@@ -9,29 +9,29 @@ use millrace_catalog::{
 use serde_json::{Value, json};
 
 on_both!(
-    every_type_is_kept_without_its_secrets,
+    every_type_is_stored_without_plain_secrets,
     a_change_keeps_what_it_does_not_name,
     secrets_are_not_sent_to_another_place,
-    no_name_leads_out_of_a_providers_domain,
-    no_path_goes_on_with_the_servers_name,
-    bad_destinations_are_blamed,
-    a_store_of_another_kind_has_its_own_names_for_buckets,
+    a_name_that_leads_out_of_a_providers_domain_is_refused,
+    a_path_that_extends_the_servers_name_is_refused,
+    bad_destinations_are_refused_with_the_field_at_fault,
+    bucket_rules_of_aws_do_not_apply_to_other_s3_stores,
     a_secret_opens_with_its_key_only,
 );
 
 pub(super) async fn made(
-    stand: &Stand,
+    env: &TestEnv,
     destination: DestinationChange,
 ) -> Result<BatchExport, ChangeError> {
     let new = NewBatchExport {
         destination,
         ..new_export()
     };
-    stand.make(new).await
+    env.make(new).await
 }
 
 pub(super) async fn changed(
-    stand: &Stand,
+    env: &TestEnv,
     export: &BatchExport,
     kind: Option<DestinationType>,
     config: Value,
@@ -43,15 +43,15 @@ pub(super) async fn changed(
         }),
         ..BatchExportChange::default()
     };
-    let catalog = &stand.fixture.catalog;
-    let changed = catalog.update_batch_export(stand.writer(), export.id, change);
+    let catalog = &env.fixture.catalog;
+    let changed = catalog.update_batch_export(env.writer(), export.id, change);
     changed.await.map(|seen| seen.export)
 }
 
 const SERVICE_ACCOUNT: &str =
     r#"{"client_email": "e", "private_key_id": "i", "private_key": "s3cret"}"#;
 
-/// One of each type: what is kept for all to read, and the secrets.
+/// One destination of each type: its readable fields, and its secrets.
 pub(super) fn all_types() -> [(DestinationType, Value, Value); 11] {
     let database =
         json!({ "host": "db.example.com", "database": "d", "schema": "s", "port": 5433 });
@@ -112,8 +112,8 @@ pub(super) fn all_types() -> [(DestinationType, Value, Value); 11] {
     ]
 }
 
-async fn every_type_is_kept_without_its_secrets(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
+async fn every_type_is_stored_without_plain_secrets(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
     for (kind, config, secrets) in all_types() {
         let mut given = config.clone();
         given
@@ -121,15 +121,15 @@ async fn every_type_is_kept_without_its_secrets(database: TestDatabase) {
             .unwrap()
             .extend(secrets.as_object().unwrap().clone());
         given["unknown"] = json!({ "password": "s3cret" });
-        let export = made(&stand, destination(kind, given)).await.unwrap();
+        let export = made(&env, destination(kind, given)).await.unwrap();
         assert_eq!(
             (export.destination_type, &export.destination_config),
             (kind, &config)
         );
-        let opened = json!(export.secrets(&stand.key).unwrap());
+        let opened = json!(export.secrets(&env.key).unwrap());
         assert_eq!(opened, secrets, "{kind:?}");
         assert!(!format!("{export:?}").contains("s3cret"), "{kind:?}");
-        // Every field that is needed is missed, whichever it is.
+        // Every field that is needed is reported as missing.
         for name in config
             .as_object()
             .unwrap()
@@ -141,7 +141,7 @@ async fn every_type_is_kept_without_its_secrets(database: TestDatabase) {
                 .unwrap()
                 .extend(secrets.as_object().unwrap().clone());
             less.as_object_mut().unwrap().remove(name);
-            if let Err(error) = made(&stand, destination(kind, less)).await {
+            if let Err(error) = made(&env, destination(kind, less)).await {
                 let (field, code) = blame(&error);
                 let expected = format!("destination__config__{name}");
                 assert!(
@@ -157,10 +157,10 @@ async fn every_type_is_kept_without_its_secrets(database: TestDatabase) {
 }
 
 async fn a_change_keeps_what_it_does_not_name(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let export = made(&stand, s3()).await.unwrap();
+    let env = TestEnv::open(&database).await;
+    let export = made(&env, s3()).await.unwrap();
     let after = changed(
-        &stand,
+        &env,
         &export,
         None,
         json!({ "prefix": "q", "compression": "gzip" }),
@@ -174,17 +174,17 @@ async fn a_change_keeps_what_it_does_not_name(database: TestDatabase) {
 
     let s3 = Some(DestinationType::S3);
     let secret = json!({ "aws_secret_access_key": "new", "compression": null });
-    let after = changed(&stand, &after, s3, secret).await.unwrap();
-    let secrets = after.secrets(&stand.key).unwrap();
+    let after = changed(&env, &after, s3, secret).await.unwrap();
+    let secrets = after.secrets(&env.key).unwrap();
     assert_eq!(secrets["aws_secret_access_key"], "new");
     assert_eq!(secrets["aws_access_key_id"], "AKIA");
     assert_eq!(after.destination_config.get("compression"), None);
     let neither = json!({ "aws_access_key_id": null, "aws_secret_access_key": null });
-    let after = changed(&stand, &after, None, neither).await.unwrap();
-    assert_eq!(after.secrets(&stand.key).unwrap().len(), 0);
+    let after = changed(&env, &after, None, neither).await.unwrap();
+    assert_eq!(after.secrets(&env.key).unwrap().len(), 0);
 
     let other = Some(DestinationType::NoOp);
-    let after = changed(&stand, &after, other, json!({ "prefix": "z" }))
+    let after = changed(&env, &after, other, json!({ "prefix": "z" }))
         .await
         .unwrap();
     assert_eq!(
@@ -207,7 +207,7 @@ fn places(kind: DestinationType) -> Vec<(&'static str, Value)> {
         DestinationType::BigQuery => vec![("token_uri", json!("https://evil.example/token"))],
         DestinationType::Databricks => vec![("server_hostname", json!("evil.example"))],
         DestinationType::Http => vec![("url", json!("https://evil.example/batch/"))],
-        // Their secrets say themselves where they go, or there are none.
+        // Their secrets name the server themselves, or there are none.
         DestinationType::AzureBlob
         | DestinationType::Gcs
         | DestinationType::FileSystem
@@ -216,13 +216,13 @@ fn places(kind: DestinationType) -> Vec<(&'static str, Value)> {
 }
 
 async fn secrets_are_not_sent_to_another_place(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
+    let env = TestEnv::open(&database).await;
     for (kind, config, secrets) in all_types() {
         let mut all = config.clone();
         let secrets = secrets.as_object().unwrap();
         all.as_object_mut().unwrap().extend(secrets.clone());
-        let export = made(&stand, destination(kind, all)).await.unwrap();
-        let same = changed(&stand, &export, None, config).await.unwrap();
+        let export = made(&env, destination(kind, all)).await.unwrap();
+        let same = changed(&env, &export, None, config).await.unwrap();
         assert_eq!(
             same.destination_secrets, export.destination_secrets,
             "{kind:?}: kept where nothing changes"
@@ -234,7 +234,7 @@ async fn secrets_are_not_sent_to_another_place(database: TestDatabase) {
                 for others in [true, false] {
                     let mut less = given.clone();
                     less.retain(|name, _| name == place || (others && name != secret));
-                    let error = changed(&stand, &export, None, less.into()).await;
+                    let error = changed(&env, &export, None, less.into()).await;
                     let (attr, code) = blame(&error.unwrap_err());
                     let attr = attr.unwrap();
                     let named = attr.strip_prefix("destination__config__").unwrap();
@@ -243,26 +243,26 @@ async fn secrets_are_not_sent_to_another_place(database: TestDatabase) {
                     assert!(!others || named == secret, "{kind:?} {place}: {attr}");
                 }
             }
-            let moved = changed(&stand, &export, None, given.into()).await.unwrap();
+            let moved = changed(&env, &export, None, given.into()).await.unwrap();
             assert_ne!(
                 moved.destination_secrets, export.destination_secrets,
                 "{kind:?} {place}: sealed anew"
             );
-            // Back to where it was, for the next place.
+            // Back to the former server, for the next case.
             let mut back = secrets.clone();
             let was = export.destination_config.get(place).or(secrets.get(place));
             back.insert(place.to_owned(), was.cloned().unwrap_or_default());
-            changed(&stand, &export, None, back.into()).await.unwrap();
+            changed(&env, &export, None, back.into()).await.unwrap();
         }
     }
 }
 
-async fn no_name_leads_out_of_a_providers_domain(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let export = made(&stand, s3()).await.unwrap();
+async fn a_name_that_leads_out_of_a_providers_domain_is_refused(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let export = made(&env, s3()).await.unwrap();
     for field in ["region", "bucket_name"] {
         for name in ["evil.example/", "evil.example#", "u@evil.example", "a:1"] {
-            let refused = changed(&stand, &export, None, json!({ field: name })).await;
+            let refused = changed(&env, &export, None, json!({ field: name })).await;
             let expected = (
                 Some(format!("destination__config__{field}")),
                 "invalid_input",
@@ -272,14 +272,14 @@ async fn no_name_leads_out_of_a_providers_domain(database: TestDatabase) {
     }
 }
 
-async fn no_path_goes_on_with_the_servers_name(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
+async fn a_path_that_extends_the_servers_name_is_refused(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
     let of_databricks =
         |(kind, ..): &(DestinationType, Value, Value)| *kind == DestinationType::Databricks;
     let (kind, mut config, secrets) = all_types().into_iter().find(of_databricks).unwrap();
     let given = config.as_object_mut().unwrap();
     given.extend(secrets.as_object().unwrap().clone());
-    let export = made(&stand, destination(kind, config)).await.unwrap();
+    let export = made(&env, destination(kind, config)).await.unwrap();
     for (path, code) in [
         ("@evil.example/", Some("invalid_input")),
         (".evil.example/", Some("invalid_input")),
@@ -287,13 +287,13 @@ async fn no_path_goes_on_with_the_servers_name(database: TestDatabase) {
         (" ", Some("blank")),
         ("/sql/1.0/warehouses/a", None),
     ] {
-        let outcome = changed(&stand, &export, None, json!({ "http_path": path })).await;
+        let outcome = changed(&env, &export, None, json!({ "http_path": path })).await;
         let expected = code.map(|code| (Some("destination__config__http_path".to_owned()), code));
         assert_eq!(outcome.err().as_ref().map(blame), expected, "{path}");
     }
 }
 
-/// Fields that spoil a good S3 destination, whom to blame, and the code.
+/// Fields that spoil a good S3 destination, the field at fault, and the code.
 fn bad_fields() -> [(Value, &'static str, &'static str); 14] {
     [
         (json!({ "bucket_name": null }), "bucket_name", "null"),
@@ -357,54 +357,52 @@ fn bad_fields() -> [(Value, &'static str, &'static str); 14] {
     ]
 }
 
-async fn bad_destinations_are_blamed(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
+async fn bad_destinations_are_refused_with_the_field_at_fault(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
     let table = bad_fields();
-    let export = made(&stand, s3()).await.unwrap();
+    let export = made(&env, s3()).await.unwrap();
     for (bad, field, code) in table {
         let mut new = s3();
         new.config.extend(bad.as_object().unwrap().clone());
         let expected = (Some(format!("destination__config__{field}")), code);
         assert_eq!(
-            blame(&made(&stand, new).await.unwrap_err()),
+            blame(&made(&env, new).await.unwrap_err()),
             expected,
             "{bad}"
         );
-        let error = changed(&stand, &export, None, bad.clone())
-            .await
-            .unwrap_err();
+        let error = changed(&env, &export, None, bad.clone()).await.unwrap_err();
         assert_eq!(blame(&error), expected, "{bad}");
     }
 }
 
-async fn a_store_of_another_kind_has_its_own_names_for_buckets(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
+async fn bucket_rules_of_aws_do_not_apply_to_other_s3_stores(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
     let elsewhere = json!({ "bucket_name": "My_Bucket", "endpoint_url": "https://s3.example.com" });
     let mut new = s3();
     new.config.extend(elsewhere.as_object().unwrap().clone());
-    let export = made(&stand, new).await.unwrap();
-    // At Amazon there is none of that name.
+    let export = made(&env, new).await.unwrap();
+    // Amazon has no bucket of that name.
     let secrets = json!({ "aws_access_key_id": "AKIA", "aws_secret_access_key": "s3cret" });
     let mut change = json!({ "endpoint_url": null });
     let fields = change.as_object_mut().unwrap();
     fields.extend(secrets.as_object().unwrap().clone());
-    let error = changed(&stand, &export, None, change).await.unwrap_err();
+    let error = changed(&env, &export, None, change).await.unwrap_err();
     let expected = Some("destination__config__bucket_name".to_owned());
     assert_eq!(blame(&error), (expected, "invalid_input"));
-    changed(&stand, &export, None, json!({ "prefix": "q" }))
+    changed(&env, &export, None, json!({ "prefix": "q" }))
         .await
         .unwrap();
 }
 
 async fn a_secret_opens_with_its_key_only(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let export = made(&stand, s3()).await.unwrap();
+    let env = TestEnv::open(&database).await;
+    let export = made(&env, s3()).await.unwrap();
     let other = SecretKey::generate().unwrap();
     assert_eq!(export.secrets(&other), Err(SecretError::Sealed));
-    let mut moved = made(&stand, s3()).await.unwrap();
+    let mut moved = made(&env, s3()).await.unwrap();
     moved.destination_secrets = export.destination_secrets.clone();
     assert_eq!(
-        moved.secrets(&stand.key),
+        moved.secrets(&env.key),
         Err(SecretError::Sealed),
         "it is another export's"
     );

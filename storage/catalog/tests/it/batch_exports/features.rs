@@ -1,6 +1,6 @@
-//! Organizations that may not use exports any more.
+//! Organizations whose exports were taken away as a feature.
 
-use super::{COMMAND_LINE, HOUR, Stand, new_export};
+use super::{COMMAND_LINE, HOUR, TestEnv, new_export};
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
@@ -10,12 +10,12 @@ use millrace_catalog::{
 
 on_both!(
     exports_are_paused_with_the_feature_and_go_on_when_somebody_says_so,
-    what_was_let_in_before_the_feature_went_changes_nothing_after_it,
+    requests_admitted_before_the_feature_was_removed_change_nothing_after_it,
 );
 
-async fn switch(stand: &Stand, on: &[&str], off: &[&str]) {
+async fn switch(env: &TestEnv, on: &[&str], off: &[&str]) {
     let keys = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect::<Vec<_>>();
-    let (catalog, id) = (&stand.fixture.catalog, stand.fixture.organization_id);
+    let (catalog, id) = (&env.fixture.catalog, env.fixture.organization_id);
     let (on, off) = (keys(on), keys(off));
     let set = catalog.set_organization_features(&COMMAND_LINE, id, &on, &off);
     set.await.unwrap();
@@ -24,19 +24,19 @@ async fn switch(stand: &Stand, on: &[&str], off: &[&str]) {
 async fn exports_are_paused_with_the_feature_and_go_on_when_somebody_says_so(
     database: TestDatabase,
 ) {
-    let stand = Stand::open(&database).await;
-    let (catalog, actor) = (&stand.fixture.catalog, &stand.fixture.actor);
-    let place = stand.place();
-    let active = stand.made().await;
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor) = (&env.fixture.catalog, &env.fixture.actor);
+    let place = env.place();
+    let active = env.made().await;
     let paused = NewBatchExport {
         paused: true,
         ..new_export()
     };
-    let paused = stand.make(paused).await.unwrap();
+    let paused = env.make(paused).await.unwrap();
     let foreign = ExportWriter {
         actor: &COMMAND_LINE,
-        place: stand.foreign_place(),
-        ..stand.writer()
+        place: env.foreign_place(),
+        ..env.writer()
     };
     let foreign = catalog.create_batch_export(foreign, new_export()).await;
     let foreign = foreign.unwrap().export;
@@ -45,10 +45,10 @@ async fn exports_are_paused_with_the_feature_and_go_on_when_somebody_says_so(
     let backfill = backfill.await.unwrap();
     let seen = |id| async move { catalog.batch_export(place, id).await.unwrap().unwrap() };
 
-    switch(&stand, &[], &["saml"]).await;
+    switch(&env, &[], &["saml"]).await;
     assert!(!seen(active.id).await.export.paused, "another feature");
-    stand.fixture.pass_micros(HOUR / 2);
-    switch(&stand, &[], &["data_pipelines"]).await;
+    env.fixture.pass_micros(HOUR / 2);
+    switch(&env, &[], &["data_pipelines"]).await;
     let after = seen(active.id).await.export;
     let now = UtcTime(NOW.0 + HOUR / 2);
     assert_eq!((after.paused, after.last_paused_at), (true, Some(now)));
@@ -61,22 +61,20 @@ async fn exports_are_paused_with_the_feature_and_go_on_when_somebody_says_so(
     let lines = lines.await.unwrap().unwrap().rows;
     assert!(lines[0].message.contains("may not use"), "{lines:?}");
 
-    stand.fixture.pass_micros(3 * HOUR);
+    env.fixture.pass_micros(3 * HOUR);
     let until = UtcTime(NOW.0 + 3 * HOUR);
     assert_eq!(catalog.plan_export_windows(until).await.unwrap(), 3);
-    let page = catalog
-        .batch_export(stand.foreign_place(), foreign.id)
-        .await;
+    let page = catalog.batch_export(env.foreign_place(), foreign.id).await;
     assert_eq!(
         page.unwrap().unwrap().export.runs_count,
         3,
         "of another one"
     );
-    switch(&stand, &["data_pipelines"], &[]).await;
+    switch(&env, &["data_pipelines"], &[]).await;
     assert!(seen(active.id).await.export.paused, "nobody has said so");
     let unpaused = catalog.unpause_batch_export(actor, place, active.id, true);
     let unpaused = unpaused.await.unwrap();
-    assert!(!unpaused.seen.export.paused);
+    assert!(!unpaused.view.export.paused);
     assert_eq!(unpaused.backfill.unwrap().start_at, Some(now));
 }
 
@@ -84,12 +82,14 @@ fn is_missing<T>(outcome: &Result<T, ChangeError>) -> bool {
     matches!(outcome, Err(ChangeError::FeatureMissing("data_pipelines")))
 }
 
-/// Whoever waits for the organization behind an operator who takes the feature away has been let in by the
-/// API: what the catalog sees then decides.
-async fn what_was_let_in_before_the_feature_went_changes_nothing_after_it(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (catalog, actor) = (&stand.fixture.catalog, &stand.fixture.actor);
-    let (place, id) = (stand.place(), stand.made().await.id);
+/// Requests that wait for the organization behind an operator who takes the feature away were
+/// admitted by the API: the state that the catalog sees then decides.
+async fn requests_admitted_before_the_feature_was_removed_change_nothing_after_it(
+    database: TestDatabase,
+) {
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor) = (&env.fixture.catalog, &env.fixture.actor);
+    let (place, id) = (env.place(), env.made().await.id);
     let window = |hour| NewRun {
         backfill_id: None,
         data_interval_start: Some(UtcTime(NOW.0 + hour * HOUR)),
@@ -99,15 +99,15 @@ async fn what_was_let_in_before_the_feature_went_changes_nothing_after_it(databa
     let cancelled = catalog.cancel_export_run(actor, place, id, ended);
     cancelled.await.unwrap();
     let open = catalog.begin_export_run(id, window(1)).await.unwrap().id;
-    switch(&stand, &[], &["data_pipelines"]).await;
+    switch(&env, &[], &["data_pipelines"]).await;
 
     let unpaused = BatchExportChange {
         paused: Some(false),
         ..BatchExportChange::default()
     };
     let range = BackfillRange::default();
-    assert!(is_missing(&stand.make(new_export()).await));
-    let changed = catalog.update_batch_export(stand.writer(), id, unpaused);
+    assert!(is_missing(&env.make(new_export()).await));
+    let changed = catalog.update_batch_export(env.writer(), id, unpaused);
     assert!(is_missing(&changed.await));
     for with_backfill in [false, true] {
         let unpaused = catalog.unpause_batch_export(actor, place, id, with_backfill);
@@ -118,7 +118,7 @@ async fn what_was_let_in_before_the_feature_went_changes_nothing_after_it(databa
     let retried = catalog.retry_export_run(actor, place, id, ended);
     assert!(is_missing(&retried.await));
 
-    // To end something takes no feature.
+    // Stopping an export takes no feature.
     let paused = catalog.pause_batch_export(actor, place, id).await;
     assert!(paused.unwrap().export.paused);
     let cancelled = catalog.cancel_export_run(actor, place, id, open).await;

@@ -1,6 +1,6 @@
 //! Exports to files from before organizations had folders of their own.
 
-use super::Stand;
+use super::TestEnv;
 use crate::fixture::ALL;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
@@ -16,7 +16,7 @@ on_both!(
     a_new_export_has_its_organization_s_folder,
 );
 
-/// The migrations before these folders.
+/// Migrations before these folders.
 const BEFORE: u32 = 27;
 static SYSTEM: Actor = Actor::command_line();
 
@@ -97,7 +97,7 @@ async fn exports_keep_their_folders_unless_others_have_files_there(database: Tes
     }
 }
 
-/// Gives an export a path; answers whether it goes there from the folder of all exports.
+/// Gives an export a path; answers whether its files stay below the folder of all exports.
 async fn change_path(catalog: &Catalog, place: ExportPlace, id: Uuid, path: &str) -> bool {
     let key = SecretKey::generate().unwrap();
     let writer = ExportWriter {
@@ -122,8 +122,8 @@ async fn change_path(catalog: &Catalog, place: ExportPlace, id: Uuid, path: &str
 }
 
 async fn a_new_export_has_its_organization_s_folder(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
+    let env = TestEnv::open(&database).await;
     let mut new = super::new_export();
     new.destination = super::destination(DestinationType::FileSystem, json!({"path": "lake"}));
-    assert!(!stand.make(new).await.unwrap().files_at_root);
+    assert!(!env.make(new).await.unwrap().files_at_root);
 }

@@ -1,6 +1,6 @@
-//! What exports and their runs have to say.
+//! Log lines of exports and their runs.
 
-use super::{Stand, UNCLAIMED};
+use super::{TestEnv, UNCLAIMED};
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
@@ -11,9 +11,9 @@ use uuid::Uuid;
 
 on_both!(
     lines_are_filtered_and_listed_newest_first,
-    people_leave_lines,
-    others_read_nothing,
-    of_what_is_too_long_the_beginning_is_kept,
+    changes_by_people_leave_log_lines,
+    other_organizations_read_no_log_lines,
+    a_message_that_is_too_long_is_truncated,
 );
 
 fn line(level: LogLevel, message: &str) -> NewExportLog {
@@ -23,10 +23,10 @@ fn line(level: LogLevel, message: &str) -> NewExportLog {
     }
 }
 
-/// An export with a run that said five things, one per microsecond.
-async fn talkative(stand: &Stand) -> (Uuid, Uuid) {
-    let catalog = &stand.fixture.catalog;
-    let export_id = stand.made().await.id;
+/// Export with a run that has five lines, one per microsecond.
+async fn talkative(env: &TestEnv) -> (Uuid, Uuid) {
+    let catalog = &env.fixture.catalog;
+    let export_id = env.made().await.id;
     let new = NewRun {
         backfill_id: None,
         data_interval_start: None,
@@ -44,12 +44,12 @@ async fn talkative(stand: &Stand) -> (Uuid, Uuid) {
             .write_export_logs(export_id, run_id, vec![line])
             .await
             .unwrap();
-        stand.fixture.pass_micros(1);
+        env.fixture.pass_micros(1);
     }
     (export_id, run_id)
 }
 
-/// Filters, and what they leave of what was said.
+/// Filters, and the lines that remain.
 fn filters(run_id: Uuid) -> Vec<(ExportLogFilter, Vec<&'static str>)> {
     let at = |micros| Some(UtcTime(NOW.0 + micros));
     let all = ExportLogFilter::default;
@@ -105,13 +105,13 @@ fn filters(run_id: Uuid) -> Vec<(ExportLogFilter, Vec<&'static str>)> {
 }
 
 async fn lines_are_filtered_and_listed_newest_first(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let catalog = &stand.fixture.catalog;
-    let (export_id, run_id) = talkative(&stand).await;
+    let env = TestEnv::open(&database).await;
+    let catalog = &env.fixture.catalog;
+    let (export_id, run_id) = talkative(&env).await;
     let table = filters(run_id);
     for (filter, expected) in table {
         let found = catalog
-            .list_export_logs(stand.place(), export_id, &filter, ALL)
+            .list_export_logs(env.place(), export_id, &filter, ALL)
             .await;
         let found = found.unwrap().unwrap();
         let messages: Vec<&str> = found
@@ -131,7 +131,7 @@ async fn lines_are_filtered_and_listed_newest_first(database: TestDatabase) {
     };
     let (counted, count) = catalog.counted();
     let found = counted
-        .list_export_logs(stand.place(), export_id, &ExportLogFilter::default(), page)
+        .list_export_logs(env.place(), export_id, &ExportLogFilter::default(), page)
         .await;
     let found = found.unwrap().unwrap();
     assert_eq!(
@@ -140,10 +140,10 @@ async fn lines_are_filtered_and_listed_newest_first(database: TestDatabase) {
     );
 }
 
-async fn people_leave_lines(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
-    let (export_id, run_id) = talkative(&stand).await;
+async fn changes_by_people_leave_log_lines(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+    let (export_id, run_id) = talkative(&env).await;
     catalog
         .cancel_export_run(actor, place, export_id, run_id)
         .await
@@ -156,7 +156,7 @@ async fn people_leave_lines(database: TestDatabase) {
         .pause_batch_export(actor, place, export_id)
         .await
         .unwrap();
-    stand.fixture.pass_micros(1);
+    env.fixture.pass_micros(1);
     catalog
         .unpause_batch_export(actor, place, export_id, true)
         .await
@@ -171,17 +171,17 @@ async fn people_leave_lines(database: TestDatabase) {
         .unwrap()
         .unwrap();
     let runs: Vec<_> = found.rows.iter().map(|line| line.run_id).collect();
-    // That a backfill was asked for, and that no window has ended, are two.
+    // Two lines are about the backfill: that it was asked for, and that no window has ended.
     assert_eq!(runs, [None, None, None, None, Some(run_id)]);
 }
 
-async fn others_read_nothing(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let catalog = &stand.fixture.catalog;
-    let (export_id, run_id) = talkative(&stand).await;
+async fn other_organizations_read_no_log_lines(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let catalog = &env.fixture.catalog;
+    let (export_id, run_id) = talkative(&env).await;
     let filter = ExportLogFilter::default();
     let foreign = catalog
-        .list_export_logs(stand.foreign_place(), export_id, &filter, ALL)
+        .list_export_logs(env.foreign_place(), export_id, &filter, ALL)
         .await;
     assert_eq!(foreign.unwrap(), None);
     catalog
@@ -193,11 +193,11 @@ async fn others_read_nothing(database: TestDatabase) {
     gone.await.unwrap_err();
 }
 
-/// As a destination may answer: lists have ten errors of each export.
-async fn of_what_is_too_long_the_beginning_is_kept(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let catalog = &stand.fixture.catalog;
-    let (export_id, run_id) = talkative(&stand).await;
+/// Case of a destination with long answers: lists have ten errors of each export.
+async fn a_message_that_is_too_long_is_truncated(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let catalog = &env.fixture.catalog;
+    let (export_id, run_id) = talkative(&env).await;
     let long = "ü".repeat(1 << 20);
     let lines = vec![line(LogLevel::Error, &long)];
     let written = catalog.write_export_logs(export_id, run_id, lines);
@@ -213,13 +213,13 @@ async fn of_what_is_too_long_the_beginning_is_kept(database: TestDatabase) {
     };
     let recorded = catalog.record_export_run(run_id, UNCLAIMED, failed, Duration::ZERO);
     recorded.await.unwrap();
-    let run = catalog.export_run(stand.place(), export_id, run_id).await;
+    let run = catalog.export_run(env.place(), export_id, run_id).await;
     let error = run.unwrap().unwrap().latest_error.unwrap();
     let filter = ExportLogFilter {
         search: Some("üü".to_owned()),
         ..ExportLogFilter::default()
     };
-    let lines = catalog.list_export_logs(stand.place(), export_id, &filter, ALL);
+    let lines = catalog.list_export_logs(env.place(), export_id, &filter, ALL);
     let lines = lines.await.unwrap().unwrap().rows;
     let expected = format!("{}… (2097152 bytes)", "ü".repeat(2_048));
     assert_eq!(error, expected);

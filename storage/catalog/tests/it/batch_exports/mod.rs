@@ -1,25 +1,25 @@
 //! Batch exports: records, pauses, runs, backfills and lines.
 
 mod access;
-mod backfill_turns;
+mod backfill_round_robin;
 mod backfills;
 mod claims;
 mod deleted;
 mod destinations;
 mod features;
+mod field_dependencies;
 mod folders;
-mod forgetting;
 mod logs;
+mod operator_wait;
 mod pauses;
 mod plan;
 mod records;
+mod retention;
 mod runs;
-mod together;
-mod waits;
 
 use crate::fixture::Fixture;
 use millrace_catalog::{
-    Actor, BackfillTurns, BatchExport, ChangeError, DestinationChange, DestinationLimits,
+    Actor, BackfillRoundRobin, BatchExport, ChangeError, DestinationChange, DestinationLimits,
     DestinationType, ExportPlace, ExportWriter, NewBatchExport, OpenBackfill, SecretKey, testing,
 };
 use serde_json::{Value, json};
@@ -29,19 +29,19 @@ use uuid::Uuid;
 /// An hour, in microseconds.
 const HOUR: i64 = 3_600_000_000;
 
-/// The claim of a run that nobody has claimed.
+/// Claim of a run that no process has claimed.
 const UNCLAIMED: Option<Uuid> = None;
 
-/// Who may write in the other organization, which has no members.
+/// Actor who may write in the other organization, which has no members.
 static COMMAND_LINE: Actor = Actor::command_line();
 
-/// A catalog, and what exports are made with.
-struct Stand {
+/// Catalog, with the inputs of exports.
+struct TestEnv {
     fixture: Fixture,
     key: SecretKey,
 }
 
-impl Stand {
+impl TestEnv {
     async fn open(database: &testing::TestDatabase) -> Self {
         Self {
             fixture: Fixture::open(database).await,
@@ -85,9 +85,9 @@ impl Stand {
         self.make(new_export()).await.unwrap()
     }
 
-    /// Backfills that have runs to be made, in turn.
+    /// Backfills to plan, in turn.
     async fn backfills_to_plan(&self) -> Vec<OpenBackfill> {
-        let (mut turns, mut found) = (BackfillTurns::default(), Vec::new());
+        let (mut turns, mut found) = (BackfillRoundRobin::default(), Vec::new());
         loop {
             let next = self.fixture.catalog.next_backfill_to_plan(&turns, &[]);
             let Some(next) = next.await.unwrap() else {
@@ -97,7 +97,7 @@ impl Stand {
             if found.iter().any(is_again) {
                 return found;
             }
-            turns.had(&next);
+            turns.mark_served(&next);
             found.push(next);
         }
     }
@@ -125,7 +125,7 @@ fn new_export() -> NewBatchExport {
     testing::new_export(s3())
 }
 
-/// The field to blame and the code.
+/// Field at fault, and the code.
 fn blame(error: &ChangeError) -> (Option<String>, &'static str) {
     let violation = error.violation().unwrap();
     (violation.field, violation.code)

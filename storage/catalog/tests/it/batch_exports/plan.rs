@@ -1,7 +1,7 @@
-//! Windows by the clock: which come next, and which are passed over.
+//! Windows by the clock: those that come next, and those that are skipped.
 
 use super::claims::{LONG, claim, record};
-use super::{COMMAND_LINE, HOUR, Stand, new_export};
+use super::{COMMAND_LINE, HOUR, TestEnv, new_export};
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
@@ -13,50 +13,45 @@ use uuid::Uuid;
 
 on_both!(
     windows_follow_one_another_from_the_one_the_export_is_made_in,
-    a_window_is_planned_once_whoever_plans,
+    a_window_is_planned_once_by_concurrent_planners,
     windows_are_within_the_times_that_an_export_may_run,
     a_new_interval_leaves_no_gap,
-    windows_that_end_during_a_pause_are_passed_over,
-    pauses_in_which_nothing_was_planned_are_passed_over_too,
-    a_start_that_is_moved_earlier_counts_from_then_on,
-    a_time_of_a_pause_that_a_customer_wrote_decides_nothing,
+    windows_that_end_during_a_pause_are_skipped,
+    pauses_during_which_nothing_was_planned_are_skipped_too,
+    a_start_that_is_moved_earlier_is_planned_from_then_on,
+    a_pause_time_written_by_a_customer_does_not_change_the_plan,
     organizations_take_turns_with_the_exports_that_are_due,
-    what_is_not_delivered_is_behind,
+    lag_is_the_age_of_the_oldest_undelivered_window,
     there_is_work_while_something_is_due,
 );
 
-/// So many hours, and minutes, after the export is made at full hour.
+/// Time after the creation of the export, which is at a full hour.
 fn at(hours: i64, minutes: i64) -> UtcTime {
     UtcTime(NOW.0 + hours * HOUR + minutes * HOUR / 60)
 }
 
-async fn runs(stand: &Stand, export_id: Uuid) -> Vec<BatchExportRun> {
+async fn runs(env: &TestEnv, export_id: Uuid) -> Vec<BatchExportRun> {
     let filter = RunFilter {
         order: RunOrder::EarliestWindowFirst,
         ..RunFilter::default()
     };
-    let catalog = &stand.fixture.catalog;
-    let listed = catalog.list_export_runs(stand.place(), export_id, filter, ALL);
+    let catalog = &env.fixture.catalog;
+    let listed = catalog.list_export_runs(env.place(), export_id, filter, ALL);
     listed.await.unwrap().unwrap().rows
 }
 
-/// The windows that are planned, in minutes since the export was made.
-async fn windows(stand: &Stand, export_id: Uuid) -> Vec<(i64, i64)> {
+/// Planned windows, in minutes since the export was created.
+async fn windows(env: &TestEnv, export_id: Uuid) -> Vec<(i64, i64)> {
     let minutes = |at: UtcTime| (at.0 - NOW.0) / (HOUR / 60);
     let window = |run: BatchExportRun| {
         let start = run.data_interval_start.unwrap();
         (minutes(start), minutes(run.data_interval_end))
     };
-    runs(stand, export_id)
-        .await
-        .into_iter()
-        .map(window)
-        .collect()
+    runs(env, export_id).await.into_iter().map(window).collect()
 }
 
-async fn plan(stand: &Stand, until: UtcTime) -> usize {
-    stand
-        .fixture
+async fn plan(env: &TestEnv, until: UtcTime) -> usize {
+    env.fixture
         .catalog
         .plan_export_windows(until)
         .await
@@ -64,20 +59,20 @@ async fn plan(stand: &Stand, until: UtcTime) -> usize {
 }
 
 async fn windows_follow_one_another_from_the_one_the_export_is_made_in(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    stand.fixture.pass_micros(HOUR / 4);
-    let id = stand.made().await.id;
-    assert_eq!(plan(&stand, at(0, 59)).await, 0, "it has not ended");
-    assert_eq!(plan(&stand, at(1, 0)).await, 1);
-    assert_eq!(plan(&stand, at(1, 59)).await, 0);
+    let env = TestEnv::open(&database).await;
+    env.fixture.pass_micros(HOUR / 4);
+    let id = env.made().await.id;
+    assert_eq!(plan(&env, at(0, 59)).await, 0, "it has not ended");
+    assert_eq!(plan(&env, at(1, 0)).await, 1);
+    assert_eq!(plan(&env, at(1, 59)).await, 0);
     assert_eq!(
-        plan(&stand, at(4, 1)).await,
+        plan(&env, at(4, 1)).await,
         3,
         "what was missed is made up for"
     );
     let expected = [(0, 60), (60, 120), (120, 180), (180, 240)];
-    assert_eq!(windows(&stand, id).await, expected);
-    let export = stand.fixture.catalog.batch_export(stand.place(), id).await;
+    assert_eq!(windows(&env, id).await, expected);
+    let export = env.fixture.catalog.batch_export(env.place(), id).await;
     let export = export.unwrap().unwrap().export;
     assert_eq!(export.live_since, Some(at(0, 0)));
     assert_eq!(
@@ -86,11 +81,11 @@ async fn windows_follow_one_another_from_the_one_the_export_is_made_in(database:
     );
 }
 
-async fn a_window_is_planned_once_whoever_plans(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let id = stand.made().await.id;
+async fn a_window_is_planned_once_by_concurrent_planners(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let id = env.made().await.id;
     let planners = (0..4).map(|_| {
-        let catalog = stand.fixture.catalog.clone();
+        let catalog = env.fixture.catalog.clone();
         tokio::spawn(async move { catalog.plan_export_windows(at(300, 0)).await.unwrap() })
     });
     let planners: Vec<_> = planners.collect();
@@ -98,11 +93,7 @@ async fn a_window_is_planned_once_whoever_plans(database: TestDatabase) {
     for planner in planners {
         planned += planner.await.unwrap();
     }
-    let ordinals: Vec<i64> = runs(&stand, id)
-        .await
-        .iter()
-        .map(|run| run.ordinal)
-        .collect();
+    let ordinals: Vec<i64> = runs(&env, id).await.iter().map(|run| run.ordinal).collect();
     assert_eq!(planned, 300, "a hundred at a time");
     assert_eq!(
         ordinals,
@@ -112,45 +103,45 @@ async fn a_window_is_planned_once_whoever_plans(database: TestDatabase) {
 }
 
 async fn windows_are_within_the_times_that_an_export_may_run(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
+    let env = TestEnv::open(&database).await;
     let new = NewBatchExport {
         start_at: Some(at(2, 30)),
         end_at: Some(at(4, 30)),
         ..new_export()
     };
-    let id = stand.make(new).await.unwrap().id;
-    assert_eq!(plan(&stand, at(9, 0)).await, 2);
-    assert_eq!(windows(&stand, id).await, [(120, 180), (180, 240)]);
+    let id = env.make(new).await.unwrap().id;
+    assert_eq!(plan(&env, at(9, 0)).await, 2);
+    assert_eq!(windows(&env, id).await, [(120, 180), (180, 240)]);
     let longer = BatchExportChange {
         end_at: Some(Some(at(11, 0))),
         ..BatchExportChange::default()
     };
-    let catalog = &stand.fixture.catalog;
-    let changed = catalog.update_batch_export(stand.writer(), id, longer);
+    let catalog = &env.fixture.catalog;
+    let changed = catalog.update_batch_export(env.writer(), id, longer);
     changed.await.unwrap();
     assert_eq!(
-        plan(&stand, at(10, 0)).await,
+        plan(&env, at(10, 0)).await,
         1,
         "what it was not to run in is passed over"
     );
-    assert_eq!(windows(&stand, id).await[2..], [(540, 600)]);
+    assert_eq!(windows(&env, id).await[2..], [(540, 600)]);
 }
 
 async fn a_new_interval_leaves_no_gap(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let id = stand.made().await.id;
-    plan(&stand, at(1, 0)).await;
+    let env = TestEnv::open(&database).await;
+    let id = env.made().await.id;
+    plan(&env, at(1, 0)).await;
     for (interval, until) in [("every 25 minutes", at(1, 50)), ("hour", at(3, 0))] {
         let change = BatchExportChange {
             interval: Some(interval.to_owned()),
             ..BatchExportChange::default()
         };
-        let catalog = &stand.fixture.catalog;
-        let changed = catalog.update_batch_export(stand.writer(), id, change);
+        let catalog = &env.fixture.catalog;
+        let changed = catalog.update_batch_export(env.writer(), id, change);
         changed.await.unwrap();
-        plan(&stand, until).await;
+        plan(&env, until).await;
     }
-    let windows = windows(&stand, id).await;
+    let windows = windows(&env, id).await;
     let ends = windows.iter().map(|(_, end)| *end);
     let starts = windows.iter().skip(1).map(|(start, _)| *start);
     assert!(starts.eq(ends.take(windows.len() - 1)), "{windows:?}");
@@ -158,56 +149,56 @@ async fn a_new_interval_leaves_no_gap(database: TestDatabase) {
     assert_eq!(windows.last().unwrap().1, 180);
 }
 
-async fn windows_that_end_during_a_pause_are_passed_over(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
-    let id = stand.made().await.id;
-    plan(&stand, at(1, 0)).await;
-    stand.fixture.pass_micros(HOUR + HOUR / 2);
+async fn windows_that_end_during_a_pause_are_skipped(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+    let id = env.made().await.id;
+    plan(&env, at(1, 0)).await;
+    env.fixture.pass_micros(HOUR + HOUR / 2);
     catalog.pause_batch_export(actor, place, id).await.unwrap();
-    assert_eq!(plan(&stand, at(5, 0)).await, 0);
-    stand.fixture.pass_micros(2 * HOUR);
+    assert_eq!(plan(&env, at(5, 0)).await, 0);
+    env.fixture.pass_micros(2 * HOUR);
     let unpaused = catalog.unpause_batch_export(actor, place, id, false);
     unpaused.await.unwrap();
-    assert_eq!(plan(&stand, at(5, 0)).await, 2);
-    assert_eq!(windows(&stand, id).await, [(0, 60), (180, 240), (240, 300)]);
-    stand.fixture.pass_micros(2 * HOUR);
+    assert_eq!(plan(&env, at(5, 0)).await, 2);
+    assert_eq!(windows(&env, id).await, [(0, 60), (180, 240), (240, 300)]);
+    env.fixture.pass_micros(2 * HOUR);
     catalog.pause_batch_export(actor, place, id).await.unwrap();
-    stand.fixture.pass_micros(HOUR / 60);
+    env.fixture.pass_micros(HOUR / 60);
     let unpaused = catalog.unpause_batch_export(actor, place, id, false);
     unpaused.await.unwrap();
-    assert_eq!(plan(&stand, at(6, 0)).await, 1, "no window ended meanwhile");
+    assert_eq!(plan(&env, at(6, 0)).await, 1, "no window ended meanwhile");
 }
 
-/// As while a node that is away keeps the watermark where it is.
-async fn pauses_in_which_nothing_was_planned_are_passed_over_too(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
-    let id = stand.made().await.id;
-    plan(&stand, at(1, 0)).await;
-    stand.fixture.pass_micros(2 * HOUR + HOUR / 2);
+/// Case of a node that is away and keeps the watermark where it is.
+async fn pauses_during_which_nothing_was_planned_are_skipped_too(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+    let id = env.made().await.id;
+    plan(&env, at(1, 0)).await;
+    env.fixture.pass_micros(2 * HOUR + HOUR / 2);
     for _ in 0..2 {
         catalog.pause_batch_export(actor, place, id).await.unwrap();
-        stand.fixture.pass_micros(2 * HOUR);
+        env.fixture.pass_micros(2 * HOUR);
         let unpaused = catalog.unpause_batch_export(actor, place, id, true);
         let made_up_for = unpaused.await.unwrap().backfill.unwrap();
         assert_eq!(
             made_up_for.end_at.unwrap().0 - made_up_for.start_at.unwrap().0,
             2 * HOUR
         );
-        stand.fixture.pass_micros(HOUR);
+        env.fixture.pass_micros(HOUR);
     }
     // Paused from 2:30 to 4:30, and from 5:30 to 7:30.
-    plan(&stand, at(9, 0)).await;
+    plan(&env, at(9, 0)).await;
     assert_eq!(
-        windows(&stand, id).await,
+        windows(&env, id).await,
         [(0, 60), (60, 120), (240, 300), (420, 480), (480, 540)]
     );
 }
 
-async fn a_start_that_is_moved_earlier_counts_from_then_on(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let catalog = &stand.fixture.catalog;
+async fn a_start_that_is_moved_earlier_is_planned_from_then_on(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let catalog = &env.fixture.catalog;
     for (start_at, expected) in [
         (Some(at(3, 30)), (180, 240)),
         (Some(at(0, 30)), (0, 60)),
@@ -217,100 +208,100 @@ async fn a_start_that_is_moved_earlier_counts_from_then_on(database: TestDatabas
             start_at: Some(at(900, 0)),
             ..new_export()
         };
-        let id = stand.make(new).await.unwrap().id;
-        plan(&stand, at(2, 0)).await;
-        assert_eq!(windows(&stand, id).await, []);
+        let id = env.make(new).await.unwrap().id;
+        plan(&env, at(2, 0)).await;
+        assert_eq!(windows(&env, id).await, []);
         let earlier = BatchExportChange {
             start_at: Some(start_at),
             ..BatchExportChange::default()
         };
-        let changed = catalog.update_batch_export(stand.writer(), id, earlier);
+        let changed = catalog.update_batch_export(env.writer(), id, earlier);
         changed.await.unwrap();
-        plan(&stand, at(5, 0)).await;
-        assert_eq!(windows(&stand, id).await[0], expected, "{start_at:?}");
-        let export = catalog.batch_export(stand.place(), id).await;
+        plan(&env, at(5, 0)).await;
+        assert_eq!(windows(&env, id).await[0], expected, "{start_at:?}");
+        let export = catalog.batch_export(env.place(), id).await;
         let export = export.unwrap().unwrap().export;
         assert_eq!(export.live_since, Some(at(0, 0)), "{start_at:?}");
     }
 }
 
-async fn a_time_of_a_pause_that_a_customer_wrote_decides_nothing(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
+async fn a_pause_time_written_by_a_customer_does_not_change_the_plan(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
     let written = [None, Some(at(0, 30)), Some(at(90_000, 0))];
     let mut ids = Vec::new();
     for _ in written {
-        ids.push(stand.made().await.id);
+        ids.push(env.made().await.id);
     }
-    stand.fixture.pass_micros(HOUR + HOUR / 2);
+    env.fixture.pass_micros(HOUR + HOUR / 2);
     for (id, written) in ids.iter().zip(written) {
         catalog.pause_batch_export(actor, place, *id).await.unwrap();
         let change = BatchExportChange {
             last_paused_at: Some(written),
             ..BatchExportChange::default()
         };
-        let changed = catalog.update_batch_export(stand.writer(), *id, change);
+        let changed = catalog.update_batch_export(env.writer(), *id, change);
         changed.await.unwrap();
     }
-    plan(&stand, at(4, 0)).await;
+    plan(&env, at(4, 0)).await;
     for id in &ids {
-        assert_eq!(windows(&stand, *id).await, [(0, 60)]);
+        assert_eq!(windows(&env, *id).await, [(0, 60)]);
     }
-    stand.fixture.pass_micros(2 * HOUR);
+    env.fixture.pass_micros(2 * HOUR);
     for id in &ids {
         let unpaused = catalog.unpause_batch_export(actor, place, *id, true);
         let backfill = unpaused.await.unwrap().backfill.unwrap();
         let paused = (backfill.start_at, backfill.end_at);
         assert_eq!(paused, (Some(at(1, 30)), Some(at(3, 30))));
     }
-    plan(&stand, at(4, 0)).await;
+    plan(&env, at(4, 0)).await;
     for id in &ids {
-        assert_eq!(windows(&stand, *id).await, [(0, 60), (180, 240)]);
+        assert_eq!(windows(&env, *id).await, [(0, 60), (180, 240)]);
     }
 }
 
 async fn organizations_take_turns_with_the_exports_that_are_due(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let catalog = &stand.fixture.catalog;
-    // More than are planned at a time, and due for longer than the other one's.
+    let env = TestEnv::open(&database).await;
+    let catalog = &env.fixture.catalog;
+    // More exports than are planned at a time, and due for longer than the other one's.
     for _ in 0..120 {
-        stand.made().await;
+        env.made().await;
     }
     // From then on it is known when each has its next window.
-    assert_eq!(plan(&stand, at(0, 59)).await, 0);
-    assert_eq!(plan(&stand, at(0, 59)).await, 0);
-    stand.fixture.pass_micros(HOUR);
+    assert_eq!(plan(&env, at(0, 59)).await, 0);
+    assert_eq!(plan(&env, at(0, 59)).await, 0);
+    env.fixture.pass_micros(HOUR);
     let writer = ExportWriter {
         actor: &COMMAND_LINE,
-        place: stand.foreign_place(),
-        ..stand.writer()
+        place: env.foreign_place(),
+        ..env.writer()
     };
     let other = catalog.create_batch_export(writer, new_export()).await;
     let other = other.unwrap().export.id;
-    assert_eq!(plan(&stand, at(0, 59)).await, 0);
-    assert_eq!(plan(&stand, at(2, 0)).await, 2 * 99 + 1);
-    let found = catalog.batch_export(stand.foreign_place(), other).await;
+    assert_eq!(plan(&env, at(0, 59)).await, 0);
+    assert_eq!(plan(&env, at(2, 0)).await, 2 * 99 + 1);
+    let found = catalog.batch_export(env.foreign_place(), other).await;
     let found = found.unwrap().unwrap();
     assert_eq!(found.export.runs_count, 1, "among the first");
-    assert_eq!(plan(&stand, at(2, 0)).await, 2 * 21);
+    assert_eq!(plan(&env, at(2, 0)).await, 2 * 21);
 }
 
-async fn what_is_not_delivered_is_behind(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let catalog = &stand.fixture.catalog;
+async fn lag_is_the_age_of_the_oldest_undelivered_window(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let catalog = &env.fixture.catalog;
     assert_eq!(catalog.exports_lag().await.unwrap(), Duration::ZERO);
-    stand.made().await;
-    plan(&stand, at(0, 0)).await;
-    stand.fixture.pass_micros(HOUR);
+    env.made().await;
+    plan(&env, at(0, 0)).await;
+    env.fixture.pass_micros(HOUR);
     assert_eq!(catalog.exports_lag().await.unwrap(), Duration::ZERO);
-    stand.fixture.pass_micros(HOUR / 2);
+    env.fixture.pass_micros(HOUR / 2);
     let half_an_hour = Duration::from_secs(1_800);
     assert_eq!(
         catalog.exports_lag().await.unwrap(),
         half_an_hour,
         "it is not planned"
     );
-    plan(&stand, at(1, 0)).await;
+    plan(&env, at(1, 0)).await;
     assert_eq!(
         catalog.exports_lag().await.unwrap(),
         half_an_hour,
@@ -319,8 +310,8 @@ async fn what_is_not_delivered_is_behind(database: TestDatabase) {
 }
 
 async fn there_is_work_while_something_is_due(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let catalog = &stand.fixture.catalog;
+    let env = TestEnv::open(&database).await;
+    let catalog = &env.fixture.catalog;
     let work = async || catalog.has_export_work().await.unwrap();
     let starts = NodeStarts::default();
     let pass = async |node: &str, until| {
@@ -332,25 +323,25 @@ async fn there_is_work_while_something_is_due(database: TestDatabase) {
         registered.await.unwrap();
     }
     assert!(!work().await, "there is no export");
-    let export_id = stand.made().await.id;
+    let export_id = env.made().await.id;
     assert!(work().await, "nobody knows when its first window ends");
-    assert_eq!(plan(&stand, at(0, 0)).await, 0);
+    assert_eq!(plan(&env, at(0, 0)).await, 0);
     assert!(!work().await, "nothing has ended");
     pass("slow", at(0, 59)).await;
     pass("fast", at(0, 59)).await;
     assert!(!work().await, "not yet");
     pass("fast", at(1, 0)).await;
     assert!(work().await, "it waits for the slow one");
-    assert_eq!(plan(&stand, at(1, 0)).await, 1);
+    assert_eq!(plan(&env, at(1, 0)).await, 1);
     assert!(work().await, "a run can be claimed");
-    let claimed = claim(&stand, LONG).await.unwrap();
+    let claimed = claim(&env, LONG).await.unwrap();
     assert!(!work().await, "it is claimed");
-    record(&stand, &claimed, RunStatus::Completed).await;
+    record(&env, &claimed, RunStatus::Completed).await;
     assert!(!work().await, "it is made");
-    let (actor, place) = (&stand.fixture.actor, stand.place());
+    let (actor, place) = (&env.fixture.actor, env.place());
     let range = BackfillRange::default();
     let asked = catalog.start_export_backfill(actor, place, export_id, range);
     asked.await.unwrap();
     assert!(!work().await, "backfills are planned apart");
-    assert_eq!(stand.backfills_to_plan().await.len(), 1);
+    assert_eq!(env.backfills_to_plan().await.len(), 1);
 }

@@ -1,6 +1,6 @@
 //! The records of exports.
 
-use super::{COMMAND_LINE, HOUR, Stand, blame, destination, new_export, s3};
+use super::{COMMAND_LINE, HOUR, TestEnv, blame, destination, new_export, s3};
 use crate::fixture::ALL;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
@@ -13,21 +13,21 @@ use uuid::Uuid;
 
 on_both!(
     an_export_is_made_found_and_deleted,
-    what_is_given_changes_and_the_rest_stays,
-    bad_exports_are_blamed,
+    a_change_leaves_fields_that_it_does_not_name,
+    bad_exports_are_refused_with_the_field_at_fault,
     an_export_belongs_to_a_project_of_its_organization,
-    pausing_remembers_when,
+    pausing_records_its_time,
     lists_are_in_pages_with_the_newest_runs,
-    exports_go_with_their_project,
-    entries_name_fields_and_never_their_values,
-    an_organization_has_so_many_exports_and_no_more,
-    a_configuration_has_a_limit_and_the_largest_field_is_blamed,
+    exports_are_deleted_with_their_project,
+    audit_entries_name_fields_and_never_their_values,
+    an_organization_has_a_limit_of_exports,
+    a_configuration_over_its_size_limit_is_refused_with_its_largest_field,
 );
 
-async fn what_is_given_changes_and_the_rest_stays(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (fixture, catalog) = (&stand.fixture, &stand.fixture.catalog);
-    let made = stand.made().await;
+async fn a_change_leaves_fields_that_it_does_not_name(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (fixture, catalog) = (&env.fixture, &env.fixture.catalog);
+    let made = env.made().await;
     fixture.pass_micros(5);
     let change = BatchExportChange {
         name: Some(" Daily ".to_owned()),
@@ -39,7 +39,7 @@ async fn what_is_given_changes_and_the_rest_stays(database: TestDatabase) {
         ..BatchExportChange::default()
     };
     let changed = catalog
-        .update_batch_export(stand.writer(), made.id, change)
+        .update_batch_export(env.writer(), made.id, change)
         .await
         .unwrap()
         .export;
@@ -60,7 +60,7 @@ async fn what_is_given_changes_and_the_rest_stays(database: TestDatabase) {
         ..BatchExportChange::default()
     };
     let cleared = catalog
-        .update_batch_export(stand.writer(), made.id, cleared)
+        .update_batch_export(env.writer(), made.id, cleared)
         .await
         .unwrap()
         .export;
@@ -73,30 +73,30 @@ async fn what_is_given_changes_and_the_rest_stays(database: TestDatabase) {
     fixture.pass_micros(5);
     let nothing = BatchExportChange::default();
     let same = catalog
-        .update_batch_export(stand.writer(), made.id, nothing)
+        .update_batch_export(env.writer(), made.id, nothing)
         .await
         .unwrap();
     assert_eq!(same.export.last_updated_at, cleared.last_updated_at);
 }
 
 async fn an_export_is_made_found_and_deleted(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (fixture, catalog) = (&stand.fixture, &stand.fixture.catalog);
-    let made = stand.made().await;
+    let env = TestEnv::open(&database).await;
+    let (fixture, catalog) = (&env.fixture, &env.fixture.catalog);
+    let made = env.made().await;
     assert_eq!(
         (made.team_id, made.interval.as_str()),
         (fixture.team_id.0, "hour")
     );
     assert!(!made.paused && made.last_paused_at.is_none() && made.runs_count == 0);
     let seen = catalog
-        .batch_export(stand.place(), made.id)
+        .batch_export(env.place(), made.id)
         .await
         .unwrap()
         .unwrap();
     assert_eq!((&seen.export, seen.latest_runs.len()), (&made, 0));
     assert_eq!(
         catalog
-            .batch_export(stand.foreign_place(), made.id)
+            .batch_export(env.foreign_place(), made.id)
             .await
             .unwrap(),
         None
@@ -104,28 +104,28 @@ async fn an_export_is_made_found_and_deleted(database: TestDatabase) {
 
     let (actor, nothing) = (&fixture.actor, BatchExportChange::default());
     let foreign = catalog
-        .delete_batch_export(&COMMAND_LINE, stand.foreign_place(), made.id)
+        .delete_batch_export(&COMMAND_LINE, env.foreign_place(), made.id)
         .await;
     assert!(matches!(foreign, Err(ChangeError::NotFound { .. })));
     catalog
-        .delete_batch_export(actor, stand.place(), made.id)
+        .delete_batch_export(actor, env.place(), made.id)
         .await
         .unwrap();
     for id in [made.id, Uuid::now_v7()] {
-        assert_eq!(catalog.batch_export(stand.place(), id).await.unwrap(), None);
+        assert_eq!(catalog.batch_export(env.place(), id).await.unwrap(), None);
         let error = catalog
-            .update_batch_export(stand.writer(), id, nothing.clone())
+            .update_batch_export(env.writer(), id, nothing.clone())
             .await;
         assert!(matches!(error, Err(ChangeError::NotFound { .. })));
-        let error = catalog.delete_batch_export(actor, stand.place(), id).await;
+        let error = catalog.delete_batch_export(actor, env.place(), id).await;
         assert!(matches!(error, Err(ChangeError::NotFound { .. })));
     }
 }
 
 type Spoil = fn(&mut NewBatchExport);
 
-async fn bad_exports_are_blamed(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
+async fn bad_exports_are_refused_with_the_field_at_fault(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
     let table: [(Spoil, &str, &str); 5] = [
         (|new| new.name = " ".to_owned(), "name", "blank"),
         (|new| new.name = "x".repeat(401), "name", "max_length"),
@@ -148,29 +148,29 @@ async fn bad_exports_are_blamed(database: TestDatabase) {
     for (spoil, field, code) in table {
         let mut new = new_export();
         spoil(&mut new);
-        let error = stand.make(new).await.unwrap_err();
+        let error = env.make(new).await.unwrap_err();
         assert_eq!(blame(&error), (Some(field.to_owned()), code));
     }
-    let made = stand.made().await;
-    let catalog = &stand.fixture.catalog;
+    let made = env.made().await;
+    let catalog = &env.fixture.catalog;
     let change = BatchExportChange {
         interval: Some("minute".to_owned()),
         ..BatchExportChange::default()
     };
     let error = catalog
-        .update_batch_export(stand.writer(), made.id, change)
+        .update_batch_export(env.writer(), made.id, change)
         .await;
     assert_eq!(blame(&error.unwrap_err()).1, "invalid_choice");
 }
 
 async fn an_export_belongs_to_a_project_of_its_organization(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (fixture, catalog) = (&stand.fixture, &stand.fixture.catalog);
+    let env = TestEnv::open(&database).await;
+    let (fixture, catalog) = (&env.fixture, &env.fixture.catalog);
     let foreign = NewBatchExport {
         team_id: Some(fixture.foreign_team_id),
         ..new_export()
     };
-    let error = stand.make(foreign).await.unwrap_err();
+    let error = env.make(foreign).await.unwrap_err();
     assert_eq!(blame(&error), (Some("team_id".to_owned()), "invalid_input"));
 
     let new = millrace_catalog::NewProject::named("Second");
@@ -180,11 +180,11 @@ async fn an_export_belongs_to_a_project_of_its_organization(database: TestDataba
         .unwrap();
     let in_second = ExportPlace {
         team_id: Some(TeamId(second.id)),
-        ..stand.place()
+        ..env.place()
     };
-    let mut writer = stand.writer();
+    let mut writer = env.writer();
     writer.place = in_second;
-    // The place of the path wins over the body.
+    // The project of the path wins over the body's.
     let new = NewBatchExport {
         team_id: Some(fixture.team_id),
         ..new_export()
@@ -195,11 +195,11 @@ async fn an_export_belongs_to_a_project_of_its_organization(database: TestDataba
         .unwrap()
         .export;
     assert_eq!(there.team_id, second.id);
-    let here = stand.made().await;
+    let here = env.made().await;
     let list = |place| catalog.list_batch_exports(place, ALL);
-    assert_eq!(list(stand.place()).await.unwrap().count, 2);
+    assert_eq!(list(env.place()).await.unwrap().count, 2);
     assert_eq!(list(in_second).await.unwrap().count, 1);
-    assert_eq!(list(stand.foreign_place()).await.unwrap().count, 0);
+    assert_eq!(list(env.foreign_place()).await.unwrap().count, 0);
     assert_eq!(
         catalog.batch_export(in_second, here.id).await.unwrap(),
         None
@@ -213,11 +213,11 @@ async fn an_export_belongs_to_a_project_of_its_organization(database: TestDataba
     );
 }
 
-async fn pausing_remembers_when(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (fixture, catalog) = (&stand.fixture, &stand.fixture.catalog);
-    let (actor, place) = (&fixture.actor, stand.place());
-    let id = stand.made().await.id;
+async fn pausing_records_its_time(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (fixture, catalog) = (&env.fixture, &env.fixture.catalog);
+    let (actor, place) = (&fixture.actor, env.place());
+    let id = env.made().await.id;
     fixture.pass_micros(HOUR);
     let paused_at = Some(UtcTime(fixture.now().0));
     for _ in 0..2 {
@@ -235,7 +235,7 @@ async fn pausing_remembers_when(database: TestDatabase) {
         .await
         .unwrap();
     assert_eq!(
-        (run.seen.export.paused, run.seen.export.last_paused_at),
+        (run.view.export.paused, run.view.export.last_paused_at),
         (false, paused_at)
     );
     let missed = run.backfill.unwrap();
@@ -251,7 +251,7 @@ async fn pausing_remembers_when(database: TestDatabase) {
         ..BatchExportChange::default()
     };
     let changed = catalog
-        .update_batch_export(stand.writer(), id, paused(true))
+        .update_batch_export(env.writer(), id, paused(true))
         .await
         .unwrap();
     assert_eq!(changed.export.last_paused_at, now);
@@ -260,7 +260,7 @@ async fn pausing_remembers_when(database: TestDatabase) {
         ..paused(false)
     };
     let changed = catalog
-        .update_batch_export(stand.writer(), id, said)
+        .update_batch_export(env.writer(), id, said)
         .await
         .unwrap()
         .export;
@@ -272,8 +272,8 @@ async fn pausing_remembers_when(database: TestDatabase) {
         paused: true,
         ..new_export()
     };
-    assert_eq!(stand.make(new).await.unwrap().last_paused_at, now);
-    let (actor, place) = (&COMMAND_LINE, stand.foreign_place());
+    assert_eq!(env.make(new).await.unwrap().last_paused_at, now);
+    let (actor, place) = (&COMMAND_LINE, env.foreign_place());
     let error = catalog.pause_batch_export(actor, place, id).await;
     assert!(matches!(error, Err(ChangeError::NotFound { .. })));
     let error = catalog.unpause_batch_export(actor, place, id, false).await;
@@ -281,11 +281,11 @@ async fn pausing_remembers_when(database: TestDatabase) {
 }
 
 async fn lists_are_in_pages_with_the_newest_runs(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let catalog = &stand.fixture.catalog;
+    let env = TestEnv::open(&database).await;
+    let catalog = &env.fixture.catalog;
     let mut ids = Vec::new();
     for runs in [12, 0, 3] {
-        let id = stand.made().await.id;
+        let id = env.made().await.id;
         ids.push(id);
         for window in 0..runs {
             let run = NewRun {
@@ -295,13 +295,10 @@ async fn lists_are_in_pages_with_the_newest_runs(database: TestDatabase) {
             };
             catalog.begin_export_run(id, run).await.unwrap();
         }
-        stand.fixture.pass_micros(1);
+        env.fixture.pass_micros(1);
     }
     let (counted, count) = catalog.counted();
-    let list = counted
-        .list_batch_exports(stand.place(), ALL)
-        .await
-        .unwrap();
+    let list = counted.list_batch_exports(env.place(), ALL).await.unwrap();
     assert_eq!(count.take().len(), 2);
     let found: Vec<_> = list.rows.iter().map(|seen| seen.export.id).collect();
     assert_eq!((list.count, &found), (3, &ids));
@@ -318,25 +315,22 @@ async fn lists_are_in_pages_with_the_newest_runs(database: TestDatabase) {
         limit: 1,
         offset: 2,
     };
-    let last = catalog
-        .list_batch_exports(stand.place(), page)
-        .await
-        .unwrap();
+    let last = catalog.list_batch_exports(env.place(), page).await.unwrap();
     assert_eq!((last.count, last.rows[0].export.id), (3, ids[2]));
     assert_eq!(
         last.rows[0],
         catalog
-            .batch_export(stand.place(), ids[2])
+            .batch_export(env.place(), ids[2])
             .await
             .unwrap()
             .unwrap()
     );
 }
 
-async fn exports_go_with_their_project(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (fixture, catalog) = (&stand.fixture, &stand.fixture.catalog);
-    let id = stand.made().await.id;
+async fn exports_are_deleted_with_their_project(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (fixture, catalog) = (&env.fixture, &env.fixture.catalog);
+    let id = env.made().await.id;
     let run = NewRun {
         backfill_id: None,
         data_interval_start: None,
@@ -344,22 +338,22 @@ async fn exports_go_with_their_project(database: TestDatabase) {
     };
     let run = catalog.begin_export_run(id, run).await.unwrap();
     catalog
-        .cancel_export_run(&fixture.actor, stand.place(), id, run.id)
+        .cancel_export_run(&fixture.actor, env.place(), id, run.id)
         .await
         .unwrap();
     catalog
         .delete_project(&fixture.actor, fixture.organization_id, fixture.team_id)
         .await
         .unwrap();
-    assert_eq!(catalog.batch_export(stand.place(), id).await.unwrap(), None);
-    let error = stand.make(new_export()).await.unwrap_err();
+    assert_eq!(catalog.batch_export(env.place(), id).await.unwrap(), None);
+    let error = env.make(new_export()).await.unwrap_err();
     assert_eq!(blame(&error), (Some("team_id".to_owned()), "required"));
 }
 
-async fn entries_name_fields_and_never_their_values(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (fixture, catalog) = (&stand.fixture, &stand.fixture.catalog);
-    let id = stand.made().await.id;
+async fn audit_entries_name_fields_and_never_their_values(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (fixture, catalog) = (&env.fixture, &env.fixture.catalog);
+    let id = env.made().await.id;
     let mut again = s3();
     again.kind = None;
     again.config = json!({ "prefix": "canary", "aws_secret_access_key": "canary" })
@@ -371,7 +365,7 @@ async fn entries_name_fields_and_never_their_values(database: TestDatabase) {
         ..BatchExportChange::default()
     };
     catalog
-        .update_batch_export(stand.writer(), id, change)
+        .update_batch_export(env.writer(), id, change)
         .await
         .unwrap();
     let change = BatchExportChange {
@@ -379,15 +373,15 @@ async fn entries_name_fields_and_never_their_values(database: TestDatabase) {
         ..BatchExportChange::default()
     };
     catalog
-        .update_batch_export(stand.writer(), id, change)
+        .update_batch_export(env.writer(), id, change)
         .await
         .unwrap();
     catalog
-        .pause_batch_export(&fixture.actor, stand.place(), id)
+        .pause_batch_export(&fixture.actor, env.place(), id)
         .await
         .unwrap();
     catalog
-        .delete_batch_export(&fixture.actor, stand.place(), id)
+        .delete_batch_export(&fixture.actor, env.place(), id)
         .await
         .unwrap();
     let entries = fixture.activity(ActivityScope::BatchExport).await;
@@ -427,16 +421,16 @@ async fn entries_name_fields_and_never_their_values(database: TestDatabase) {
     );
 }
 
-async fn an_organization_has_so_many_exports_and_no_more(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
+async fn an_organization_has_a_limit_of_exports(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
     let limits = CatalogLimits {
         batch_exports_max: 2,
         ..CatalogLimits::default()
     };
-    let catalog = stand.fixture.catalog.clone().with_limits(limits);
+    let catalog = env.fixture.catalog.clone().with_limits(limits);
     let make = async || {
         catalog
-            .create_batch_export(stand.writer(), new_export())
+            .create_batch_export(env.writer(), new_export())
             .await
     };
     let first = make().await.unwrap().export.id;
@@ -444,13 +438,15 @@ async fn an_organization_has_so_many_exports_and_no_more(database: TestDatabase)
     let error = make().await.unwrap_err();
     assert_eq!(blame(&error), (None, "invalid_input"));
     assert!(error.to_string().contains("batch_exports_max"), "{error}");
-    let deleted = catalog.delete_batch_export(&stand.fixture.actor, stand.place(), first);
+    let deleted = catalog.delete_batch_export(&env.fixture.actor, env.place(), first);
     deleted.await.unwrap();
     make().await.unwrap();
 }
 
-async fn a_configuration_has_a_limit_and_the_largest_field_is_blamed(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
+async fn a_configuration_over_its_size_limit_is_refused_with_its_largest_field(
+    database: TestDatabase,
+) {
+    let env = TestEnv::open(&database).await;
     let with = |names: usize| {
         let names: Vec<String> = (0..names).map(|name| format!("{name:0>97}")).collect();
         let mut new = new_export();
@@ -460,11 +456,11 @@ async fn a_configuration_has_a_limit_and_the_largest_field_is_blamed(database: T
             .insert("include_events".to_owned(), list);
         new
     };
-    stand.make(with(600)).await.unwrap();
-    let error = stand.make(with(700)).await.unwrap_err();
+    env.make(with(600)).await.unwrap();
+    let error = env.make(with(700)).await.unwrap_err();
     let field = "destination__config__include_events".to_owned();
     assert_eq!(blame(&error), (Some(field), "max_length"));
     let mut query = with(550);
     query.hogql_query = Some("x".repeat(20_000));
-    stand.make(query).await.unwrap_err();
+    env.make(query).await.unwrap_err();
 }

@@ -1,11 +1,11 @@
-//! Runs: begun and recorded by whoever makes them, retried and cancelled by people.
+//! Runs: created and recorded by the process that makes them, retried and cancelled by people.
 
-use super::{COMMAND_LINE, HOUR, Stand, UNCLAIMED, blame};
+use super::{COMMAND_LINE, HOUR, TestEnv, UNCLAIMED, blame};
 use crate::fixture::ALL;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityScope, BackfillRange, BatchExportRun, ChangeError, ExportTurns, NewRun, PageRequest,
-    RunFilter, RunOrder, RunOutcome, RunProgress, RunStatus, UtcTime,
+    ActivityScope, BackfillRange, BatchExportRun, ChangeError, NewRun, PageRequest, RunFilter,
+    RunOrder, RunOutcome, RunProgress, RunRoundRobin, RunStatus, UtcTime,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -15,8 +15,8 @@ on_both!(
     runs_are_filtered_and_ordered,
     an_ended_run_is_retried_and_an_open_one_cancelled,
     a_run_that_was_cancelled_is_not_made_by_two_at_a_time,
-    runs_of_others_are_not_there,
-    an_export_shows_its_runs_as_they_are,
+    runs_of_other_organizations_are_not_found,
+    latest_runs_of_an_export_equal_its_run_rows,
     runs_that_begin_together_are_numbered_without_gaps,
 );
 
@@ -40,8 +40,8 @@ fn progress(status: RunStatus) -> RunProgress {
     }
 }
 
-async fn begun(stand: &Stand, export_id: Uuid, number: i64) -> BatchExportRun {
-    let run = stand
+async fn begun(env: &TestEnv, export_id: Uuid, number: i64) -> BatchExportRun {
+    let run = env
         .fixture
         .catalog
         .begin_export_run(export_id, window(number));
@@ -49,10 +49,10 @@ async fn begun(stand: &Stand, export_id: Uuid, number: i64) -> BatchExportRun {
 }
 
 async fn a_run_is_recorded_until_it_ends(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (fixture, catalog) = (&stand.fixture, &stand.fixture.catalog);
-    let export_id = stand.made().await.id;
-    let run = begun(&stand, export_id, 1).await;
+    let env = TestEnv::open(&database).await;
+    let (fixture, catalog) = (&env.fixture, &env.fixture.catalog);
+    let export_id = env.made().await.id;
+    let run = begun(&env, export_id, 1).await;
     assert_eq!((run.ordinal, run.status), (1, RunStatus::Starting));
     fixture.pass_micros(9);
     for status in [
@@ -65,7 +65,7 @@ async fn a_run_is_recorded_until_it_ends(database: TestDatabase) {
             .await;
         assert_eq!(recorded.unwrap(), RunOutcome::Kept);
         let seen = catalog
-            .export_run(stand.place(), export_id, run.id)
+            .export_run(env.place(), export_id, run.id)
             .await
             .unwrap()
             .unwrap();
@@ -92,7 +92,7 @@ async fn a_run_is_recorded_until_it_ends(database: TestDatabase) {
     assert!(matches!(gone, Err(ChangeError::NotFound { .. })));
 }
 
-/// Filters, and the windows that they leave, in order.
+/// Filters, and the windows that remain, in order.
 fn filters(begin: i64) -> Vec<(RunFilter, Vec<i64>)> {
     let at = |micros| Some(UtcTime(begin + micros));
     let hours = |number| Some(UtcTime(number * HOUR));
@@ -153,18 +153,18 @@ fn filters(begin: i64) -> Vec<(RunFilter, Vec<i64>)> {
 }
 
 async fn runs_are_filtered_and_ordered(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (fixture, catalog) = (&stand.fixture, &stand.fixture.catalog);
-    let export_id = stand.made().await.id;
+    let env = TestEnv::open(&database).await;
+    let (fixture, catalog) = (&env.fixture, &env.fixture.catalog);
+    let export_id = env.made().await.id;
     let begin = fixture.now().0;
     for number in [3, 1, 2] {
-        begun(&stand, export_id, number).await;
+        begun(&env, export_id, number).await;
         fixture.pass_micros(10);
     }
     let table = filters(begin);
     for (filter, expected) in table {
         let found = catalog
-            .list_export_runs(stand.place(), export_id, filter, ALL)
+            .list_export_runs(env.place(), export_id, filter, ALL)
             .await;
         let found = found.unwrap().unwrap();
         let windows: Vec<i64> = found
@@ -184,7 +184,7 @@ async fn runs_are_filtered_and_ordered(database: TestDatabase) {
     };
     let (counted, count) = catalog.counted();
     let found = counted
-        .list_export_runs(stand.place(), export_id, RunFilter::default(), page)
+        .list_export_runs(env.place(), export_id, RunFilter::default(), page)
         .await;
     let found = found.unwrap().unwrap();
     assert_eq!(
@@ -194,11 +194,11 @@ async fn runs_are_filtered_and_ordered(database: TestDatabase) {
 }
 
 async fn an_ended_run_is_retried_and_an_open_one_cancelled(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (fixture, catalog) = (&stand.fixture, &stand.fixture.catalog);
-    let (actor, place) = (&fixture.actor, stand.place());
-    let export_id = stand.made().await.id;
-    let run = begun(&stand, export_id, 1).await;
+    let env = TestEnv::open(&database).await;
+    let (fixture, catalog) = (&env.fixture, &env.fixture.catalog);
+    let (actor, place) = (&fixture.actor, env.place());
+    let export_id = env.made().await.id;
+    let run = begun(&env, export_id, 1).await;
     let early = catalog
         .retry_export_run(actor, place, export_id, run.id)
         .await;
@@ -251,13 +251,13 @@ async fn an_ended_run_is_retried_and_an_open_one_cancelled(database: TestDatabas
 }
 
 async fn a_run_that_was_cancelled_is_not_made_by_two_at_a_time(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
-    let export_id = stand.made().await.id;
-    let id = begun(&stand, export_id, 1).await.id;
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+    let export_id = env.made().await.id;
+    let id = begun(&env, export_id, 1).await.id;
     for (time, is_free) in [(Duration::ZERO, true), (Duration::from_secs(600), false)] {
         let claimed = catalog
-            .claim_export_run(time, &ExportTurns::new(10))
+            .claim_export_run(time, &RunRoundRobin::new(10))
             .await
             .unwrap()
             .unwrap();
@@ -265,9 +265,9 @@ async fn a_run_that_was_cancelled_is_not_made_by_two_at_a_time(database: TestDat
         assert_eq!(cancelled.unwrap().claim, None);
         let retried = catalog.retry_export_run(actor, place, export_id, id).await;
         assert_eq!(retried.unwrap().status, RunStatus::Starting);
-        // Whoever makes it may not know yet.
+        // The process that makes it may not know yet.
         let again = catalog
-            .claim_export_run(Duration::ZERO, &ExportTurns::new(10))
+            .claim_export_run(Duration::ZERO, &RunRoundRobin::new(10))
             .await
             .unwrap();
         assert_eq!(again.is_some(), is_free);
@@ -276,16 +276,16 @@ async fn a_run_that_was_cancelled_is_not_made_by_two_at_a_time(database: TestDat
     }
 }
 
-async fn runs_of_others_are_not_there(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (catalog, actor) = (&stand.fixture.catalog, &COMMAND_LINE);
-    let (mine, other) = (stand.made().await.id, stand.made().await.id);
-    let run = begun(&stand, mine, 1).await;
+async fn runs_of_other_organizations_are_not_found(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor) = (&env.fixture.catalog, &COMMAND_LINE);
+    let (mine, other) = (env.made().await.id, env.made().await.id);
+    let run = begun(&env, mine, 1).await;
     let strange = [
-        (stand.foreign_place(), mine, run.id),
-        (stand.place(), other, run.id),
-        (stand.place(), mine, Uuid::now_v7()),
-        (stand.place(), Uuid::now_v7(), run.id),
+        (env.foreign_place(), mine, run.id),
+        (env.place(), other, run.id),
+        (env.place(), mine, Uuid::now_v7()),
+        (env.place(), Uuid::now_v7(), run.id),
     ];
     for (place, export_id, id) in strange {
         assert_eq!(
@@ -299,15 +299,15 @@ async fn runs_of_others_are_not_there(database: TestDatabase) {
     }
     let filter = RunFilter::default();
     let listed = catalog
-        .list_export_runs(stand.foreign_place(), mine, filter, ALL)
+        .list_export_runs(env.foreign_place(), mine, filter, ALL)
         .await;
     assert_eq!(listed.unwrap(), None);
 }
 
 async fn runs_that_begin_together_are_numbered_without_gaps(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let catalog = &stand.fixture.catalog;
-    let export_id = stand.made().await.id;
+    let env = TestEnv::open(&database).await;
+    let catalog = &env.fixture.catalog;
+    let export_id = env.made().await.id;
     let tries: Vec<_> = (0..20)
         .map(|number| {
             let catalog = catalog.clone();
@@ -322,12 +322,12 @@ async fn runs_that_begin_together_are_numbered_without_gaps(database: TestDataba
     assert_eq!(ordinals, (1..=20).collect::<Vec<_>>());
 }
 
-/// Runs come with their export by another way than alone.
-async fn an_export_shows_its_runs_as_they_are(database: TestDatabase) {
-    let stand = Stand::open(&database).await;
-    let (catalog, place) = (&stand.fixture.catalog, stand.place());
-    let export_id = stand.made().await.id;
-    let (actor, range) = (&stand.fixture.actor, BackfillRange::default());
+/// Runs are read with their export from another table than alone.
+async fn latest_runs_of_an_export_equal_its_run_rows(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (catalog, place) = (&env.fixture.catalog, env.place());
+    let export_id = env.made().await.id;
+    let (actor, range) = (&env.fixture.actor, BackfillRange::default());
     let backfill = catalog.start_export_backfill(actor, place, export_id, range);
     let new = NewRun {
         backfill_id: Some(backfill.await.unwrap().id),
@@ -341,14 +341,14 @@ async fn an_export_shows_its_runs_as_they_are(database: TestDatabase) {
     };
     let recorded = catalog.record_export_run(run.id, UNCLAIMED, told, Duration::ZERO);
     recorded.await.unwrap();
-    let bare = begun(&stand, export_id, 2).await;
+    let bare = begun(&env, export_id, 2).await;
     let shown = catalog.batch_export(place, export_id).await.unwrap();
     let shown = shown.unwrap().latest_runs;
     let filter = RunFilter::default();
     let listed = catalog.list_export_runs(place, export_id, filter, ALL);
     let mut listed = listed.await.unwrap().unwrap().rows;
     for run in &mut listed {
-        // Whose it is and when it is tried again is not shown.
+        // Claims and times of tries are not shown.
         (run.next_try_at, run.failures_count) = (0, 0);
     }
     assert_eq!(shown, listed);

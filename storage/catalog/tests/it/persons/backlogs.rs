@@ -1,17 +1,17 @@
-//! Projects with a place of their own: how far they are, and when they join the others.
+//! Backlogs of projects: their progress, and their return to the others.
 
-use super::limits::{apply, told};
+use super::limits::{apply, update_in_hour};
 use crate::fixture::{Fixture, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{ApplyOptions, UtcTime};
 use millrace_rows::Micros;
 
 on_both!(
-    projects_with_a_backlog_are_as_far_as_they_say,
+    the_watermark_of_a_backlog_is_its_own_progress,
     a_project_with_a_backlog_never_goes_back_nor_joins_those_behind_it,
 );
 
-async fn projects_with_a_backlog_are_as_far_as_they_say(database: TestDatabase) {
+async fn the_watermark_of_a_backlog_is_its_own_progress(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (team, other, catalog) = (fixture.team_id, fixture.foreign_team_id, &fixture.catalog);
     let from = catalog.person_progress().await.unwrap();
@@ -26,11 +26,16 @@ async fn projects_with_a_backlog_are_as_far_as_they_say(database: TestDatabase) 
         "that is not where it is"
     );
     let (late, end) = (
-        told(team, 1, 0, "a"),
-        told(other, 2, 1, "a").place.created_at,
+        update_in_hour(team, 1, 0, "a"),
+        update_in_hour(other, 2, 1, "a").position.created_at,
     );
-    let applied = apply(catalog, &[told(other, 2, 1, "a"), late.clone()], 9).await;
-    assert_eq!(applied.progress.place.created_at, end);
+    let applied = apply(
+        catalog,
+        &[update_in_hour(other, 2, 1, "a"), late.clone()],
+        9,
+    )
+    .await;
+    assert_eq!(applied.progress.position.created_at, end);
     let version = applied.progress.version;
     assert!(version >= end.0);
     let watermarks = async || {
@@ -41,7 +46,7 @@ async fn projects_with_a_backlog_are_as_far_as_they_say(database: TestDatabase) 
         (own.0, others.0)
     };
     assert_eq!(watermarks().await, (NOW.0 - 1, NOW.0 - 1));
-    // Whoever is late may neither pass nor join.
+    // A process with old progress may neither publish nor rejoin.
     catalog
         .note_persons_passed(&from, end.into())
         .await
@@ -56,13 +61,13 @@ async fn projects_with_a_backlog_are_as_far_as_they_say(database: TestDatabase) 
         .note_persons_passed(&applied.progress, end.into())
         .await
         .unwrap();
-    let own = late.place.created_at.0.max(NOW.0 - 1);
+    let own = late.position.created_at.0.max(NOW.0 - 1);
     assert_eq!(watermarks().await, (own, end.0));
     let teams = [team];
     let joining = catalog.rejoin_persons(&applied.progress, &teams, end.into(), true);
     joining.await.unwrap();
     assert_eq!(watermarks().await, (end.0, end.0));
-    // A step of what arrived long ago has no lower number than what exports have passed.
+    // A step of updates that arrived long ago has no lower number than exports have passed.
     let from = catalog.person_progress().await.unwrap();
     assert_eq!(catalog.defer_persons(&from, &[team]).await.unwrap(), 1);
     let from = catalog.person_progress().await.unwrap();
@@ -70,7 +75,7 @@ async fn projects_with_a_backlog_are_as_far_as_they_say(database: TestDatabase) 
         before: Some(Micros(end.0 + 500).into()),
         ..ApplyOptions::default()
     };
-    let late = told(team, 5, 0, "b");
+    let late = update_in_hour(team, 5, 0, "b");
     let applied = catalog.apply_person_updates(&from, &[late], options).await;
     assert_eq!(applied.unwrap().unwrap().progress.version, end.0 + 500);
     assert!(catalog.bytes().await.unwrap() > 4_096);
@@ -85,8 +90,8 @@ async fn a_project_with_a_backlog_never_goes_back_nor_joins_those_behind_it(
     let from = catalog.person_progress().await.unwrap();
     assert_eq!(catalog.defer_persons(&from, &teams).await.unwrap(), 1);
     let from = catalog.person_progress().await.unwrap();
-    // As far as that, whether the others are there, and how far the project is then: None if it has no
-    // backlog any more.
+    // Time up to which the backlog is applied, whether the others are there, and the project's
+    // watermark then: `None` if it has no backlog any more.
     let steps = [
         (20, false, Some(20)),
         (10, false, Some(20)),

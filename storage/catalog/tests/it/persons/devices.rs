@@ -6,15 +6,15 @@ use millrace_catalog::testing::TestDatabase;
 use millrace_rows::{Micros, UpdateKind, person_id};
 use serde_json::{Value, json};
 
-on_both!(what_a_device_has_of_its_own_is_shown_with_its_first_user);
+on_both!(properties_of_a_device_are_shown_with_its_first_user);
 
-/// An id's update, with the device that it identifies, and when it happened.
-type Told = (&'static str, Option<&'static str>, i64, Value);
-/// A person, when it was first seen, and its properties.
-type Shown = (&'static str, i64, Value);
+/// Event of an id, with the device that it identifies, its time and its properties.
+type DeviceEvent = (&'static str, Option<&'static str>, i64, Value);
+/// Person, the time of its first event, and its properties.
+type ShownPerson = (&'static str, i64, Value);
 
-/// What is told, whose the device is then, and how persons are shown.
-fn uses_of_a_device() -> [(Told, &'static str, Vec<Shown>); 5] {
+/// Events, the device's user after each of them, and the persons as they are shown then.
+fn uses_of_a_device() -> [(DeviceEvent, &'static str, Vec<ShownPerson>); 5] {
     let alice = ("alice", 6, json!({"plan": "large", "os": "Windows"}));
     let erik = (
         "erik",
@@ -42,7 +42,7 @@ fn uses_of_a_device() -> [(Told, &'static str, Vec<Shown>); 5] {
             "alice",
             with_device("/a"),
         ),
-        // Earlier, and it arrives late.
+        // An earlier event, which arrives late.
         (
             ("erik", Some("d1"), 4, json!({"plan": "small"})),
             "erik",
@@ -56,11 +56,11 @@ fn uses_of_a_device() -> [(Told, &'static str, Vec<Shown>); 5] {
     ]
 }
 
-async fn what_a_device_has_of_its_own_is_shown_with_its_first_user(database: TestDatabase) {
+async fn properties_of_a_device_are_shown_with_its_first_user(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let team = fixture.team_id;
-    for ((told, owner, expected), number) in uses_of_a_device().into_iter().zip(1..) {
-        let (id, device, at, set) = told;
+    for ((event, owner, expected), number) in uses_of_a_device().into_iter().zip(1..) {
+        let (id, device, at, set) = event;
         let mut update = update(team, number);
         update.timestamp = Micros(NOW.0 + at);
         update.distinct_id = id.to_owned();

@@ -1,28 +1,30 @@
-//! How many distinct ids and groups of a project may become known by what arrives within an hour.
+//! Limit on the distinct ids and groups of a project that become known within an hour.
 
 use super::{kept, update};
 use crate::fixture::{Fixture, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    AppliedUpdates, ApplyOptions, Catalog, LimitedProject, PersonUpdate, TeamId,
+    AppliedUpdates, ApplyOptions, Catalog, Growth, GrowthLimits, LimitedProject, PersonUpdate,
+    TeamId,
 };
 use millrace_rows::{Micros, UpdateKind, person_id};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 on_both!(
-    the_limit_of_new_ids_is_kept_exactly_and_opens_with_the_next_hour,
-    beyond_the_limit_known_ids_are_named_and_have_their_properties,
+    the_limit_of_new_ids_is_exact_and_renews_with_the_next_hour,
+    beyond_the_limit_updates_still_apply_to_known_ids,
     groups_count_as_new_ids,
+    properties_grow_by_a_bounded_number_of_bytes_within_an_hour,
 );
 
 const HOUR: i64 = 3_600_000_000;
 
-/// An event of an id that arrives in an hour, counted from that of now.
-pub fn told(team_id: TeamId, number: i64, hour: i64, id: &str) -> PersonUpdate {
+/// Event of an id that arrives in an hour, counted from the present one.
+pub fn update_in_hour(team_id: TeamId, number: i64, hour: i64, id: &str) -> PersonUpdate {
     let mut update = update(team_id, number);
     let start = NOW.0 - NOW.0.rem_euclid(HOUR) + hour * HOUR;
-    update.place.created_at = Micros(start + number);
+    update.position.created_at = Micros(start + number);
     update.distinct_id = id.to_owned();
     update.person_set = r#"{"a":1}"#.to_owned();
     update
@@ -35,45 +37,66 @@ fn with_other(mut update: PersonUpdate, kind: UpdateKind, other: &str) -> Person
 }
 
 pub async fn apply(catalog: &Catalog, updates: &[PersonUpdate], max: u64) -> AppliedUpdates {
+    let growth = GrowthLimits {
+        ids_per_hour_max: Some(max),
+        ..GrowthLimits::default()
+    };
+    apply_within(catalog, updates, growth).await
+}
+
+async fn apply_within(
+    catalog: &Catalog,
+    updates: &[PersonUpdate],
+    growth: GrowthLimits,
+) -> AppliedUpdates {
     let from = catalog.person_progress().await.unwrap();
     let options = ApplyOptions {
-        new_ids_per_hour_max: Some(max),
+        growth,
         ..ApplyOptions::default()
     };
     let applied = catalog.apply_person_updates(&from, updates, options).await;
     applied.unwrap().unwrap()
 }
 
-async fn the_limit_of_new_ids_is_kept_exactly_and_opens_with_the_next_hour(database: TestDatabase) {
+async fn the_limit_of_new_ids_is_exact_and_renews_with_the_next_hour(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (team, other) = (fixture.team_id, fixture.foreign_team_id);
     let catalog = &fixture.catalog;
     // Three ids may become known: an `$identify` makes two.
     let first = [
-        told(team, 1, 0, "a"),
-        with_other(told(team, 2, 0, "u"), UpdateKind::Identify, "d"),
-        told(team, 3, 0, "a"),
-        told(team, 4, 0, "b"),
-        with_other(told(team, 5, 0, "a"), UpdateKind::Alias, "c"),
-        told(other, 6, 0, "a"),
+        update_in_hour(team, 1, 0, "a"),
+        with_other(update_in_hour(team, 2, 0, "u"), UpdateKind::Identify, "d"),
+        update_in_hour(team, 3, 0, "a"),
+        update_in_hour(team, 4, 0, "b"),
+        with_other(update_in_hour(team, 5, 0, "a"), UpdateKind::Alias, "c"),
+        update_in_hour(other, 6, 0, "a"),
     ];
     let applied = apply(catalog, &first, 3).await;
-    let tally = applied.tally;
-    assert_eq!((tally.applied, tally.new_ids, tally.over_limit), (6, 4, 2));
+    let stats = applied.stats;
+    assert_eq!((stats.applied, stats.new_ids, stats.over_limit), (6, 4, 2));
     let start = NOW.0 - NOW.0.rem_euclid(HOUR);
     let limited = |hour: i64| LimitedProject {
         team_id: team,
         hour: Micros(start + hour * HOUR).into(),
+        growth: Growth::Ids,
     };
     assert_eq!(applied.limited, [limited(0)]);
-    // In another step of that hour it is not told again, and known ids are known.
-    let applied = apply(catalog, &[told(team, 7, 0, "c"), told(team, 8, 0, "d")], 3).await;
-    assert_eq!((applied.tally.new_ids, applied.tally.over_limit), (0, 1));
+    // Another step of that hour does not report the limit again, and known ids are known.
+    let applied = apply(
+        catalog,
+        &[
+            update_in_hour(team, 7, 0, "c"),
+            update_in_hour(team, 8, 0, "d"),
+        ],
+        3,
+    )
+    .await;
+    assert_eq!((applied.stats.new_ids, applied.stats.over_limit), (0, 1));
     assert_eq!(applied.limited, []);
     // The hour is that of the arrival: both are in one step.
-    let next = ["b", "c", "e", "f", "g"].map(|id| told(team, 9, 1, id));
+    let next = ["b", "c", "e", "f", "g"].map(|id| update_in_hour(team, 9, 1, id));
     let applied = apply(catalog, &next, 3).await;
-    assert_eq!((applied.tally.new_ids, applied.tally.over_limit), (3, 2));
+    assert_eq!((applied.stats.new_ids, applied.stats.over_limit), (3, 2));
     assert_eq!(applied.limited, [limited(1)]);
     let (ids, _) = kept(catalog).await;
     let ids: Vec<&str> = ids.keys().map(|(_, id)| id.as_str()).collect();
@@ -87,17 +110,65 @@ fn setting(update: PersonUpdate, set: &str) -> PersonUpdate {
     }
 }
 
-async fn beyond_the_limit_known_ids_are_named_and_have_their_properties(database: TestDatabase) {
+async fn properties_grow_by_a_bounded_number_of_bytes_within_an_hour(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (team, catalog) = (fixture.team_id, &fixture.catalog);
+    // A value of 502 bytes, a key of one, and 80 beside them.
+    let text = |letter: &str| format!(r#"{{"a":"{}"}}"#, letter.repeat(500));
+    let sets = |number: i64, hour: i64, id: &str, letter: &str| {
+        let mut update = setting(update_in_hour(team, number, hour, id), &text(letter));
+        update.timestamp = Micros(NOW.0 + number);
+        update
+    };
+    let growth = GrowthLimits {
+        bytes_per_hour_max: Some(1_000),
+        ..GrowthLimits::default()
+    };
+    let first = [
+        sets(1, 0, "u", "x"),
+        sets(2, 0, "v", "x"),
+        // Another value of the same length takes no more room.
+        sets(3, 0, "u", "y"),
+        sets(4, 0, "w", "x"),
+    ];
+    let applied = apply_within(catalog, &first, growth).await;
+    assert_eq!(
+        (applied.stats.applied, applied.stats.over_byte_limit),
+        (4, 2)
+    );
+    let start = NOW.0 - NOW.0.rem_euclid(HOUR);
+    let limited = |hour: i64| LimitedProject {
+        team_id: team,
+        hour: Micros(start + hour * HOUR).into(),
+        growth: Growth::Bytes,
+    };
+    assert_eq!(applied.limited, [limited(0)]);
+    let later = [
+        sets(5, 0, "v", "x"),
+        sets(6, 1, "w", "z"),
+        sets(7, 1, "v", "z"),
+    ];
+    let applied = apply_within(catalog, &later, growth).await;
+    assert_eq!(applied.stats.over_byte_limit, 2);
+    assert_eq!(applied.limited, [limited(1)]);
+    let (ids, _) = kept(catalog).await;
+    for (id, letter) in [("u", Some("y")), ("v", None), ("w", Some("z"))] {
+        let expected: Value = letter.map_or(json!({}), |letter| json!({"a": letter.repeat(500)}));
+        assert_eq!(ids[&(team.0, id.to_owned())].3, expected, "{id}");
+    }
+}
+
+async fn beyond_the_limit_updates_still_apply_to_known_ids(database: TestDatabase) {
     use UpdateKind::{Alias, Identify, Merge};
     let fixture = Fixture::open(&database).await;
     let (team, catalog) = (fixture.team_id, &fixture.catalog);
     let first = [
-        told(team, 1, 0, "u"),
-        told(team, 2, 0, "v"),
-        with_other(told(team, 3, 0, "w"), Identify, "d"),
+        update_in_hour(team, 1, 0, "u"),
+        update_in_hour(team, 2, 0, "v"),
+        with_other(update_in_hour(team, 3, 0, "w"), Identify, "d"),
     ];
-    let tally = apply(catalog, &first, 4).await.tally;
-    assert_eq!((tally.new_ids, tally.over_limit), (4, 0));
+    let stats = apply(catalog, &first, 4).await.stats;
+    assert_eq!((stats.new_ids, stats.over_limit), (4, 0));
     let beyond = [
         (4, "u", Identify, "new1", r#"{"b":2}"#),
         (5, "v", Alias, "new2", r#"{"b":2}"#),
@@ -108,7 +179,10 @@ async fn beyond_the_limit_known_ids_are_named_and_have_their_properties(database
         (9, "new6", Merge, "new7", r#"{"e":5}"#),
     ];
     let beyond = beyond.map(|(number, id, kind, other, set)| {
-        setting(with_other(told(team, number, 0, id), kind, other), set)
+        setting(
+            with_other(update_in_hour(team, number, 0, id), kind, other),
+            set,
+        )
     });
     let of = |id: &str, set: Value| (person_id(team, id), true, NOW.0, set);
     let w = of("w", json!({"a": 1, "d": 4}));
@@ -121,16 +195,19 @@ async fn beyond_the_limit_known_ids_are_named_and_have_their_properties(database
     let expected = BTreeMap::from(expected.map(|(id, seen)| ((team.0, id.to_owned()), seen)));
     // What comes again changes nothing.
     for _ in 0..2 {
-        let tally = apply(catalog, &beyond, 4).await.tally;
-        assert_eq!((tally.applied, tally.new_ids, tally.over_limit), (6, 0, 6));
+        let stats = apply(catalog, &beyond, 4).await.stats;
+        assert_eq!((stats.applied, stats.new_ids, stats.over_limit), (6, 0, 6));
         assert_eq!(kept(catalog).await.0, expected);
     }
-    // Whoever was named is nobody's device, and what was merged goes over to nobody.
-    let mut earlier = with_other(told(team, 11, 1, "x"), Identify, "d");
+    // A named person is nobody's device, and a merged id moves no more.
+    let mut earlier = with_other(update_in_hour(team, 11, 1, "x"), Identify, "d");
     earlier.timestamp = Micros(NOW.0 - 1);
-    let taking = [with_other(told(team, 10, 1, "x"), Identify, "u"), earlier];
-    let tally = apply(catalog, &taking, 4).await.tally;
-    assert_eq!((tally.new_ids, tally.refused), (1, 2));
+    let taking = [
+        with_other(update_in_hour(team, 10, 1, "x"), Identify, "u"),
+        earlier,
+    ];
+    let stats = apply(catalog, &taking, 4).await.stats;
+    assert_eq!((stats.new_ids, stats.refused), (1, 2));
     let (ids, _) = kept(catalog).await;
     let person = |id: &str| ids[&(team.0, id.to_owned())].0;
     for (id, holder) in [("u", "u"), ("d", "w"), ("x", "x")] {
@@ -141,7 +218,7 @@ async fn beyond_the_limit_known_ids_are_named_and_have_their_properties(database
 async fn groups_count_as_new_ids(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let describe = |number: i64, kind: &str, key: &str| {
-        let mut update = told(fixture.team_id, number, 0, "");
+        let mut update = update_in_hour(fixture.team_id, number, 0, "");
         update.group_type = kind.to_owned();
         update.group_key = key.to_owned();
         update
@@ -153,7 +230,7 @@ async fn groups_count_as_new_ids(database: TestDatabase) {
         describe(4, "company", "c"),
         describe(5, "team", "a"),
     ];
-    let tally = apply(&fixture.catalog, &updates, 2).await.tally;
-    assert_eq!((tally.new_ids, tally.over_limit), (2, 2));
+    let stats = apply(&fixture.catalog, &updates, 2).await.stats;
+    assert_eq!((stats.new_ids, stats.over_limit), (2, 2));
     assert_eq!(kept(&fixture.catalog).await.1.len(), 2);
 }

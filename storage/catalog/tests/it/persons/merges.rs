@@ -1,4 +1,4 @@
-//! How many distinct ids one merge moves, and one transaction.
+//! Distinct ids that one merge moves, and one transaction.
 
 use super::{kept, update};
 use crate::fixture::Fixture;
@@ -8,12 +8,12 @@ use millrace_rows::{UpdateKind, person_id};
 use std::collections::BTreeMap;
 
 on_both!(
-    a_person_with_too_many_ids_becomes_nobodys_part,
-    ids_that_a_transaction_itself_moves_count,
+    a_person_with_too_many_ids_is_not_merged,
+    ids_moved_by_the_same_transaction_count_towards_the_limit,
     merges_of_many_ids_end_a_transaction_early,
 );
 
-/// A merge of two ids.
+/// Merge of two ids.
 fn merge(fixture: &Fixture, number: i64, id: &str, other: &str) -> PersonUpdate {
     PersonUpdate {
         kind: UpdateKind::Merge,
@@ -23,7 +23,7 @@ fn merge(fixture: &Fixture, number: i64, id: &str, other: &str) -> PersonUpdate 
     }
 }
 
-/// Persons of so many ids each, called `p 0`, `p 1`, …
+/// Updates that make persons of so many ids each, called `p 0`, `p 1`, …
 fn crowd(fixture: &Fixture, from: i64, name: &str, ids: i64) -> Vec<PersonUpdate> {
     let one = |number| {
         let (id, other) = (format!("{name} 0"), format!("{name} {number}"));
@@ -44,7 +44,7 @@ async fn apply(fixture: &Fixture, updates: &[PersonUpdate], max: u64) -> Applied
     applied.await.unwrap().unwrap()
 }
 
-/// How many ids the persons have, the largest first.
+/// Numbers of the persons' ids, the largest first.
 async fn sizes(fixture: &Fixture) -> Vec<usize> {
     let (ids, _) = kept(&fixture.catalog).await;
     let mut of_persons = BTreeMap::<_, usize>::new();
@@ -56,31 +56,31 @@ async fn sizes(fixture: &Fixture) -> Vec<usize> {
     sizes
 }
 
-async fn a_person_with_too_many_ids_becomes_nobodys_part(database: TestDatabase) {
+async fn a_person_with_too_many_ids_is_not_merged(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     apply(&fixture, &crowd(&fixture, 1, "a", 4), 3).await;
     apply(&fixture, &crowd(&fixture, 10, "b", 3), 3).await;
     let mut refused = merge(&fixture, 20, "b 0", "a 3");
     refused.person_set = "{\"k\":1}".to_owned();
-    let tally = apply(&fixture, &[refused], 3).await.tally;
-    assert_eq!((tally.applied, tally.too_many_ids, tally.merged), (1, 1, 0));
+    let stats = apply(&fixture, &[refused], 3).await.stats;
+    assert_eq!((stats.applied, stats.too_many_ids, stats.merged), (1, 1, 0));
     assert_eq!(sizes(&fixture).await, [4, 3]);
-    // What else the event says is done.
+    // The event's properties are written all the same.
     let (ids, _) = kept(&fixture.catalog).await;
     let (person, _, _, properties) = &ids[&(fixture.team_id.0, "b 0".to_owned())];
     assert_eq!(*person, person_id(fixture.team_id, "b 0"));
     assert_eq!(properties.to_string(), "{\"k\":1}");
-    // The other way round it is the smaller one that goes over.
+    // The other way round the smaller person is merged.
     let turned = merge(&fixture, 21, "a 0", "b 1");
-    let tally = apply(&fixture, &[turned], 3).await.tally;
-    assert_eq!((tally.too_many_ids, tally.merged), (0, 1));
+    let stats = apply(&fixture, &[turned], 3).await.stats;
+    assert_eq!((stats.too_many_ids, stats.merged), (0, 1));
     assert_eq!(sizes(&fixture).await, [7]);
 }
 
-async fn ids_that_a_transaction_itself_moves_count(database: TestDatabase) {
+async fn ids_moved_by_the_same_transaction_count_towards_the_limit(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    // `a` has two ids in the tables, and one more by the same transaction; so has `b`, which is then
-    // part of `a`, and `c`, to which `a` shall go, sees six.
+    // `a` has two ids in the tables, and one more by the same transaction; so has `b`, which is
+    // then merged into `a`, and `c`, into which `a` is to be merged, sees six.
     apply(&fixture, &crowd(&fixture, 1, "a", 2), 6).await;
     apply(&fixture, &crowd(&fixture, 10, "b", 2), 6).await;
     let updates = [
@@ -90,11 +90,11 @@ async fn ids_that_a_transaction_itself_moves_count(database: TestDatabase) {
         merge(&fixture, 23, "c 0", "c 1"),
         merge(&fixture, 24, "c 0", "a 0"),
     ];
-    let tally = apply(&fixture, &updates, 5).await.tally;
-    assert_eq!((tally.merged, tally.too_many_ids), (1, 1));
+    let stats = apply(&fixture, &updates, 5).await.stats;
+    assert_eq!((stats.merged, stats.too_many_ids), (1, 1));
     assert_eq!(sizes(&fixture).await, [6, 2]);
     let again = merge(&fixture, 25, "c 0", "a 0");
-    assert_eq!(apply(&fixture, &[again], 6).await.tally.merged, 1);
+    assert_eq!(apply(&fixture, &[again], 6).await.stats.merged, 1);
     assert_eq!(sizes(&fixture).await, [8]);
 }
 

@@ -1,4 +1,4 @@
-//! What events say of persons and groups, applied: by a model, and by what deserves a name.
+//! Updates of persons and groups, applied: compared with a model, and in named cases.
 
 mod backlogs;
 mod devices;
@@ -9,7 +9,9 @@ mod transactions;
 
 use crate::fixture::{Fixture, NOW};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{ApplyOptions, Catalog, PersonProgress, PersonUpdate, TeamId, UpdatePlace};
+use millrace_catalog::{
+    ApplyOptions, Catalog, PersonProgress, PersonUpdate, TeamId, UpdatePosition,
+};
 use millrace_rows::{Micros, UpdateKind, person_id};
 use model::Model;
 use proptest::prelude::*;
@@ -22,17 +24,17 @@ use tokio::runtime::Handle;
 use uuid::Uuid;
 
 on_both!(
-    whatever_comes_the_result_is_the_models,
-    what_is_too_much_is_left_out,
+    any_updates_in_any_batches_give_the_models_result,
+    properties_over_the_size_limit_are_left_out,
     a_sixth_type_of_group_is_refused,
-    a_project_takes_its_persons_and_groups_along,
+    persons_and_groups_are_deleted_with_their_project,
     changes_are_read_page_by_page,
 );
 
 type Ids = BTreeMap<(i64, String), (Uuid, bool, i64, Value)>;
 type Groups = BTreeMap<(i64, String, String), (i64, Value)>;
 
-/// What the catalog has, deleted persons left out.
+/// Persons and groups of the catalog, deleted persons left out.
 async fn kept(catalog: &Catalog) -> (Ids, Groups) {
     let persons = catalog.changed_persons(0, None, 100_000).await.unwrap();
     let persons: BTreeMap<_, _> = persons
@@ -61,11 +63,11 @@ async fn kept(catalog: &Catalog) -> (Ids, Groups) {
     (ids.collect(), groups.collect())
 }
 
-/// An update that says nothing yet.
+/// Update that says nothing yet.
 pub fn update(team_id: TeamId, number: i64) -> PersonUpdate {
     PersonUpdate {
         team_id,
-        place: UpdatePlace {
+        position: UpdatePosition {
             created_at: Micros(NOW.0 + number),
             request_id: Uuid::from_u128(7),
             index: number,
@@ -84,7 +86,7 @@ pub fn update(team_id: TeamId, number: i64) -> PersonUpdate {
     }
 }
 
-async fn apply(catalog: &Catalog, updates: &[PersonUpdate]) -> millrace_catalog::Tally {
+async fn apply(catalog: &Catalog, updates: &[PersonUpdate]) -> millrace_catalog::UpdateStats {
     let from = catalog.person_progress().await.unwrap();
     let applied = catalog
         .apply_person_updates(&from, updates, ApplyOptions::default())
@@ -92,10 +94,10 @@ async fn apply(catalog: &Catalog, updates: &[PersonUpdate]) -> millrace_catalog:
         .unwrap()
         .unwrap();
     assert_eq!(applied.count, updates.len());
-    applied.tally
+    applied.stats
 }
 
-/// One of the updates of a case; places are given later.
+/// Any update of a case; positions are given later.
 fn any_update() -> impl Strategy<Value = PersonUpdate> {
     let id = || prop::sample::select(vec!["a", "b", "c", "d", "e"]);
     let kind = prop::sample::select(vec![
@@ -148,42 +150,43 @@ fn any_update() -> impl Strategy<Value = PersonUpdate> {
         )
 }
 
-/// How a batch is applied.
+/// Mode in which a batch is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum BatchMode {
     Whole,
-    /// Whoever applies it dies after so many microseconds; another looks where things are.
+    /// The process dies after so many microseconds; another one reads the progress.
     Dies(u64),
-    /// Somebody else was at it: it is tried again from where the last one began.
+    /// Another process was faster: the batch is tried again from the former progress.
     Late,
-    /// A project gets a place of its own, and its updates come before or after those of the others.
+    /// A project gets a backlog of its own, and its updates are applied before or after those of
+    /// the others.
     Apart(i64),
-    /// Those that have one and nothing left have it no more.
+    /// Projects with an empty backlog rejoin the others.
     Together,
 }
 
-fn any_way() -> impl Strategy<Value = (usize, Way)> {
-    let way = prop_oneof![
-        Just(Way::Whole),
-        (0..4_000_u64).prop_map(Way::Dies),
-        Just(Way::Late),
-        (1..3_i64).prop_map(Way::Apart),
-        Just(Way::Together),
+fn any_mode() -> impl Strategy<Value = (usize, BatchMode)> {
+    let mode = prop_oneof![
+        Just(BatchMode::Whole),
+        (0..4_000_u64).prop_map(BatchMode::Dies),
+        Just(BatchMode::Late),
+        (1..3_i64).prop_map(BatchMode::Apart),
+        Just(BatchMode::Together),
     ];
-    (1..12_usize, way)
+    (1..12_usize, mode)
 }
 
-async fn whatever_comes_the_result_is_the_models(database: TestDatabase) {
+async fn any_updates_in_any_batches_give_the_models_result(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let teams = [fixture.team_id, fixture.foreign_team_id, TeamId(9_999)];
     let catalog = &fixture.catalog;
     let cases = prop::collection::vec(any_update(), 1..80);
     let ids_max = prop::option::of(1..4_u64);
-    let cases = (cases, prop::collection::vec(any_way(), 8), ids_max);
+    let cases = (cases, prop::collection::vec(any_mode(), 8), ids_max);
     let mut runner = TestRunner::new(Config::with_cases(60));
     let model = RefCell::new(Model::default());
     let (case_number, number) = (Cell::new(0), Cell::new(0));
-    let outcome = runner.run(&cases, |(mut updates, ways, merged_ids_max)| {
+    let outcome = runner.run(&cases, |(mut updates, modes, merged_ids_max)| {
         model.borrow_mut().merged_ids_max = merged_ids_max;
         let options = ApplyOptions {
             merged_ids_max,
@@ -198,7 +201,7 @@ async fn whatever_comes_the_result_is_the_models(database: TestDatabase) {
             if let Some(before) = before.as_ref().filter(|_| chance < 30) {
                 // A client sends an event again.
                 update.clone_from(before);
-                update.place = self::update(update.team_id, number.get()).place;
+                update.position = self::update(update.team_id, number.get()).position;
                 if update.team_id != teams[2] {
                     model.borrow_mut().apply(update);
                 }
@@ -206,7 +209,7 @@ async fn whatever_comes_the_result_is_the_models(database: TestDatabase) {
             }
             update.uuid = Uuid::from_u128(chance << 64 | number.get() as u128);
             update.team_id = teams[update.team_id.0 as usize];
-            update.place = self::update(update.team_id, number.get()).place;
+            update.position = self::update(update.team_id, number.get()).position;
             // Persons of another case are others.
             update.distinct_id = format!("{case_number} {}", update.distinct_id);
             if !update.other_id.is_empty() {
@@ -218,7 +221,7 @@ async fn whatever_comes_the_result_is_the_models(database: TestDatabase) {
             before = Some(update.clone());
         }
         tokio::task::block_in_place(|| {
-            Handle::current().block_on(drive(database.url(), catalog, options, &updates, &ways));
+            Handle::current().block_on(drive(database.url(), catalog, options, &updates, &modes));
         });
         let (ids, groups) =
             tokio::task::block_in_place(|| Handle::current().block_on(kept(catalog)));
@@ -229,19 +232,19 @@ async fn whatever_comes_the_result_is_the_models(database: TestDatabase) {
     outcome.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Applies updates in batches, each in some way, until all are.
+/// Applies updates in batches, each in some mode, until all are applied.
 async fn drive(
     url: &str,
     catalog: &Catalog,
     options: ApplyOptions,
     updates: &[PersonUpdate],
-    ways: &[(usize, Way)],
+    modes: &[(usize, BatchMode)],
 ) {
-    let mut ways = ways.iter().cycle();
+    let mut modes = modes.iter().cycle();
     let mut before: Option<(PersonProgress, Vec<PersonUpdate>)> = None;
     loop {
-        let (size, way) = *ways.next().unwrap();
-        if let Way::Apart(team) = way {
+        let (size, mode) = *modes.next().unwrap();
+        if let BatchMode::Apart(team) = mode {
             let from = catalog.person_progress().await.unwrap();
             let teams = [TeamId(team), TeamId(9_999)];
             let deferred = catalog.defer_persons(&from, &teams).await.unwrap();
@@ -250,7 +253,7 @@ async fn drive(
         }
         let from = catalog.person_progress().await.unwrap();
         let (apart, others) = left(&from, updates);
-        if way == Way::Together && others.is_empty() {
+        if mode == BatchMode::Together && others.is_empty() {
             together(catalog, &from, &apart).await;
             continue;
         }
@@ -264,15 +267,15 @@ async fn drive(
             together(catalog, &from, &[]).await;
             return;
         }
-        if let (Way::Late, Some((from, batch))) = (way, &before) {
+        if let (BatchMode::Late, Some((from, batch))) = (mode, &before) {
             let late = catalog
                 .apply_person_updates(from, batch, options)
                 .await
                 .unwrap();
             assert_eq!(late, None);
         }
-        if let Way::Dies(micros) = way {
-            // With its connections, as of a process that is killed.
+        if let BatchMode::Dies(micros) = mode {
+            // The process is killed with its connections.
             let other = Catalog::open(url).await.unwrap();
             let applying = other.apply_person_updates(&from, &batch, options);
             let _ = tokio::time::timeout(Duration::from_micros(micros), applying).await;
@@ -283,7 +286,7 @@ async fn drive(
             .apply_person_updates(&from, &batch, options)
             .await
             .unwrap();
-        // One that died may have come to its end all the same.
+        // A killed transaction may have been committed all the same.
         let Some(applied) = applied else { continue };
         assert_eq!(applied.count, batch.len());
         assert!(applied.progress.version > from.version);
@@ -291,20 +294,20 @@ async fn drive(
     }
 }
 
-/// Updates that are not applied: of projects with a place of their own, and of the others.
+/// Updates that are not applied: of projects with a backlog, and of the others.
 fn left(from: &PersonProgress, updates: &[PersonUpdate]) -> (Vec<PersonUpdate>, Vec<PersonUpdate>) {
     let own = |update: &PersonUpdate| {
         let mut backlogs = from.backlogs.iter();
         backlogs.find(|backlog| backlog.team_id == update.team_id)
     };
     let left = updates.iter().filter(|update| {
-        let place = own(update).map_or(from.place, |backlog| backlog.place);
-        update.place > place
+        let place = own(update).map_or(from.position, |backlog| backlog.position);
+        update.position > place
     });
     left.cloned().partition(|update| own(update).is_some())
 }
 
-/// Projects of which nothing is left have no place of their own any more.
+/// Rejoins projects with an empty backlog.
 async fn together(catalog: &Catalog, from: &PersonProgress, left: &[PersonUpdate]) {
     let teams = from.backlogs.iter().map(|backlog| backlog.team_id);
     let has_more = |team: &TeamId| left.iter().any(|update| update.team_id == *team);
@@ -315,7 +318,7 @@ async fn together(catalog: &Catalog, from: &PersonProgress, left: &[PersonUpdate
     assert_eq!(now.backlogs.len(), from.backlogs.len() - teams.len());
 }
 
-async fn what_is_too_much_is_left_out(database: TestDatabase) {
+async fn properties_over_the_size_limit_are_left_out(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let large = "x".repeat(600 << 10);
     let mut first = update(fixture.team_id, 1);
@@ -327,8 +330,8 @@ async fn what_is_too_much_is_left_out(database: TestDatabase) {
     let mut third = update(fixture.team_id, 3);
     third.distinct_id = "d".to_owned();
     third.person_set = json!({ "a": 1 }).to_string();
-    let tally = apply(&fixture.catalog, &[first, second, third]).await;
-    assert_eq!((tally.applied, tally.too_large), (3, 1));
+    let stats = apply(&fixture.catalog, &[first, second, third]).await;
+    assert_eq!((stats.applied, stats.too_large), (3, 1));
     let (ids, _) = kept(&fixture.catalog).await;
     let (id, _, _, properties) = &ids[&(fixture.team_id.0, "d".to_owned())];
     assert_eq!(
@@ -354,24 +357,27 @@ async fn a_sixth_type_of_group_is_refused(database: TestDatabase) {
     assert_eq!(kept(&fixture.catalog).await.1.len(), 5);
 }
 
-async fn a_project_takes_its_persons_and_groups_along(database: TestDatabase) {
+async fn persons_and_groups_are_deleted_with_their_project(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let told = |team_id: TeamId, number: i64| {
+    let numbered_update = |team_id: TeamId, number: i64| {
         let mut update = update(team_id, number);
         update.distinct_id = "d".to_owned();
         update.group_type = "t".to_owned();
         update.group_key = "k".to_owned();
         update
     };
-    let updates = [told(fixture.team_id, 1), told(fixture.foreign_team_id, 2)];
+    let updates = [
+        numbered_update(fixture.team_id, 1),
+        numbered_update(fixture.foreign_team_id, 2),
+    ];
     apply(&fixture.catalog, &updates).await;
     let deleting =
         fixture
             .catalog
             .delete_project(&fixture.actor, fixture.organization_id, fixture.team_id);
     deleting.await.unwrap();
-    let tally = apply(&fixture.catalog, &[told(fixture.team_id, 3)]).await;
-    assert_eq!((tally.applied, tally.orphaned), (0, 1));
+    let stats = apply(&fixture.catalog, &[numbered_update(fixture.team_id, 3)]).await;
+    assert_eq!((stats.applied, stats.orphaned), (0, 1));
     let (ids, groups) = kept(&fixture.catalog).await;
     let teams = ids.keys().map(|(team, _)| *team);
     let teams: Vec<i64> = teams.chain(groups.keys().map(|(team, ..)| *team)).collect();
@@ -380,13 +386,14 @@ async fn a_project_takes_its_persons_and_groups_along(database: TestDatabase) {
 
 async fn changes_are_read_page_by_page(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let told = |number: i64| {
+    let numbered_update = |number: i64| {
         let mut update = update(fixture.team_id, number);
         update.distinct_id = format!("d{number}");
         update
     };
     for step in 0..3 {
-        let updates: Vec<PersonUpdate> = (1..=5).map(|it| told(step * 10 + it)).collect();
+        let updates: Vec<PersonUpdate> =
+            (1..=5).map(|it| numbered_update(step * 10 + it)).collect();
         apply(&fixture.catalog, &updates).await;
     }
     let catalog = &fixture.catalog;

@@ -1,4 +1,4 @@
-//! What updates make of persons and groups, as plainly as it can be said.
+//! Model of persons and groups: the result of updates, as plainly as possible.
 
 use millrace_catalog::PersonUpdate;
 use millrace_rows::{UpdateKind, person_id};
@@ -10,7 +10,7 @@ type Stamp = (i64, Uuid);
 
 #[derive(Clone, Debug, Default)]
 struct Properties {
-    /// Key, when, and what: `None` is `$unset`.
+    /// Key, time and value of each write; `None` is `$unset`.
     writes: Vec<(String, Stamp, Option<Value>)>,
     onces: Vec<(String, Stamp, Value)>,
 }
@@ -21,29 +21,29 @@ pub struct Person {
     pub team: i64,
     pub ids: BTreeSet<String>,
     pub is_identified: bool,
-    own: Told,
+    own: Record,
 }
 
-/// What events said: when the first of them was, and properties.
+/// Time of the first event, and the properties that events wrote.
 #[derive(Clone, Debug, Default)]
-struct Told {
+struct Record {
     created_at: Option<i64>,
     properties: Properties,
 }
 
-/// The `$identify` that gave an id to its person, and what events of the id itself said.
+/// `$identify` that gave an id to its person, and the properties of the id's own events.
 #[derive(Clone, Debug)]
 struct Identified {
     stamp: Stamp,
-    own: Told,
+    own: Record,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     pub persons: Vec<Person>,
-    /// Ids that a person may have to become part of another one.
+    /// Ids that a person may have to be merged into another one.
     pub merged_ids_max: Option<u64>,
-    /// Ids that may go over to whoever identified them earlier.
+    /// Ids that may move to the user who identified them earlier.
     identified: BTreeMap<(i64, String), Identified>,
     groups: BTreeMap<(i64, String, String), (i64, Properties)>,
     types: BTreeMap<i64, BTreeSet<String>>,
@@ -52,7 +52,7 @@ pub struct Model {
 impl Properties {
     fn value(&self, key: &str) -> Option<Value> {
         let writes = self.writes.iter().filter(|(of, ..)| of == key);
-        // Of two of one event the first, which is that of the person that stays.
+        // Of two writes of one event the first, which is that of the person that stays.
         let newest = writes.rev().max_by_key(|(_, stamp, _)| *stamp);
         if let Some((.., Some(value))) = newest {
             return Some(value.clone());
@@ -106,7 +106,7 @@ impl Properties {
     }
 }
 
-impl Told {
+impl Record {
     fn merge(&mut self, other: Self) {
         let times = [self.created_at, other.created_at];
         self.created_at = times.into_iter().flatten().min();
@@ -135,15 +135,16 @@ impl Model {
         if update.distinct_id.is_empty() {
             return;
         }
-        let place = self.person_for(update);
-        self.persons[place].is_identified |= update.kind != UpdateKind::Properties;
-        let told = match self.identified.get_mut(&(team, update.distinct_id.clone())) {
+        let index = self.person_for(update);
+        self.persons[index].is_identified |= update.kind != UpdateKind::Properties;
+        let record = match self.identified.get_mut(&(team, update.distinct_id.clone())) {
             Some(first) => &mut first.own,
-            None => &mut self.persons[place].own,
+            None => &mut self.persons[index].own,
         };
-        told.created_at = Some(told.created_at.unwrap_or(at).min(at));
+        record.created_at = Some(record.created_at.unwrap_or(at).min(at));
         let (set, once) = (&update.person_set, &update.person_set_once);
-        told.properties
+        record
+            .properties
             .write(stamp, set, once, &update.person_unset);
     }
 
@@ -158,9 +159,9 @@ impl Model {
             team: update.team_id.0,
             ids: BTreeSet::from([update.distinct_id.clone()]),
             is_identified: false,
-            own: Told {
+            own: Record {
                 created_at: Some(update.timestamp.0),
-                ..Told::default()
+                ..Record::default()
             },
         });
         self.persons.len() - 1
@@ -172,109 +173,109 @@ impl Model {
         match update.kind {
             UpdateKind::Properties => own.unwrap_or_else(|| self.add(update)),
             UpdateKind::Identify => {
-                let place = match own {
+                let index = match own {
                     Some(holder) => self.user(holder, update),
                     None => self.add(update),
                 };
-                self.identify(place, update)
+                self.identify(index, update)
             }
             UpdateKind::Alias | UpdateKind::Merge => self.merge(own, update),
         }
     }
 
-    /// A user is nobody's device, also if it was taken for one.
+    /// Makes an id its user's own, also if it was taken for a device.
     fn user(&mut self, holder: usize, update: &PersonUpdate) -> usize {
         let key = (update.team_id.0, update.distinct_id.clone());
         let Some(first) = self.identified.remove(&key) else {
             return holder;
         };
         self.persons[holder].ids.remove(&key.1);
-        let place = self.add(update);
-        self.persons[place].own = first.own;
-        place
+        let index = self.add(update);
+        self.persons[index].own = first.own;
+        index
     }
 
-    /// Whoever identified an id first has it, if it is no user's.
-    fn identify(&mut self, place: usize, update: &PersonUpdate) -> usize {
+    /// Gives an id to the user who identified it first, if it is no user's.
+    fn identify(&mut self, index: usize, update: &PersonUpdate) -> usize {
         if ["", &update.distinct_id].contains(&update.other_id.as_str()) {
-            return place;
+            return index;
         }
         let key = (update.team_id.0, update.other_id.clone());
         let stamp = (update.timestamp.0, update.uuid);
         let holder = self.find(key.0, &key.1);
-        let user = self.persons[place].id;
+        let user = self.persons[index].id;
         if let (Some(holder), Some(first)) = (holder, self.identified.get_mut(&key)) {
             if stamp < first.stamp {
                 first.stamp = stamp;
                 self.persons[holder].ids.remove(&key.1);
-                self.persons[place].ids.insert(key.1);
+                self.persons[index].ids.insert(key.1);
             }
-            return place;
+            return index;
         }
-        let mut own = Told::default();
+        let mut own = Record::default();
         if let Some(holder) = holder {
-            if holder == place || self.persons[holder].is_identified {
-                return place;
+            if holder == index || self.persons[holder].is_identified {
+                return index;
             }
             own = self.persons.remove(holder).own;
         }
         self.identified
             .insert(key.clone(), Identified { stamp, own });
-        let place = self.persons.iter().position(|it| it.id == user).unwrap();
-        self.persons[place].ids.insert(key.1);
-        place
+        let index = self.persons.iter().position(|it| it.id == user).unwrap();
+        self.persons[index].ids.insert(key.1);
+        index
     }
 
-    /// Two are one for good, in the order of arrival.
+    /// Joins two persons for good, in the order of arrival.
     fn merge(&mut self, own: Option<usize>, update: &PersonUpdate) -> usize {
         let other = self.find(update.team_id.0, &update.other_id);
-        let place = own.or(other).unwrap_or_else(|| self.add(update));
-        self.persons[place].ids.insert(update.distinct_id.clone());
-        let Some(other) = other.filter(|other| *other != place) else {
-            self.persons[place].ids.insert(update.other_id.clone());
-            self.keep(place, update);
-            return place;
+        let index = own.or(other).unwrap_or_else(|| self.add(update));
+        self.persons[index].ids.insert(update.distinct_id.clone());
+        let Some(other) = other.filter(|other| *other != index) else {
+            self.persons[index].ids.insert(update.other_id.clone());
+            self.keep(index, update);
+            return index;
         };
         if self.persons[other].is_identified && update.kind != UpdateKind::Merge {
-            return place;
+            return index;
         }
         let ids = self.persons[other].ids.len() as u64;
         if self.merged_ids_max.is_some_and(|max| ids > max) {
-            return place;
+            return index;
         }
         let part = self.persons[other].clone();
-        let whole = &mut self.persons[place];
+        let whole = &mut self.persons[index];
         whole.ids.extend(part.ids);
         whole.is_identified |= part.is_identified;
         whole.own.merge(part.own);
         self.persons.remove(other);
-        let place = place - usize::from(other < place);
-        self.keep(place, update);
-        place
+        let index = index - usize::from(other < index);
+        self.keep(index, update);
+        index
     }
 
-    /// Both ids of a merge are the person's for good, with what they have of their own.
-    fn keep(&mut self, place: usize, update: &PersonUpdate) {
+    /// Makes both ids of a merge the person's for good, with their own properties.
+    fn keep(&mut self, index: usize, update: &PersonUpdate) {
         for id in [&update.distinct_id, &update.other_id] {
             let first = self.identified.remove(&(update.team_id.0, id.clone()));
             if let Some(first) = first {
-                self.persons[place].own.merge(first.own);
+                self.persons[index].own.merge(first.own);
             }
         }
     }
 
-    /// Each id with its person: id, whether it is named, when it was made, its properties.
+    /// Ids with their persons: id, whether it is named, time of creation, properties.
     pub fn ids(&self) -> BTreeMap<(i64, String), (Uuid, bool, i64, Value)> {
         let mut ids = BTreeMap::new();
         for person in &self.persons {
-            let mut told = person.own.clone();
+            let mut record = person.own.clone();
             for id in &person.ids {
                 let first = self.identified.get(&(person.team, id.clone()));
-                told.merge(first.map(|first| first.own.clone()).unwrap_or_default());
+                record.merge(first.map(|first| first.own.clone()).unwrap_or_default());
             }
-            let created_at = told.created_at.unwrap();
+            let created_at = record.created_at.unwrap();
             for id in &person.ids {
-                let shown = told.properties.json();
+                let shown = record.properties.json();
                 let seen = (person.id, person.is_identified, created_at, shown);
                 ids.insert((person.team, id.clone()), seen);
             }
@@ -282,7 +283,7 @@ impl Model {
         ids
     }
 
-    /// Each group: when it was made, its properties.
+    /// Groups: time of creation, properties.
     pub fn groups(&self) -> BTreeMap<(i64, String, String), (i64, Value)> {
         let seen = |group: &(i64, Properties)| (group.0, group.1.json());
         self.groups

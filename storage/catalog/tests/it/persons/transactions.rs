@@ -1,4 +1,4 @@
-//! How much one transaction takes: in SQLite all other writers wait for it.
+//! Size of one transaction of updates: in SQLite all other writers wait for it.
 
 use super::update;
 use crate::fixture::Fixture;
@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 on_both!(
     a_transaction_has_no_more_rows_than_keep_others_waiting_for_a_moment,
     updates_of_few_people_are_one_transaction,
-    updates_with_much_to_say_end_a_transaction_early,
+    large_updates_end_a_transaction_early,
 );
 
-/// Rows of one transaction: the bound, and what its last 500 updates may name beyond it.
+/// Rows of one transaction: the bound, and the rows that its last 500 updates may name beyond it.
 const ROWS_MAX: usize = 4_000 + 500 * 7;
 
 /// Applies all updates; answers how many each transaction took.
@@ -38,7 +38,7 @@ async fn a_transaction_has_no_more_rows_than_keep_others_waiting_for_a_moment(
     let fixture = Fixture::open(&database).await;
     let catalog = &fixture.catalog;
     // Half of them make two ids and persons known, and a group each.
-    let told = |number: i64| {
+    let numbered_update = |number: i64| {
         let mut update = update(fixture.team_id, number);
         update.distinct_id = format!("d{number}");
         if number % 2 == 0 {
@@ -49,7 +49,7 @@ async fn a_transaction_has_no_more_rows_than_keep_others_waiting_for_a_moment(
         }
         update
     };
-    let updates: Vec<PersonUpdate> = (1..=9_000).map(told).collect();
+    let updates: Vec<PersonUpdate> = (1..=9_000).map(numbered_update).collect();
     let counts = transactions(catalog, &updates).await;
     assert_eq!(counts.iter().sum::<usize>(), updates.len());
     let mut rows: BTreeMap<i64, usize> = BTreeMap::new();
@@ -68,27 +68,27 @@ async fn a_transaction_has_no_more_rows_than_keep_others_waiting_for_a_moment(
 
 async fn updates_of_few_people_are_one_transaction(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let told = |number: i64| {
+    let numbered_update = |number: i64| {
         let mut update = update(fixture.team_id, number);
         update.distinct_id = format!("d{}", number % 100);
         update.person_set = format!("{{\"n\":{number}}}");
         update
     };
-    let updates: Vec<PersonUpdate> = (1..=5_000).map(told).collect();
+    let updates: Vec<PersonUpdate> = (1..=5_000).map(numbered_update).collect();
     assert_eq!(transactions(&fixture.catalog, &updates).await, [5_000]);
 }
 
-async fn updates_with_much_to_say_end_a_transaction_early(database: TestDatabase) {
+async fn large_updates_end_a_transaction_early(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let text = "x".repeat(20_000);
-    let told = |number: i64| {
+    let numbered_update = |number: i64| {
         let mut update = update(fixture.team_id, number);
         update.distinct_id = "d".to_owned();
         update.person_set = format!("{{\"k\":\"{text}\"}}");
         update
     };
     // 10 MB of 500.
-    let updates: Vec<PersonUpdate> = (1..=1_200).map(told).collect();
+    let updates: Vec<PersonUpdate> = (1..=1_200).map(numbered_update).collect();
     let counts = transactions(&fixture.catalog, &updates).await;
     assert_eq!(counts, [500, 500, 200]);
 }

@@ -1,30 +1,30 @@
-//! Who may write plugins at the moment of writing, whatever was so before.
+//! Permissions to write plugins, as they are at the moment of writing.
 
-use super::{code_of, create, files, named, writer};
+use super::{code_of, create, files, named, writer_in};
 use crate::fixture::Fixture;
-use crate::stand::actor;
+use crate::test_env::actor;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, ChangeError, Family, NewPlugin, OrganizationChange, PluginFields, PluginSetting,
+    Actor, ChangeError, NewPlugin, OrganizationChange, PluginFamily, PluginFields, PluginSetting,
     PluginWriter,
 };
 use serde_json::json;
 
 on_both!(
-    nobody_writes_who_was_shut_out_meanwhile,
-    without_the_feature_no_view_makes_or_changes_a_destination_or_a_transformation,
+    a_writer_who_lost_access_meanwhile_is_refused,
+    without_the_feature_no_family_creates_or_changes_a_destination_or_a_transformation,
 );
 
-/// What becomes of every kind of write; the last one only looks for a newer version.
+/// Outcome of every kind of write; the last one only looks for a newer version.
 async fn outcomes(
     fixture: &Fixture,
     who: &Actor,
     id: i64,
 ) -> [(&'static str, Result<(), ChangeError>); 7] {
     let catalog = &fixture.catalog;
-    let place = PluginWriter {
+    let writer = PluginWriter {
         actor: who,
-        ..writer(fixture, Family::Plugins)
+        ..writer_in(fixture, PluginFamily::Plugins)
     };
     let fields = || named("B").fields;
     let changes = files(&[("a.js", Some("a"))]);
@@ -35,18 +35,20 @@ async fn outcomes(
     };
     let tag = Some("2".to_owned());
     let none = PluginFields::default();
-    let created = catalog.create_plugin(place, named("A")).await;
-    let updated = catalog.update_plugin(place, id, fields()).await;
-    let written = catalog.update_plugin_source(place, id, none, changes).await;
-    let upgraded = catalog.upgrade_plugin(place, id, fields(), None).await;
-    let set = catalog.set_plugin_use(place, id, fixture.team_id, setting);
+    let created = catalog.create_plugin(writer, named("A")).await;
+    let updated = catalog.update_plugin(writer, id, fields()).await;
+    let written = catalog
+        .update_plugin_source(writer, id, none, changes)
+        .await;
+    let upgraded = catalog.upgrade_plugin(writer, id, fields(), None).await;
+    let set = catalog.set_plugin_use(writer, id, fixture.team_id, setting);
     let set = set.await;
     let deleted = match &created {
-        // The others are still needed.
-        Ok(made) => catalog.delete_plugin(place, made.plugin.id).await,
-        Err(_) => catalog.delete_plugin(place, id).await,
+        // Later calls still need the other plugins.
+        Ok(made) => catalog.delete_plugin(writer, made.plugin.id).await,
+        Err(_) => catalog.delete_plugin(writer, id).await,
     };
-    let looked = catalog.set_plugin_latest_tag(place, id, tag).await;
+    let looked = catalog.set_plugin_latest_tag(writer, id, tag).await;
     [
         ("create", created.map(drop)),
         ("update", updated.map(drop)),
@@ -58,10 +60,10 @@ async fn outcomes(
     ]
 }
 
-async fn nobody_writes_who_was_shut_out_meanwhile(database: TestDatabase) {
+async fn a_writer_who_lost_access_meanwhile_is_refused(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, organization_id) = (&fixture.catalog, fixture.organization_id);
-    let id = create(writer(&fixture, Family::Plugins), &fixture, "A").await;
+    let id = create(writer_in(&fixture, PluginFamily::Plugins), &fixture, "A").await;
     let id = id.plugin.id;
     let mia = fixture.member().await;
     for (what, done) in outcomes(&fixture, &actor(&mia), id).await {
@@ -99,14 +101,14 @@ async fn nobody_writes_who_was_shut_out_meanwhile(database: TestDatabase) {
     }
 }
 
-async fn without_the_feature_no_view_makes_or_changes_a_destination_or_a_transformation(
+async fn without_the_feature_no_family_creates_or_changes_a_destination_or_a_transformation(
     database: TestDatabase,
 ) {
     let fixture = Fixture::open(&database).await;
     let (catalog, organization_id) = (&fixture.catalog, fixture.organization_id);
-    let place = |family| PluginWriter {
+    let writer = |family| PluginWriter {
         is_operator: true,
-        ..writer(&fixture, family)
+        ..writer_in(&fixture, family)
     };
     let can = |method: &str| PluginFields {
         capabilities: Some(json!({ "methods": [method] })),
@@ -120,7 +122,7 @@ async fn without_the_feature_no_view_makes_or_changes_a_destination_or_a_transfo
         is_global: Some(true),
         ..can("onEvent")
     };
-    let before = catalog.create_plugin(place(Family::Plugins), makes(of_before));
+    let before = catalog.create_plugin(writer(PluginFamily::Plugins), makes(of_before));
     let before = before.await.unwrap().plugin.id;
     let off = ["data_pipelines".to_owned()];
     let taken = catalog.set_organization_features(&fixture.actor, organization_id, &[], &off);
@@ -129,33 +131,36 @@ async fn without_the_feature_no_view_makes_or_changes_a_destination_or_a_transfo
         let refused = matches!(done, Err(ChangeError::FeatureMissing("data_pipelines")));
         assert!(refused, "{case}: {done:?}");
     };
-    for family in Family::ALL {
-        let harmless = create(place(family), &fixture, "Harmless");
-        if matches!(family, Family::Destinations | Family::Transformations) {
-            let done = catalog.create_plugin(place(family), named("A")).await;
+    for family in PluginFamily::ALL {
+        let harmless = create(writer(family), &fixture, "Harmless");
+        if matches!(
+            family,
+            PluginFamily::Destinations | PluginFamily::Transformations
+        ) {
+            let done = catalog.create_plugin(writer(family), named("A")).await;
             is_refused(done.map(drop), family.segment());
             continue;
         }
         let id = harmless.await.plugin.id;
         for method in ["onEvent", "composeWebhook", "processEvent"] {
             let case = format!("{} {method}", family.segment());
-            let made = catalog.create_plugin(place(family), makes(can(method)));
+            let made = catalog.create_plugin(writer(family), makes(can(method)));
             is_refused(made.await.map(drop), &format!("create {case}"));
-            let changed = catalog.update_plugin(place(family), id, can(method));
+            let changed = catalog.update_plugin(writer(family), id, can(method));
             is_refused(changed.await.map(drop), &format!("update {case}"));
-            let upgraded = catalog.upgrade_plugin(place(family), id, can(method), None);
+            let upgraded = catalog.upgrade_plugin(writer(family), id, can(method), None);
             is_refused(upgraded.await.map(drop), &format!("upgrade {case}"));
             let main = format!("export function {method}() {{}}");
             let changes = files(&[("index.js", Some(&main))]);
             let none = PluginFields::default();
-            let written = catalog.update_plugin_source(place(family), id, none, changes);
+            let written = catalog.update_plugin_source(writer(family), id, none, changes);
             is_refused(written.await.map(drop), &format!("source {case}"));
         }
-        let renamed = catalog.update_plugin(place(family), id, named("B").fields);
+        let renamed = catalog.update_plugin(writer(family), id, named("B").fields);
         renamed.await.unwrap();
     }
-    // What is there is ended still, and nothing else is done with it.
-    let everywhere = place(Family::Plugins);
+    // An existing plugin can still be withdrawn and deleted, but not changed.
+    let everywhere = writer(PluginFamily::Plugins);
     let renamed = catalog.update_plugin(everywhere, before, named("B").fields);
     is_refused(renamed.await.map(drop), "rename");
     let tag = Some("2".to_owned());

@@ -1,32 +1,32 @@
-//! What is refused of plugins, and never troubles a database.
+//! Limits of plugins, which are checked before a database is used.
 
-use super::{code_of, create, files, writer};
+use super::{code_of, create, files, writer_in};
 use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    CatalogLimits, Family, FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX,
+    CatalogLimits, FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginFamily,
     PluginFields, PluginRelease,
 };
 use serde_json::{Value, json};
 
 on_both!(
-    fields_are_held_to_lengths_that_lists_can_bear,
+    lengths_of_fields_are_limited,
     null_characters_are_refused_wherever_they_come_from,
-    a_manifest_is_held_to_the_rules_of_the_fields_it_sets,
-    an_address_fits_into_its_index_or_is_refused,
-    a_source_has_a_limit_in_all_and_deleting_is_never_refused,
-    a_source_counts_as_json_and_an_older_one_may_stay_as_large,
-    what_cannot_be_kept_is_not_installed,
-    free_form_fields_have_a_limit_together,
-    an_organization_has_so_many_plugins_and_no_more,
+    a_manifest_is_validated_like_the_fields_it_sets,
+    an_address_too_long_for_its_index_is_refused,
+    the_size_of_a_source_is_limited_and_deleting_is_never_refused,
+    a_source_counts_as_json_and_a_larger_old_one_may_stay,
+    invalid_releases_are_not_installed,
+    free_form_fields_have_a_common_limit,
+    plugins_of_an_organization_are_limited,
 );
 
 const MIB: usize = 1024 * 1024;
 const LIST_BYTES_MAX: usize = 64 * 1024;
 
-async fn free_form_fields_have_a_limit_together(database: TestDatabase) {
+async fn free_form_fields_have_a_common_limit(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let (catalog, place) = (&fixture.catalog, writer(&fixture, Family::Plugins));
+    let (catalog, writer) = (&fixture.catalog, writer_in(&fixture, PluginFamily::Plugins));
     let half = list(LIST_BYTES_MAX / 2);
     let fields = |metrics: &Value| PluginFields {
         metrics: Some(Some(metrics.clone())),
@@ -38,54 +38,54 @@ async fn free_form_fields_have_a_limit_together(database: TestDatabase) {
         fields: fields(metrics),
         ..NewPlugin::default()
     };
-    let error = catalog.create_plugin(place, new(&more)).await.unwrap_err();
+    let error = catalog.create_plugin(writer, new(&more)).await.unwrap_err();
     assert_eq!(code_of(&error), (Some("metrics".to_owned()), "max_length"));
     let id = catalog
-        .create_plugin(place, new(&half))
+        .create_plugin(writer, new(&half))
         .await
         .unwrap()
         .plugin
         .id;
     let error = catalog
-        .update_plugin(place, id, fields(&more))
+        .update_plugin(writer, id, fields(&more))
         .await
         .unwrap_err();
     assert_eq!(code_of(&error), (Some("metrics".to_owned()), "max_length"));
     let less = list(LIST_BYTES_MAX / 4);
     catalog
-        .update_plugin(place, id, fields(&less))
+        .update_plugin(writer, id, fields(&less))
         .await
         .unwrap();
 }
 
-async fn an_organization_has_so_many_plugins_and_no_more(database: TestDatabase) {
+async fn plugins_of_an_organization_are_limited(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let limits = CatalogLimits {
         plugins_max: 2,
         ..CatalogLimits::default()
     };
     let catalog = fixture.catalog.clone().with_limits(limits);
-    let place = writer(&fixture, Family::Plugins);
+    let writer = writer_in(&fixture, PluginFamily::Plugins);
     for _ in 0..2 {
         catalog
-            .create_plugin(place, NewPlugin::default())
+            .create_plugin(writer, NewPlugin::default())
             .await
             .unwrap();
     }
     let error = catalog
-        .create_plugin(place, NewPlugin::default())
+        .create_plugin(writer, NewPlugin::default())
         .await
         .unwrap_err();
     assert_eq!(code_of(&error), (None, "invalid_input"));
     assert!(error.to_string().contains("plugins_max"), "{error}");
 }
 
-/// A list of one text, so many bytes as JSON.
+/// List of one text, with so many bytes as JSON.
 fn list(bytes: usize) -> Value {
     json!(["x".repeat(bytes - r#"[""]"#.len())])
 }
 
-/// All fields, with this in the free-form ones.
+/// Each field with this text or value.
 fn fields(text: &str, value: &Value) -> [(&'static str, PluginFields); 5] {
     let none = PluginFields::default;
     [
@@ -127,16 +127,16 @@ fn fields(text: &str, value: &Value) -> [(&'static str, PluginFields); 5] {
     ]
 }
 
-async fn fields_are_held_to_lengths_that_lists_can_bear(database: TestDatabase) {
+async fn lengths_of_fields_are_limited(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let (catalog, place) = (&fixture.catalog, writer(&fixture, Family::Plugins));
+    let (catalog, writer) = (&fixture.catalog, writer_in(&fixture, PluginFamily::Plugins));
     let longest = "ü".repeat(LIST_BYTES_MAX / 2);
     for (name, fields) in fields(&longest, &list(LIST_BYTES_MAX)) {
-        let id = create(place, &fixture, name).await.plugin.id;
-        let changed = catalog.update_plugin(place, id, fields).await;
+        let id = create(writer, &fixture, name).await.plugin.id;
+        let changed = catalog.update_plugin(writer, id, fields).await;
         assert!(changed.is_ok(), "{name}: {changed:?}");
     }
-    let id = create(place, &fixture, "A").await.plugin.id;
+    let id = create(writer, &fixture, "A").await.plugin.id;
     let longer = format!("{longest}x");
     for (name, fields) in fields(&longer, &list(LIST_BYTES_MAX + 1)) {
         let new = NewPlugin {
@@ -144,17 +144,17 @@ async fn fields_are_held_to_lengths_that_lists_can_bear(database: TestDatabase) 
             ..NewPlugin::default()
         };
         let refused = [
-            catalog.create_plugin(place, new).await.unwrap_err(),
+            catalog.create_plugin(writer, new).await.unwrap_err(),
             catalog
-                .update_plugin(place, id, fields.clone())
+                .update_plugin(writer, id, fields.clone())
                 .await
                 .unwrap_err(),
             catalog
-                .update_plugin_source(place, id, fields.clone(), Vec::new())
+                .update_plugin_source(writer, id, fields.clone(), Vec::new())
                 .await
                 .unwrap_err(),
             catalog
-                .upgrade_plugin(place, id, fields, None)
+                .upgrade_plugin(writer, id, fields, None)
                 .await
                 .unwrap_err(),
         ];
@@ -162,12 +162,12 @@ async fn fields_are_held_to_lengths_that_lists_can_bear(database: TestDatabase) 
             assert_eq!(code_of(&error), (Some(name.to_owned()), "max_length"));
         }
     }
-    // What a source says that it can do is held to the same.
+    // Capabilities by a source have the same limit.
     let jobs: String = (0..9000).map(|job| format!("job{job:05},")).collect();
     let source = format!("export const jobs = {{{jobs}}}");
     let changes = files(&[("index.ts", Some(&source))]);
     let error = catalog
-        .update_plugin_source(place, id, PluginFields::default(), changes)
+        .update_plugin_source(writer, id, PluginFields::default(), changes)
         .await
         .unwrap_err();
     assert_eq!(code_of(&error), (Some("index.ts".to_owned()), "max_length"));
@@ -175,12 +175,12 @@ async fn fields_are_held_to_lengths_that_lists_can_bear(database: TestDatabase) 
 
 async fn null_characters_are_refused_wherever_they_come_from(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let (catalog, place) = (&fixture.catalog, writer(&fixture, Family::Plugins));
-    let id = create(place, &fixture, "A").await.plugin.id;
+    let (catalog, writer) = (&fixture.catalog, writer_in(&fixture, PluginFamily::Plugins));
+    let id = create(writer, &fixture, "A").await.plugin.id;
     let none = PluginFields::default;
     for value in [json!("a\0b"), json!({"a\0b": 1}), json!([{"a": ["\0"]}])] {
         for (name, fields) in fields("a\0b", &value) {
-            let error = catalog.update_plugin(place, id, fields).await.unwrap_err();
+            let error = catalog.update_plugin(writer, id, fields).await.unwrap_err();
             assert_eq!(code_of(&error), (Some(name.to_owned()), "invalid_input"));
         }
     }
@@ -193,24 +193,24 @@ async fn null_characters_are_refused_wherever_they_come_from(database: TestDatab
     ];
     for (name, text) in table {
         let error = catalog
-            .update_plugin_source(place, id, none(), files(&[(name, Some(text))]))
+            .update_plugin_source(writer, id, none(), files(&[(name, Some(text))]))
             .await
             .unwrap_err();
         let blamed = (Some(name.to_owned()), "invalid_input");
         assert_eq!(code_of(&error), blamed, "{text}");
     }
     let error = catalog
-        .set_plugin_latest_tag(place, id, Some("1\0".to_owned()))
+        .set_plugin_latest_tag(writer, id, Some("1\0".to_owned()))
         .await
         .unwrap_err();
     let blamed = (Some("latest_tag".to_owned()), "invalid_input");
     assert_eq!(code_of(&error), blamed);
 }
 
-async fn a_manifest_is_held_to_the_rules_of_the_fields_it_sets(database: TestDatabase) {
+async fn a_manifest_is_validated_like_the_fields_it_sets(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let (catalog, place) = (&fixture.catalog, writer(&fixture, Family::Plugins));
-    let id = create(place, &fixture, "A").await.plugin.id;
+    let (catalog, writer) = (&fixture.catalog, writer_in(&fixture, PluginFamily::Plugins));
+    let id = create(writer, &fixture, "A").await.plugin.id;
     let schema = list(LIST_BYTES_MAX + 1);
     let table = [
         (json!({"name": "ü".repeat(200)}), true),
@@ -222,7 +222,7 @@ async fn a_manifest_is_held_to_the_rules_of_the_fields_it_sets(database: TestDat
     for (manifest, fits) in table {
         let text = manifest.to_string();
         let changes = files(&[("plugin.json", Some(&text))]);
-        let changed = catalog.update_plugin_source(place, id, PluginFields::default(), changes);
+        let changed = catalog.update_plugin_source(writer, id, PluginFields::default(), changes);
         match changed.await {
             Ok(_) => assert!(fits, "{text}"),
             Err(error) => {
@@ -233,10 +233,10 @@ async fn a_manifest_is_held_to_the_rules_of_the_fields_it_sets(database: TestDat
     }
 }
 
-async fn an_address_fits_into_its_index_or_is_refused(database: TestDatabase) {
+async fn an_address_too_long_for_its_index_is_refused(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let place = writer(&fixture, Family::Plugins);
-    // All different, so that nothing can be packed.
+    let writer = writer_in(&fixture, PluginFamily::Plugins);
+    // All characters differ, so that the index cannot compress them.
     let letters = |first: u32, count: u32| -> String {
         (first..first + count).filter_map(char::from_u32).collect()
     };
@@ -252,22 +252,22 @@ async fn an_address_fits_into_its_index_or_is_refused(database: TestDatabase) {
             ..NewPlugin::default()
         };
         let bytes = path.len();
-        let made = fixture.catalog.create_plugin(place, new).await;
+        let made = fixture.catalog.create_plugin(writer, new).await;
         let found = made.err().map(|error| code_of(&error));
         let expected = code.map(|code| (Some("url".to_owned()), code));
         assert_eq!(found, expected, "{bytes} bytes");
     }
 }
 
-async fn a_source_has_a_limit_in_all_and_deleting_is_never_refused(database: TestDatabase) {
+async fn the_size_of_a_source_is_limited_and_deleting_is_never_refused(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let (catalog, place) = (&fixture.catalog, writer(&fixture, Family::Plugins));
-    let id = create(place, &fixture, "A").await.plugin.id;
+    let (catalog, writer) = (&fixture.catalog, writer_in(&fixture, PluginFamily::Plugins));
+    let id = create(writer, &fixture, "A").await.plugin.id;
     let none = PluginFields::default;
     let text = "x".repeat(MIB - 1);
     for name in 0..PLUGIN_SOURCE_BYTES_MAX / MIB {
         let changes = files(&[(&name.to_string(), Some(&text))]);
-        let written = catalog.update_plugin_source(place, id, none(), changes);
+        let written = catalog.update_plugin_source(writer, id, none(), changes);
         written.await.unwrap();
     }
     let longer = format!("{text}x");
@@ -275,12 +275,12 @@ async fn a_source_has_a_limit_in_all_and_deleting_is_never_refused(database: Tes
         (files(&[("a", Some(""))]), "a"),
         (files(&[("0", Some(&*longer)), ("a", Some(""))]), "0"),
     ] {
-        let refused = catalog.update_plugin_source(place, id, none(), changes);
+        let refused = catalog.update_plugin_source(writer, id, none(), changes);
         let error = refused.await.unwrap_err();
         assert_eq!(code_of(&error), (Some(blamed.to_owned()), "max_length"));
     }
     let less = files(&[("0", None), ("a", Some(&*text))]);
-    let written = catalog.update_plugin_source(place, id, none(), less).await;
+    let written = catalog.update_plugin_source(writer, id, none(), less).await;
     assert_eq!(written.unwrap().files.len(), PLUGIN_SOURCE_BYTES_MAX / MIB);
 
     let name = |file: usize| FileChange {
@@ -288,30 +288,30 @@ async fn a_source_has_a_limit_in_all_and_deleting_is_never_refused(database: Tes
         source: Some(String::new()),
     };
     let many = (0..=PLUGIN_FILES_MAX).map(name).collect();
-    let refused = catalog.update_plugin_source(place, id, none(), many);
+    let refused = catalog.update_plugin_source(writer, id, none(), many);
     assert_eq!(code_of(&refused.await.unwrap_err()).1, "max_length");
 }
 
-async fn a_source_counts_as_json_and_an_older_one_may_stay_as_large(database: TestDatabase) {
+async fn a_source_counts_as_json_and_a_larger_old_one_may_stay(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let (catalog, place) = (&fixture.catalog, writer(&fixture, Family::Plugins));
-    let id = create(place, &fixture, "A").await.plugin.id;
+    let (catalog, writer) = (&fixture.catalog, writer_in(&fixture, PluginFamily::Plugins));
+    let id = create(writer, &fixture, "A").await.plugin.id;
     let none = PluginFields::default;
     // Six bytes of JSON each.
     let fits = "\u{1}".repeat((PLUGIN_SOURCE_BYTES_MAX - 1) / 6);
     let more = format!("{fits}\u{1}");
     let write = |text: &str| {
         let changes = files(&[("a", Some(text))]);
-        catalog.update_plugin_source(place, id, none(), changes)
+        catalog.update_plugin_source(writer, id, none(), changes)
     };
     let error = write(&more).await.unwrap_err();
     assert_eq!(code_of(&error), (Some("a".to_owned()), "max_length"));
     write(&fits).await.unwrap();
 
-    // As sources were kept that counted by their own bytes.
+    // An older source, from when sources counted by their own bytes.
     let older = format!("UPDATE plugin_source_files SET source = '{more}{more}'");
     database.execute(&older).await.unwrap();
-    let read = catalog.plugin_files(place.organization_id, Family::Plugins, id);
+    let read = catalog.plugin_files(writer.organization_id, PluginFamily::Plugins, id);
     let read = read.await.unwrap().unwrap();
     assert_eq!(read.files[0].1.len(), 2 * more.len());
     let error = write(&format!("{more}{more}x")).await.unwrap_err();
@@ -319,10 +319,10 @@ async fn a_source_counts_as_json_and_an_older_one_may_stay_as_large(database: Te
     write(&format!("{more}{fits}xxxxxx")).await.unwrap();
 }
 
-async fn what_cannot_be_kept_is_not_installed(database: TestDatabase) {
+async fn invalid_releases_are_not_installed(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let (catalog, place) = (&fixture.catalog, writer(&fixture, Family::Plugins));
-    let id = create(place, &fixture, "A").await.plugin.id;
+    let (catalog, writer) = (&fixture.catalog, writer_in(&fixture, PluginFamily::Plugins));
+    let id = create(writer, &fixture, "A").await.plugin.id;
     let none = PluginRelease::default;
     let file = |name: &str, text: &str| vec![(name.to_owned(), text.to_owned())];
     let table = [
@@ -375,9 +375,9 @@ async fn what_cannot_be_kept_is_not_installed(database: TestDatabase) {
             ..NewPlugin::default()
         };
         let refused = [
-            catalog.create_plugin(place, new).await.unwrap_err(),
+            catalog.create_plugin(writer, new).await.unwrap_err(),
             catalog
-                .upgrade_plugin(place, id, PluginFields::default(), Some(release))
+                .upgrade_plugin(writer, id, PluginFields::default(), Some(release))
                 .await
                 .unwrap_err(),
         ];

@@ -1,53 +1,53 @@
-//! What the activity log says of plugins.
+//! Entries of the activity log about plugins.
 
-use super::{create, files, named, writer};
+use super::{create, files, named, writer_in};
 use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Activity, ActivityScope, Family, FileChange, NewPlugin, PLUGIN_FILES_MAX, PluginFields,
+    Activity, ActivityScope, FileChange, NewPlugin, PLUGIN_FILES_MAX, PluginFamily, PluginFields,
 };
 use serde_json::json;
 
 on_both!(
     every_change_leaves_an_entry_without_texts,
     an_address_is_logged_and_shown_without_its_secrets,
-    long_values_are_logged_by_their_beginnings,
-    of_very_many_files_the_first_are_logged_and_the_others_counted,
+    long_values_are_logged_with_their_beginnings_only,
+    only_the_first_of_very_many_files_are_logged_and_the_others_counted,
 );
 
 async fn every_change_leaves_an_entry_without_texts(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let catalog = &fixture.catalog;
-    let place = writer(&fixture, Family::Plugins);
-    let id = create(place, &fixture, "A").await.plugin.id;
+    let writer = writer_in(&fixture, PluginFamily::Plugins);
+    let id = create(writer, &fixture, "A").await.plugin.id;
     let none = PluginFields::default;
     let secret = "const password = 'hunter2'";
     catalog
-        .update_plugin_source(place, id, none(), files(&[("a.js", Some(secret))]))
+        .update_plugin_source(writer, id, none(), files(&[("a.js", Some(secret))]))
         .await
         .unwrap();
     catalog
-        .update_plugin_source(place, id, none(), files(&[("a.js", Some(secret))]))
+        .update_plugin_source(writer, id, none(), files(&[("a.js", Some(secret))]))
         .await
         .unwrap();
     catalog
-        .update_plugin(place, id, named("B").fields)
+        .update_plugin(writer, id, named("B").fields)
         .await
         .unwrap();
     catalog
-        .update_plugin(place, id, named("B").fields)
+        .update_plugin(writer, id, named("B").fields)
         .await
         .unwrap();
-    catalog.delete_plugin(place, id).await.unwrap();
+    catalog.delete_plugin(writer, id).await.unwrap();
     let entries = fixture.activity(ActivityScope::Plugin).await;
-    let deeds: Vec<_> = entries.iter().rev().map(|entry| entry.activity).collect();
+    let activities: Vec<_> = entries.iter().rev().map(|entry| entry.activity).collect();
     let expected = [
         Activity::Installed,
         Activity::Updated,
         Activity::Updated,
         Activity::Uninstalled,
     ];
-    assert_eq!(deeds, expected, "what changes nothing is no deed");
+    assert_eq!(activities, expected, "an unchanged plugin leaves no entry");
     for entry in &entries {
         assert_eq!(entry.item_id, id.to_string());
         assert!(
@@ -62,7 +62,7 @@ async fn every_change_leaves_an_entry_without_texts(database: TestDatabase) {
 
 async fn an_address_is_logged_and_shown_without_its_secrets(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let place = writer(&fixture, Family::Plugins);
+    let writer = writer_in(&fixture, PluginFamily::Plugins);
     let table = [
         (
             "https://a.example/a?private_token=hunter2",
@@ -78,7 +78,7 @@ async fn an_address_is_logged_and_shown_without_its_secrets(database: TestDataba
             url: Some(url.to_owned()),
             ..NewPlugin::default()
         };
-        let made = fixture.catalog.create_plugin(place, new).await.unwrap();
+        let made = fixture.catalog.create_plugin(writer, new).await.unwrap();
         assert_eq!(made.shown_url().as_deref(), Some(shown));
         assert_eq!(
             made.plugin.url.as_deref(),
@@ -93,19 +93,19 @@ async fn an_address_is_logged_and_shown_without_its_secrets(database: TestDataba
     }
 }
 
-async fn long_values_are_logged_by_their_beginnings(database: TestDatabase) {
+async fn long_values_are_logged_with_their_beginnings_only(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let (catalog, place) = (&fixture.catalog, writer(&fixture, Family::Plugins));
-    let id = create(place, &fixture, "A").await.plugin.id;
+    let (catalog, writer) = (&fixture.catalog, writer_in(&fixture, PluginFamily::Plugins));
+    let id = create(writer, &fixture, "A").await.plugin.id;
     let long = format!("{}x", "ü".repeat(15_000));
-    // Both of them begin alike, and differ all the same.
+    // Both values begin alike, and differ all the same.
     for end in ["", "y"] {
         let fields = PluginFields {
             description: Some(Some(format!("{long}{end}"))),
             metrics: Some(Some(json!([long, end]))),
             ..PluginFields::default()
         };
-        catalog.update_plugin(place, id, fields).await.unwrap();
+        catalog.update_plugin(writer, id, fields).await.unwrap();
     }
     let entries = fixture.activity(ActivityScope::Plugin).await;
     for entry in &entries[..2] {
@@ -122,10 +122,12 @@ async fn long_values_are_logged_by_their_beginnings(database: TestDatabase) {
     }
 }
 
-async fn of_very_many_files_the_first_are_logged_and_the_others_counted(database: TestDatabase) {
+async fn only_the_first_of_very_many_files_are_logged_and_the_others_counted(
+    database: TestDatabase,
+) {
     let fixture = Fixture::open(&database).await;
-    let (catalog, place) = (&fixture.catalog, writer(&fixture, Family::Plugins));
-    let id = create(place, &fixture, "A").await.plugin.id;
+    let (catalog, writer) = (&fixture.catalog, writer_in(&fixture, PluginFamily::Plugins));
+    let id = create(writer, &fixture, "A").await.plugin.id;
     let name = |file: usize| format!("{file:03}{}", "ü".repeat(197));
     let change = |file| FileChange {
         name: name(file),
@@ -133,7 +135,9 @@ async fn of_very_many_files_the_first_are_logged_and_the_others_counted(database
     };
     let changes: Vec<_> = (0..PLUGIN_FILES_MAX).map(change).collect();
     let none = PluginFields::default();
-    let written = catalog.update_plugin_source(place, id, none, changes).await;
+    let written = catalog
+        .update_plugin_source(writer, id, none, changes)
+        .await;
     assert_eq!(written.unwrap().files.len(), PLUGIN_FILES_MAX);
     let entries = fixture.activity(ActivityScope::Plugin).await;
     let changes = &entries[0].detail.changes;

@@ -1,4 +1,4 @@
-//! Plugins: who sees and changes them, and what their source says.
+//! Plugins: permissions, fields, source and configurations.
 
 mod access;
 mod limits;
@@ -9,10 +9,10 @@ mod uses;
 
 use crate::fixture::Fixture;
 use millrace_catalog::{
-    Actor, ChangeError, Family, FileChange, NewPlugin, PluginFields, PluginWriter, SeenPlugin,
+    Actor, ChangeError, FileChange, NewPlugin, PluginFamily, PluginFields, PluginView, PluginWriter,
 };
 
-fn writer(fixture: &Fixture, family: Family) -> PluginWriter<'_> {
+fn writer_in(fixture: &Fixture, family: PluginFamily) -> PluginWriter<'_> {
     PluginWriter {
         actor: &fixture.actor,
         organization_id: fixture.organization_id,
@@ -21,14 +21,14 @@ fn writer(fixture: &Fixture, family: Family) -> PluginWriter<'_> {
     }
 }
 
-/// Who may write in the other organization, which has no members.
+/// Actor with access to the other organization, which has no members.
 static COMMAND_LINE: Actor = Actor::command_line();
 
 fn foreign(fixture: &Fixture) -> PluginWriter<'_> {
     PluginWriter {
         actor: &COMMAND_LINE,
         organization_id: fixture.foreign_id,
-        ..writer(fixture, Family::Plugins)
+        ..writer_in(fixture, PluginFamily::Plugins)
     }
 }
 
@@ -51,7 +51,7 @@ fn files(changes: &[(&str, Option<&str>)]) -> Vec<FileChange> {
     changes.iter().map(change).collect()
 }
 
-async fn create(writer: PluginWriter<'_>, fixture: &Fixture, name: &str) -> SeenPlugin {
+async fn create(writer: PluginWriter<'_>, fixture: &Fixture, name: &str) -> PluginView {
     fixture
         .catalog
         .create_plugin(writer, named(name))

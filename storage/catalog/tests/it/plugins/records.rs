@@ -1,19 +1,19 @@
-//! Who sees and changes which plugins.
+//! Plugins in their families and organizations.
 
-use super::{code_of, create, foreign, named, writer};
+use super::{code_of, create, foreign, named, writer_in};
 use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Family, NewPlugin, PageRequest, PluginFields, PluginWriter};
+use millrace_catalog::{NewPlugin, PageRequest, PluginFamily, PluginFields, PluginWriter};
 use serde_json::json;
 
 on_both!(
-    a_plugin_is_seen_in_the_views_of_its_capabilities,
+    a_plugin_is_listed_in_the_families_of_its_capabilities,
     plugins_are_paged_oldest_first_and_stay_in_their_organization,
     global_plugins_are_seen_by_all_and_changed_by_the_operator,
-    bad_fields_are_blamed,
+    errors_name_the_field_at_fault,
 );
 
-async fn names(fixture: &Fixture, family: Family) -> Vec<String> {
+async fn names(fixture: &Fixture, family: PluginFamily) -> Vec<String> {
     let page = fixture
         .catalog
         .list_plugins(fixture.organization_id, family, ALL)
@@ -26,17 +26,17 @@ async fn names(fixture: &Fixture, family: Family) -> Vec<String> {
         .collect()
 }
 
-async fn a_plugin_is_seen_in_the_views_of_its_capabilities(database: TestDatabase) {
+async fn a_plugin_is_listed_in_the_families_of_its_capabilities(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    for family in Family::ALL {
-        create(writer(&fixture, family), &fixture, family.segment()).await;
+    for family in PluginFamily::ALL {
+        create(writer_in(&fixture, family), &fixture, family.segment()).await;
     }
-    for family in Family::ALL {
+    for family in PluginFamily::ALL {
         let seen = names(&fixture, family).await;
         match family {
-            Family::Plugins => assert_eq!(seen.len(), 5),
-            // Those that can do nothing yet are for pages, as far as anyone knows.
-            Family::FrontendApps => assert_eq!(seen, ["plugins", "pipeline_frontend_apps"]),
+            PluginFamily::Plugins => assert_eq!(seen.len(), 5),
+            // Plugins without capabilities count as frontend apps.
+            PluginFamily::FrontendApps => assert_eq!(seen, ["plugins", "pipeline_frontend_apps"]),
             _ => assert_eq!(seen, [family.segment()]),
         }
     }
@@ -45,16 +45,16 @@ async fn a_plugin_is_seen_in_the_views_of_its_capabilities(database: TestDatabas
     new.fields.capabilities = Some(capabilities.clone());
     let both = fixture
         .catalog
-        .create_plugin(writer(&fixture, Family::Plugins), new)
+        .create_plugin(writer_in(&fixture, PluginFamily::Plugins), new)
         .await
         .unwrap();
     assert_eq!(both.plugin.capabilities, capabilities);
     let id = both.plugin.id;
     for (family, is_seen) in [
-        (Family::Destinations, true),
-        (Family::Transformations, true),
-        (Family::ImportApps, false),
-        (Family::FrontendApps, false),
+        (PluginFamily::Destinations, true),
+        (PluginFamily::Transformations, true),
+        (PluginFamily::ImportApps, false),
+        (PluginFamily::FrontendApps, false),
     ] {
         let found = fixture
             .catalog
@@ -63,21 +63,21 @@ async fn a_plugin_is_seen_in_the_views_of_its_capabilities(database: TestDatabas
             .unwrap();
         assert_eq!(found.is_some(), is_seen, "{family:?}");
     }
-    // A change may take it out of the view that it was made in; it is answered all the same.
+    // A change may take a plugin out of its family; the plugin is returned all the same.
     let fields = PluginFields {
         capabilities: Some(json!({"methods": ["onEvent"]})),
         ..PluginFields::default()
     };
-    let place = writer(&fixture, Family::Transformations);
+    let writer = writer_in(&fixture, PluginFamily::Transformations);
     let changed = fixture
         .catalog
-        .update_plugin(place, id, fields.clone())
+        .update_plugin(writer, id, fields.clone())
         .await
         .unwrap();
     assert!(!changed.plugin.is_transformation);
     let error = fixture
         .catalog
-        .update_plugin(place, id, fields)
+        .update_plugin(writer, id, fields)
         .await
         .unwrap_err();
     assert_eq!(code_of(&error), (None, "not_found"));
@@ -87,17 +87,20 @@ async fn plugins_are_paged_oldest_first_and_stay_in_their_organization(database:
     let fixture = Fixture::open(&database).await;
     let catalog = &fixture.catalog;
     for name in ["A", "B", "C"] {
-        create(writer(&fixture, Family::Plugins), &fixture, name).await;
+        create(writer_in(&fixture, PluginFamily::Plugins), &fixture, name).await;
     }
     let theirs = create(foreign(&fixture), &fixture, "Theirs").await;
     assert_eq!(theirs.organization_name, "Foreign");
-    assert_eq!(names(&fixture, Family::Plugins).await, ["A", "B", "C"]);
+    assert_eq!(
+        names(&fixture, PluginFamily::Plugins).await,
+        ["A", "B", "C"]
+    );
     let page = PageRequest {
         limit: 2,
         offset: 1,
     };
     let part = catalog
-        .list_plugins(fixture.organization_id, Family::Plugins, page)
+        .list_plugins(fixture.organization_id, PluginFamily::Plugins, page)
         .await
         .unwrap();
     let part_names: Vec<_> = part
@@ -107,11 +110,11 @@ async fn plugins_are_paged_oldest_first_and_stay_in_their_organization(database:
         .collect();
     assert_eq!((part.count, &part_names[..]), (3, &["B", "C"][..]));
     assert_eq!(part.rows[0].organization_name, "Default organization");
-    let mine = writer(&fixture, Family::Plugins);
+    let mine = writer_in(&fixture, PluginFamily::Plugins);
     let id = theirs.plugin.id;
     assert!(
         catalog
-            .plugin(fixture.organization_id, Family::Plugins, id)
+            .plugin(fixture.organization_id, PluginFamily::Plugins, id)
             .await
             .unwrap()
             .is_none()
@@ -158,7 +161,7 @@ async fn global_plugins_are_seen_by_all_and_changed_by_the_operator(database: Te
         .unwrap()
         .plugin
         .id;
-    assert_eq!(names(&fixture, Family::Plugins).await, ["For all"]);
+    assert_eq!(names(&fixture, PluginFamily::Plugins).await, ["For all"]);
 
     let rename = named("Renamed").fields;
     let local = PluginFields {
@@ -167,7 +170,7 @@ async fn global_plugins_are_seen_by_all_and_changed_by_the_operator(database: Te
     };
     let mine = PluginWriter {
         is_operator: true,
-        ..writer(&fixture, Family::Plugins)
+        ..writer_in(&fixture, PluginFamily::Plugins)
     };
     for (who, fields) in [
         (mine, rename.clone()),
@@ -185,7 +188,7 @@ async fn global_plugins_are_seen_by_all_and_changed_by_the_operator(database: Te
         .unwrap();
     assert_eq!(seen.plugin.latest_tag.as_deref(), Some("2"));
     let kept = catalog
-        .plugin(fixture.foreign_id, Family::Plugins, id)
+        .plugin(fixture.foreign_id, PluginFamily::Plugins, id)
         .await
         .unwrap()
         .unwrap();
@@ -194,8 +197,8 @@ async fn global_plugins_are_seen_by_all_and_changed_by_the_operator(database: Te
         .update_plugin(operator, id, local.clone())
         .await
         .unwrap();
-    assert!(names(&fixture, Family::Plugins).await.is_empty());
-    // Saying what is so already needs no power.
+    assert!(names(&fixture, PluginFamily::Plugins).await.is_empty());
+    // Sending the present value needs no operator.
     catalog
         .update_plugin(foreign(&fixture), id, local)
         .await
@@ -203,7 +206,7 @@ async fn global_plugins_are_seen_by_all_and_changed_by_the_operator(database: Te
     catalog.delete_plugin(foreign(&fixture), id).await.unwrap();
 }
 
-async fn bad_fields_are_blamed(database: TestDatabase) {
+async fn errors_name_the_field_at_fault(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let catalog = &fixture.catalog;
     let long = |chars: usize| Some(Some("ü".repeat(chars)));
@@ -216,8 +219,8 @@ async fn bad_fields_are_blamed(database: TestDatabase) {
         ..NewPlugin::default()
     };
     let taken = "https://github.com/a/b";
-    let place = writer(&fixture, Family::Plugins);
-    catalog.create_plugin(place, at(taken)).await.unwrap();
+    let writer = writer_in(&fixture, PluginFamily::Plugins);
+    catalog.create_plugin(writer, at(taken)).await.unwrap();
     catalog
         .create_plugin(foreign(&fixture), at(taken))
         .await
@@ -258,7 +261,7 @@ async fn bad_fields_are_blamed(database: TestDatabase) {
         (at(taken), "url", "unique"),
     ];
     for (new, field, code) in table {
-        let error = catalog.create_plugin(place, new).await.unwrap_err();
+        let error = catalog.create_plugin(writer, new).await.unwrap_err();
         assert_eq!(code_of(&error), (Some(field.to_owned()), code), "{error}");
     }
     let most = with(PluginFields {
@@ -266,5 +269,5 @@ async fn bad_fields_are_blamed(database: TestDatabase) {
         icon: long(800),
         ..none()
     });
-    catalog.create_plugin(place, most).await.unwrap();
+    catalog.create_plugin(writer, most).await.unwrap();
 }

@@ -1,13 +1,15 @@
-//! What the source of a plugin says, and where it comes from.
+//! Source of a plugin: capabilities, releases and files.
 
-use super::{code_of, create, files, writer};
+use super::{code_of, create, files, writer_in};
 use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Family, NewPlugin, PluginFields, PluginRelease, PluginType, PluginWriter};
+use millrace_catalog::{
+    NewPlugin, PluginFamily, PluginFields, PluginRelease, PluginType, PluginWriter,
+};
 use serde_json::json;
 
 on_both!(
-    the_source_decides_what_a_plugin_can_do,
+    the_source_determines_the_capabilities,
     releases_are_installed_and_upgraded,
     only_touched_files_are_written,
     parallel_changes_of_a_source_are_all_kept,
@@ -24,11 +26,11 @@ fn release(tag: &str, source: &str) -> PluginRelease {
     }
 }
 
-async fn the_source_decides_what_a_plugin_can_do(database: TestDatabase) {
+async fn the_source_determines_the_capabilities(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let catalog = &fixture.catalog;
-    let place = writer(&fixture, Family::Plugins);
-    let id = create(place, &fixture, "Before").await.plugin.id;
+    let writer = writer_in(&fixture, PluginFamily::Plugins);
+    let id = create(writer, &fixture, "Before").await.plugin.id;
     let manifest = r#"{"name": "After", "config": [{"key": "k"}], "main": "lib.js"}"#;
     let main = "export function processEvent(e) { return e }";
     let changes = files(&[
@@ -38,17 +40,17 @@ async fn the_source_decides_what_a_plugin_can_do(database: TestDatabase) {
     ]);
     let none = PluginFields::default;
     let written = catalog
-        .update_plugin_source(place, id, none(), changes)
+        .update_plugin_source(writer, id, none(), changes)
         .await
         .unwrap();
-    assert_eq!(written.seen.plugin.name.as_deref(), Some("After"));
-    assert_eq!(written.seen.plugin.config_schema, json!([{"key": "k"}]));
+    assert_eq!(written.view.plugin.name.as_deref(), Some("After"));
+    assert_eq!(written.view.plugin.config_schema, json!([{"key": "k"}]));
     let can = json!({"methods": ["processEvent"], "jobs": [], "scheduled_tasks": []});
-    assert_eq!(written.seen.plugin.capabilities, can);
+    assert_eq!(written.view.plugin.capabilities, can);
     let expected = [("lib.js", main), ("plugin.json", manifest)];
     let expected = expected.map(|(name, text)| (name.to_owned(), text.to_owned()));
     assert_eq!(written.files, expected);
-    let family = Family::Transformations;
+    let family = PluginFamily::Transformations;
     let read = catalog
         .plugin_files(fixture.organization_id, family, id)
         .await
@@ -61,17 +63,17 @@ async fn the_source_decides_what_a_plugin_can_do(database: TestDatabase) {
         ..none()
     };
     let changed = catalog
-        .update_plugin(place, id, said.clone())
+        .update_plugin(writer, id, said.clone())
         .await
         .unwrap();
     assert_eq!(changed.plugin.capabilities, can, "the source knows better");
     let changes = files(&[("lib.js", None), ("plugin.json", None)]);
     let emptied = catalog
-        .update_plugin_source(place, id, none(), changes)
+        .update_plugin_source(writer, id, none(), changes)
         .await
         .unwrap();
     assert!(emptied.files.is_empty());
-    let changed = catalog.update_plugin(place, id, said).await.unwrap();
+    let changed = catalog.update_plugin(writer, id, said).await.unwrap();
     assert!(
         changed.plugin.is_destination,
         "there is no source to know better"
@@ -81,13 +83,13 @@ async fn the_source_decides_what_a_plugin_can_do(database: TestDatabase) {
     for (name, text) in [("", "a"), (&long, "a"), ("plugin.json", "{")] {
         let changes = files(&[("kept.js", Some("a")), (name, Some(text))]);
         let error = catalog
-            .update_plugin_source(place, id, none(), changes)
+            .update_plugin_source(writer, id, none(), changes)
             .await
             .unwrap_err();
         assert_eq!(code_of(&error), (Some(name.to_owned()), "invalid_input"));
     }
     let read = catalog
-        .plugin_files(fixture.organization_id, Family::Plugins, id)
+        .plugin_files(fixture.organization_id, PluginFamily::Plugins, id)
         .await
         .unwrap();
     assert!(
@@ -99,7 +101,7 @@ async fn the_source_decides_what_a_plugin_can_do(database: TestDatabase) {
 async fn releases_are_installed_and_upgraded(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let catalog = &fixture.catalog;
-    let place = writer(&fixture, Family::Plugins);
+    let writer = writer_in(&fixture, PluginFamily::Plugins);
     let new = NewPlugin {
         fields: PluginFields {
             plugin_type: Some(Some(PluginType::Repository)),
@@ -109,7 +111,7 @@ async fn releases_are_installed_and_upgraded(database: TestDatabase) {
         url: Some("https://plugins.example/filter".to_owned()),
         release: Some(release("1.0", "exports.processEvent = (e) => e")),
     };
-    let made = catalog.create_plugin(place, new).await.unwrap().plugin;
+    let made = catalog.create_plugin(writer, new).await.unwrap().plugin;
     assert_eq!(
         made.name.as_deref(),
         Some("Mine"),
@@ -121,7 +123,7 @@ async fn releases_are_installed_and_upgraded(database: TestDatabase) {
     );
     assert!(made.is_transformation);
     let checked = catalog
-        .set_plugin_latest_tag(place, made.id, Some("2.0".to_owned()))
+        .set_plugin_latest_tag(writer, made.id, Some("2.0".to_owned()))
         .await;
     let checked = checked.unwrap().plugin;
     assert_eq!(
@@ -131,13 +133,13 @@ async fn releases_are_installed_and_upgraded(database: TestDatabase) {
     let newer = Some(release("2.0", "exports.onEvent = () => {}"));
     let none = PluginFields::default();
     let upgraded = catalog
-        .upgrade_plugin(place, made.id, none.clone(), newer)
+        .upgrade_plugin(writer, made.id, none.clone(), newer)
         .await
         .unwrap();
     assert_eq!(upgraded.plugin.tag.as_deref(), Some("2.0"));
     assert!(upgraded.plugin.is_destination && !upgraded.plugin.is_transformation);
     let same = catalog
-        .upgrade_plugin(place, made.id, none, None)
+        .upgrade_plugin(writer, made.id, none, None)
         .await
         .unwrap();
     assert_eq!(same, upgraded, "without a release there is nothing to do");
@@ -145,8 +147,8 @@ async fn releases_are_installed_and_upgraded(database: TestDatabase) {
 
 async fn only_touched_files_are_written(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let place = writer(&fixture, Family::Plugins);
-    let id = create(place, &fixture, "A").await.plugin.id;
+    let writer = writer_in(&fixture, PluginFamily::Plugins);
+    let id = create(writer, &fixture, "A").await.plugin.id;
     let none = PluginFields::default;
     let (catalog, statements) = fixture.catalog.counted();
     let first = files(&[("a", Some("1")), ("b", Some("1")), ("c", Some("1"))]);
@@ -157,7 +159,7 @@ async fn only_touched_files_are_written(database: TestDatabase) {
     ];
     for (changes, inserts, deletes) in table {
         drop(statements.take());
-        let changed = catalog.update_plugin_source(place, id, none(), changes);
+        let changed = catalog.update_plugin_source(writer, id, none(), changes);
         changed.await.unwrap();
         let made = statements.take();
         let count = |start: &str| {
@@ -172,18 +174,18 @@ async fn only_touched_files_are_written(database: TestDatabase) {
     }
     let newer = Some(release("2.0", "exports.onEvent = () => {}"));
     catalog
-        .upgrade_plugin(place, id, none(), newer)
+        .upgrade_plugin(writer, id, none(), newer)
         .await
         .unwrap();
-    let read = catalog.plugin_files(fixture.organization_id, Family::Plugins, id);
+    let read = catalog.plugin_files(fixture.organization_id, PluginFamily::Plugins, id);
     let names: Vec<_> = read.await.unwrap().unwrap().files;
     assert_eq!(names.len(), 1, "a release replaces the source: {names:?}");
 }
 
 async fn parallel_changes_of_a_source_are_all_kept(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let place = writer(&fixture, Family::Plugins);
-    let id = create(place, &fixture, "A").await.plugin.id;
+    let writer = writer_in(&fixture, PluginFamily::Plugins);
+    let id = create(writer, &fixture, "A").await.plugin.id;
     let changes = (0..8).map(|file| {
         let (catalog, actor) = (fixture.catalog.clone(), fixture.actor.clone());
         let organization_id = fixture.organization_id;
@@ -191,7 +193,7 @@ async fn parallel_changes_of_a_source_are_all_kept(database: TestDatabase) {
             let writer = PluginWriter {
                 actor: &actor,
                 organization_id,
-                family: Family::Plugins,
+                family: PluginFamily::Plugins,
                 is_operator: false,
             };
             let changes = files(&[(&format!("{file}.js"), Some("a"))]);
@@ -206,6 +208,6 @@ async fn parallel_changes_of_a_source_are_all_kept(database: TestDatabase) {
     }
     let read = fixture
         .catalog
-        .plugin_files(fixture.organization_id, Family::Plugins, id);
+        .plugin_files(fixture.organization_id, PluginFamily::Plugins, id);
     assert_eq!(read.await.unwrap().unwrap().files.len(), 8);
 }

@@ -1,17 +1,17 @@
-//! How projects use plugins.
+//! Configurations of plugins in projects.
 
-use super::{code_of, create, files, foreign, named, writer};
+use super::{code_of, create, files, foreign, named, writer_in};
 use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Family, PluginFields, PluginSetting, PluginWriter};
+use millrace_catalog::{PluginFamily, PluginFields, PluginSetting, PluginWriter};
 use serde_json::{Value, json};
 
 on_both!(
-    uses_make_plugins_not_unused,
-    who_uses_a_plugin_goes_on_seeing_it,
+    used_plugins_are_not_listed_as_unused,
+    an_organization_sees_the_plugins_it_uses,
     an_organization_whose_global_plugins_others_use_is_not_deleted,
-    a_secret_stays_one_whatever_becomes_of_the_schema,
-    of_values_from_before_nobody_knows_which_are_secrets,
+    a_secret_stays_secret_whatever_the_schema_becomes,
+    all_values_from_older_schemas_count_as_secrets,
 );
 
 const ENABLED: bool = true;
@@ -24,42 +24,44 @@ fn setting(enabled: bool) -> PluginSetting {
     }
 }
 
-async fn uses_make_plugins_not_unused(database: TestDatabase) {
+async fn used_plugins_are_not_listed_as_unused(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, id) = (&fixture.catalog, fixture.organization_id);
-    let place = writer(&fixture, Family::Destinations);
-    let used = create(place, &fixture, "Used").await.plugin.id;
-    let off = create(place, &fixture, "Off").await.plugin.id;
-    let place = writer(&fixture, Family::FrontendApps);
-    let page = create(place, &fixture, "Page").await.plugin.id;
-    let place = writer(&fixture, Family::Plugins);
+    let writer = writer_in(&fixture, PluginFamily::Destinations);
+    let used = create(writer, &fixture, "Used").await.plugin.id;
+    let off = create(writer, &fixture, "Off").await.plugin.id;
+    let writer = writer_in(&fixture, PluginFamily::FrontendApps);
+    let page = create(writer, &fixture, "Page").await.plugin.id;
+    let writer = writer_in(&fixture, PluginFamily::Plugins);
     let team_id = fixture.team_id;
     for (plugin, enabled) in [(used, ENABLED), (off, !ENABLED), (page, ENABLED)] {
-        let set = catalog.set_plugin_use(place, plugin, team_id, setting(enabled));
+        let set = catalog.set_plugin_use(writer, plugin, team_id, setting(enabled));
         set.await.unwrap();
     }
-    let unused = catalog.list_unused_plugins(id, Family::Plugins, ALL).await;
+    let unused = catalog
+        .list_unused_plugins(id, PluginFamily::Plugins, ALL)
+        .await;
     let unused: Vec<_> = unused.unwrap().rows;
     assert_eq!(unused.len(), 1);
     assert_eq!(unused[0].plugin.id, off);
-    let exporting = catalog.list_exporting_plugins(id, Family::Plugins, ALL);
+    let exporting = catalog.list_exporting_plugins(id, PluginFamily::Plugins, ALL);
     let exporting = exporting.await.unwrap();
     assert_eq!(exporting.count, 1);
     let config = &exporting.rows[0].config;
     assert_eq!((config.plugin_id, config.enabled), (used, ENABLED));
 
-    let foreign = catalog.set_plugin_use(place, used, fixture.foreign_team_id, setting(ENABLED));
+    let foreign = catalog.set_plugin_use(writer, used, fixture.foreign_team_id, setting(ENABLED));
     assert_eq!(code_of(&foreign.await.unwrap_err()), (None, "not_found"));
     let mut list = setting(ENABLED);
     list.config = json!([]);
-    let refused = catalog.set_plugin_use(place, used, team_id, list).await;
+    let refused = catalog.set_plugin_use(writer, used, team_id, list).await;
     let blamed = (Some("config".to_owned()), "invalid_input");
     assert_eq!(code_of(&refused.unwrap_err()), blamed);
-    let again = catalog.set_plugin_use(place, used, team_id, setting(!ENABLED));
+    let again = catalog.set_plugin_use(writer, used, team_id, setting(!ENABLED));
     assert_eq!(again.await.unwrap().id, config.id, "a project uses it once");
 }
 
-async fn who_uses_a_plugin_goes_on_seeing_it(database: TestDatabase) {
+async fn an_organization_sees_the_plugins_it_uses(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let catalog = &fixture.catalog;
     let operator = PluginWriter {
@@ -70,15 +72,15 @@ async fn who_uses_a_plugin_goes_on_seeing_it(database: TestDatabase) {
     new.fields.is_global = Some(true);
     let made = catalog.create_plugin(operator, new).await.unwrap();
     let id = made.plugin.id;
-    let place = writer(&fixture, Family::Plugins);
-    let set = catalog.set_plugin_use(place, id, fixture.team_id, setting(ENABLED));
+    let writer = writer_in(&fixture, PluginFamily::Plugins);
+    let set = catalog.set_plugin_use(writer, id, fixture.team_id, setting(ENABLED));
     set.await.unwrap();
     let local = PluginFields {
         is_global: Some(false),
         ..PluginFields::default()
     };
     catalog.update_plugin(operator, id, local).await.unwrap();
-    let seen = catalog.plugin(fixture.organization_id, Family::Plugins, id);
+    let seen = catalog.plugin(fixture.organization_id, PluginFamily::Plugins, id);
     assert_eq!(seen.await.unwrap().unwrap().organization_name, "Foreign");
 }
 
@@ -99,16 +101,16 @@ async fn an_organization_whose_global_plugins_others_use_is_not_deleted(database
     for name in ["A", "B", "C", "D"] {
         let made = catalog.create_plugin(operator, global(name)).await.unwrap();
         let id = made.plugin.id;
-        for (place, team_id) in [
-            (writer(&fixture, Family::Plugins), fixture.team_id),
+        for (writer, team_id) in [
+            (writer_in(&fixture, PluginFamily::Plugins), fixture.team_id),
             (foreign(&fixture), fixture.foreign_team_id),
         ] {
-            let set = catalog.set_plugin_use(place, id, team_id, setting(ENABLED));
+            let set = catalog.set_plugin_use(writer, id, team_id, setting(ENABLED));
             set.await.unwrap();
         }
         shared.push(id);
     }
-    // Whoever asks, the operator as well.
+    // The operator is refused as well.
     let refused = catalog.delete_organization(operator.actor, foreign_id);
     let refused = refused.await.unwrap_err();
     assert_eq!(code_of(&refused), (None, "invalid_input"));
@@ -116,9 +118,9 @@ async fn an_organization_whose_global_plugins_others_use_is_not_deleted(database
     for needle in ["use 4 global plugins", "(A)", "(C), …", "is_global"] {
         assert!(said.contains(needle), "{said}");
     }
-    let place = writer(&fixture, Family::Plugins);
+    let writer = writer_in(&fixture, PluginFamily::Plugins);
     let uses = || async {
-        let page = catalog.list_plugins(fixture.organization_id, Family::Plugins, ALL);
+        let page = catalog.list_plugins(fixture.organization_id, PluginFamily::Plugins, ALL);
         page.await.unwrap().count
     };
     assert_eq!(uses().await, 5);
@@ -136,38 +138,38 @@ async fn an_organization_whose_global_plugins_others_use_is_not_deleted(database
     let deleted = catalog.delete_organization(operator.actor, foreign_id);
     deleted.await.unwrap();
     assert_eq!(uses().await, 0);
-    create(place, &fixture, "Own").await;
+    create(writer, &fixture, "Own").await;
     let own = catalog.delete_organization(&fixture.actor, fixture.organization_id);
     own.await.unwrap();
 }
 
-/// What is shown of the one plugin in use.
+/// Shown configuration of the only used plugin.
 async fn shown(fixture: &Fixture) -> Value {
     let exporting =
         fixture
             .catalog
-            .list_exporting_plugins(fixture.organization_id, Family::Plugins, ALL);
+            .list_exporting_plugins(fixture.organization_id, PluginFamily::Plugins, ALL);
     exporting.await.unwrap().rows[0].shown_config()
 }
 
-async fn a_secret_stays_one_whatever_becomes_of_the_schema(database: TestDatabase) {
+async fn a_secret_stays_secret_whatever_the_schema_becomes(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, team_id) = (&fixture.catalog, fixture.team_id);
-    let place = writer(&fixture, Family::Destinations);
-    let id = create(place, &fixture, "Used").await.plugin.id;
+    let writer = writer_in(&fixture, PluginFamily::Destinations);
+    let id = create(writer, &fixture, "Used").await.plugin.id;
     let schema = |schema: Value| PluginFields {
         config_schema: Some(schema),
         ..PluginFields::default()
     };
     let secret = json!([{"key": "token", "secret": true}, {"key": "url"}]);
-    let place = writer(&fixture, Family::Plugins);
-    let changed = catalog.update_plugin(place, id, schema(secret)).await;
+    let writer = writer_in(&fixture, PluginFamily::Plugins);
+    let changed = catalog.update_plugin(writer, id, schema(secret)).await;
     changed.unwrap();
     let with = |token: &str| PluginSetting {
         config: json!({"token": token, "url": "u"}),
         ..setting(ENABLED)
     };
-    let set = catalog.set_plugin_use(place, id, team_id, with("hunter2"));
+    let set = catalog.set_plugin_use(writer, id, team_id, with("hunter2"));
     set.await.unwrap();
     let hidden = json!({"token": "********", "url": "u"});
     assert_eq!(shown(&fixture).await, hidden);
@@ -178,40 +180,40 @@ async fn a_secret_stays_one_whatever_becomes_of_the_schema(database: TestDatabas
         json!([{"key": "token"}, {"key": "url"}]),
     ];
     for edit in edits {
-        let changed = catalog.update_plugin(place, id, schema(edit)).await;
+        let changed = catalog.update_plugin(writer, id, schema(edit)).await;
         changed.unwrap();
         assert_eq!(shown(&fixture).await, hidden);
     }
     let changes = files(&[("plugin.json", Some(manifest))]);
-    let written = catalog.update_plugin_source(place, id, PluginFields::default(), changes);
+    let written = catalog.update_plugin_source(writer, id, PluginFields::default(), changes);
     written.await.unwrap();
     assert_eq!(shown(&fixture).await, hidden);
     // Not even a new value is shown.
-    let set = catalog.set_plugin_use(place, id, team_id, with("hunter3"));
+    let set = catalog.set_plugin_use(writer, id, team_id, with("hunter3"));
     set.await.unwrap();
     assert_eq!(shown(&fixture).await, hidden);
     let nothing = json!({"token": "********", "url": "********"});
     for edit in [json!({}), json!("free-form")] {
-        let changed = catalog.update_plugin(place, id, schema(edit)).await;
+        let changed = catalog.update_plugin(writer, id, schema(edit)).await;
         changed.unwrap();
         assert_eq!(shown(&fixture).await, nothing, "the schema says nothing");
     }
 }
 
-async fn of_values_from_before_nobody_knows_which_are_secrets(database: TestDatabase) {
+async fn all_values_from_older_schemas_count_as_secrets(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let place = writer(&fixture, Family::Destinations);
-    let id = create(place, &fixture, "Used").await.plugin.id;
+    let writer = writer_in(&fixture, PluginFamily::Destinations);
+    let id = create(writer, &fixture, "Used").await.plugin.id;
     let fields = PluginFields {
         config_schema: Some(json!([{"key": "key"}])),
         ..PluginFields::default()
     };
-    let changed = fixture.catalog.update_plugin(place, id, fields);
+    let changed = fixture.catalog.update_plugin(writer, id, fields);
     changed.await.unwrap();
     let set = || {
         fixture
             .catalog
-            .set_plugin_use(place, id, fixture.team_id, setting(ENABLED))
+            .set_plugin_use(writer, id, fixture.team_id, setting(ENABLED))
     };
     set().await.unwrap();
     assert_eq!(shown(&fixture).await, json!({"key": "v"}));

@@ -1,4 +1,4 @@
-//! Statements that pass and that do not.
+//! Tests of statements that are allowed and that are refused.
 //!
 //! | Module | Holds |
 //! |---|---|
@@ -9,31 +9,31 @@ mod parameters;
 mod statements;
 
 use super::*;
-use statements::{INSIDE, OUTSIDE};
+use statements::{ALLOWED, REFUSED};
 
-fn permitted(sources: &[&str]) -> Permitted {
+fn policy(sources: &[&str]) -> StatementPolicy {
     let names = |text: &str| text.split(' ').map(str::to_owned).collect();
-    let known = Known {
+    let known = EngineFunctions {
         functions: names("file aiGenerate length arrayMap now format"),
         table_functions: names("file url s3 remote executable numbers newOne eval format"),
     };
     let sources: Vec<_> = sources.iter().map(|name| name.parse().unwrap()).collect();
-    Permitted::new(&known, &sources)
+    StatementPolicy::new(&known, &sources)
 }
 
 #[test]
-fn what_stays_in_the_database_passes() {
-    for sql in INSIDE {
-        permitted(&[])
+fn statements_that_stay_in_the_database_pass() {
+    for sql in ALLOWED {
+        policy(&[])
             .check(sql.as_bytes(), &[])
             .unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
 }
 
 #[test]
-fn what_leaves_it_is_refused_by_name_however_it_is_written() {
-    for (sql, name) in OUTSIDE {
-        let Err(exception) = permitted(&[]).check(sql.as_bytes(), &[]) else {
+fn statements_that_leave_the_database_are_refused_however_they_are_written() {
+    for (sql, name) in REFUSED {
+        let Err(exception) = policy(&[]).check(sql.as_bytes(), &[]) else {
             panic!("{sql}: passed");
         };
         assert_eq!(exception.code, 497);
@@ -42,19 +42,19 @@ fn what_leaves_it_is_refused_by_name_however_it_is_written() {
 }
 
 #[test]
-fn rows_may_hold_any_text_and_no_call() {
+fn rows_may_hold_any_text_but_no_refused_call() {
     for rows in [
         "('file(1)', 'it''s url(2)'), (now(), 'a\\'file(1)')",
         "('\u{201c}$$file(')",
     ] {
-        permitted(&[]).check_rows(rows.as_bytes()).unwrap();
+        policy(&[]).check_rows(rows.as_bytes()).unwrap();
     }
     for rows in [
         "('a', file('b'))",
         "($$ ' $$ || file('a') || $$ ' $$)",
         "(\u{2018}'\u{2019}, file('a'), '')",
     ] {
-        permitted(&[]).check_rows(rows.as_bytes()).unwrap_err();
+        policy(&[]).check_rows(rows.as_bytes()).unwrap_err();
     }
 }
 
@@ -65,9 +65,7 @@ fn an_operator_opens_a_source_by_its_name() {
         ("url", "SELECT * FROM url('a')"),
         ("s3", "CREATE TABLE t (a Int8) ENGINE = S3('a')"),
     ] {
-        permitted(&[source]).check(sql.as_bytes(), &[]).unwrap();
-        permitted(&["sqlite"])
-            .check(sql.as_bytes(), &[])
-            .unwrap_err();
+        policy(&[source]).check(sql.as_bytes(), &[]).unwrap();
+        policy(&["sqlite"]).check(sql.as_bytes(), &[]).unwrap_err();
     }
 }

@@ -1,12 +1,12 @@
-//! Values of parameters.
+//! Tests of the values of parameters.
 
-use super::permitted;
+use super::policy;
 
 #[test]
-fn values_of_parameters_are_judged_where_they_are_read_as_sql() {
+fn values_of_parameters_are_checked_where_they_are_read_as_sql() {
     let check = |sql: &str, value: &str| {
         let parameters = [("p".to_owned(), value.to_owned())];
-        permitted(&[]).check(sql.as_bytes(), &parameters)
+        policy(&[]).check(sql.as_bytes(), &parameters)
     };
     for (sql, value) in [
         ("SELECT a FROM t WHERE event = {p:String}", "file (x)"),

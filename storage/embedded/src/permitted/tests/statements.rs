@@ -1,7 +1,7 @@
-//! Statements: some stay in the database, some do not.
+//! Tables of allowed and refused statements.
 
 /// Statements that stay in the database.
-pub(super) const INSIDE: &[&str] = &[
+pub(super) const ALLOWED: &[&str] = &[
     "SELECT 1",
     "SELECT count() FROM t WHERE url LIKE '%background: url(x)%'",
     "SELECT format('{}', file) FROM t",
@@ -29,8 +29,8 @@ pub(super) const INSIDE: &[&str] = &[
     "CREATE VIEW v AS SELECT arraySum({c:Identifier}) FROM t WHERE a = {e:String}",
 ];
 
-/// Statements that leave it, and what of them is named in the refusal.
-pub(super) const OUTSIDE: &[(&str, &str)] = &[
+/// Statements that leave the database, and the part of them that the refusal names.
+pub(super) const REFUSED: &[(&str, &str)] = &[
     ("SELECT file('/etc/passwd')", "function file"),
     ("SELECT FILE /* ( */ -- (\n # (\n ('a')", "function file"),
     ("SELECT `file`('a')", "function file"),

@@ -1,6 +1,6 @@
-//! Ways to files below a folder, and none out of it.
+//! Opens paths below a folder, and none that leads out of it.
 
-use super::super::names::TEMPORARY_BEFORE;
+use super::super::names::TEMPORARY_PREFIX;
 use bytes::Bytes;
 use rustix::fs::{self, AtFlags, Dir, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -9,16 +9,16 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// The largest file that is read as a whole: manifests.
+/// Bytes of a file that is read as a whole at most, that is of manifests.
 const READ_BYTES_MAX: u64 = 64 << 20;
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o750);
 
-/// A key's folder and name.
+/// Splits a key into its folder and its name.
 pub(super) fn split(key: &str) -> (&str, &str) {
     key.rsplit_once('/').unwrap_or(("", key))
 }
 
-/// Opens a folder below the root, name by name; makes those that are missing, if that is wanted.
+/// Opens a folder below the root, name by name; creates missing ones if `make` is true.
 pub(super) fn open_folder(root: &Path, folder: &str, make: bool) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut opened = fs::open(root, flags, Mode::empty())?;
@@ -39,7 +39,7 @@ pub(super) fn open_folder(root: &Path, folder: &str, make: bool) -> io::Result<O
     Ok(opened)
 }
 
-/// Opens a name in a folder, and nothing that lies outside of it.
+/// Opens a name in a folder, and nothing outside of it.
 pub(super) fn beneath(
     folder: &OwnedFd,
     name: &str,
@@ -53,7 +53,7 @@ pub(super) fn beneath(
 pub(super) fn read_file(root: &Path, key: &str) -> io::Result<Bytes> {
     let (folder, name) = split(key);
     let folder = open_folder(root, folder, false)?;
-    // A pipe that somebody put there would otherwise keep us for ever.
+    // Otherwise opening a pipe that somebody put there would block for ever.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK;
     let file = File::from(beneath(&folder, name, flags, Mode::empty())?);
     let mut bytes = Vec::new();
@@ -61,10 +61,10 @@ pub(super) fn read_file(root: &Path, key: &str) -> io::Result<Bytes> {
     Ok(bytes.into())
 }
 
-pub(super) fn list(root: &Path, beginning: &str) -> io::Result<Vec<String>> {
-    let (folder, stem) = split(beginning);
+pub(super) fn list(root: &Path, key_prefix: &str) -> io::Result<Vec<String>> {
+    let (folder, stem) = split(key_prefix);
     let opened = open_folder(root, folder, false)?;
-    let hidden = format!("{TEMPORARY_BEFORE}{stem}");
+    let hidden = format!("{TEMPORARY_PREFIX}{stem}");
     let mut keys = Vec::new();
     for entry in Dir::read_from(&opened)? {
         let entry = entry?;

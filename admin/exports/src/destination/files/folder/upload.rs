@@ -1,8 +1,8 @@
-//! A file under its temporary name.
+//! Upload of a file under its temporary name.
 
 use super::super::names::temporary;
 use super::super::store::Upload;
-use super::away;
+use super::blocking::run_blocking;
 use super::paths::{beneath, open_folder, split};
 use crate::error::ExportError;
 use async_trait::async_trait;
@@ -17,11 +17,11 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 const FILE_MODE: Mode = Mode::from_raw_mode(0o640);
-/// How much of the end of a file is looked at when some was written: what went to the disk since it
-/// was written leaves the cache.
+/// Bytes at the end of a file for which write-back is advised after a write: those that are on disk
+/// by then leave the cache.
 const ADVISED_BYTES: u64 = 16 << 20;
 
-/// A file that is not yet seen. It is open while it takes bytes only: a run may have thousands.
+/// File that is not yet visible. It is open only while it takes bytes: a run may have thousands.
 pub(super) struct FileUpload {
     root: Arc<Path>,
     key: Arc<str>,
@@ -31,12 +31,12 @@ pub(super) struct FileUpload {
 }
 
 impl FileUpload {
-    /// Makes its folder where that is missing. What a try that was killed left goes when a later one
-    /// publishes.
+    /// Begins a file, and creates its folder where that is missing. Files that a killed try left
+    /// are deleted when a later one publishes.
     pub(super) async fn begin(root: Arc<Path>, key: &str) -> Result<Self, ExportError> {
         let key: Arc<str> = key.into();
         let (within, name, attempt) = (Arc::clone(&root), Arc::clone(&key), Uuid::new_v4());
-        let file = away(move || begin(&within, &name, attempt)).await?;
+        let file = run_blocking(move || begin(&within, &name, attempt)).await?;
         Ok(Self {
             root,
             key,
@@ -47,7 +47,7 @@ impl FileUpload {
     }
 
     fn file(&self) -> Result<Arc<File>, ExportError> {
-        let closed = || ExportError::retry("The file is closed already.");
+        let closed = || ExportError::retryable("The file is closed already.");
         self.file.clone().ok_or_else(closed)
     }
 }
@@ -58,7 +58,7 @@ impl Upload for FileUpload {
         let file = self.file()?;
         self.bytes += bytes.len() as u64;
         let end = self.bytes;
-        away(move || {
+        run_blocking(move || {
             file.as_ref().write_all(&bytes)?;
             begin_to_store(&file, end);
             Ok(())
@@ -68,18 +68,18 @@ impl Upload for FileUpload {
 
     async fn seal(&mut self) -> Result<(), ExportError> {
         let file = self.file()?;
-        away(move || file.sync_all()).await?;
+        run_blocking(move || file.sync_all()).await?;
         self.file = None;
         Ok(())
     }
 
     async fn publish(self: Box<Self>) -> Result<(), ExportError> {
-        away(move || publish(&self.root, &self.key, self.attempt)).await
+        run_blocking(move || publish(&self.root, &self.key, self.attempt)).await
     }
 
     async fn abort(self: Box<Self>) {
-        // What stays goes when another try publishes.
-        let _ = away(move || abort(&self.root, &self.key, self.attempt)).await;
+        // A file that stays is deleted when another try publishes.
+        let _ = run_blocking(move || abort(&self.root, &self.key, self.attempt)).await;
     }
 }
 
@@ -90,8 +90,8 @@ fn begin(root: &Path, key: &str, attempt: Uuid) -> io::Result<File> {
     Ok(beneath(&folder, &temporary(name, attempt), flags, FILE_MODE)?.into())
 }
 
-/// Has the disk begin with what was written: all at once at the end, it would hold up whoever else
-/// syncs there, as the log does; and nobody reads the file soon. It is advice: if it is not taken,
+/// Starts write-back of what was written: all at once at the end it would delay others that sync
+/// there, such as the log; and nobody reads the file soon. It is advice: if it is not followed,
 /// nothing is lost.
 fn begin_to_store(file: &File, end: u64) {
     let start = end.saturating_sub(ADVISED_BYTES);
@@ -100,12 +100,12 @@ fn begin_to_store(file: &File, end: u64) {
     }
 }
 
-/// A crash before the end leaves the file of before or this one.
+/// Renames the file to its final name. A crash leaves the old file or this one.
 fn publish(root: &Path, key: &str, attempt: Uuid) -> io::Result<()> {
     let (folder, name) = split(key);
     let folder = open_folder(root, folder, false)?;
     match fs::renameat(&folder, temporary(name, attempt), &folder, name) {
-        // Another try of the same run took it away: it is not the folder that is missing.
+        // Another try of the same run deleted the file; the folder is not missing.
         Err(Errno::NOENT) => return Err(io::Error::other("the file is gone")),
         renamed => renamed?,
     }

@@ -1,16 +1,17 @@
 //! Azure Blob Storage.
 
-use super::super::FilesConfig;
+use super::super::config::FilesConfig;
 use super::super::settings::read;
+use super::bucket::{Objects, connector, is_plain, retries};
+use super::classify::StoreLabels;
 use super::one_secret::OneSecret;
-use super::{Blame, Objects, connector, is_plain, retries};
 use crate::error::ExportError;
 use millrace_dial::Guard;
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use serde::Deserialize;
 use url::{Host, Url};
 
-/// What the emulator of Microsoft's has built in, and everybody knows.
+/// Account built into Microsoft's emulator, which is public.
 const EMULATOR_ACCOUNT: &str = "devstoreaccount1";
 const EMULATOR_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
@@ -45,14 +46,14 @@ pub(super) fn open(
         Credential::Key(key) => builder.with_access_key(key),
         Credential::Signature(sas) => builder.with_config(AzureConfigKey::SasKey, sas),
     };
-    let blame = Blame {
+    let labels = StoreLabels {
         service: "Azure",
         bucket_field: "container_name",
         bucket: settings.container_name,
         credentials: SECRET.field,
-        place: SECRET.field,
+        location: SECRET.field,
     };
-    SECRET.opened(builder.build(), blame, settings.prefix)
+    SECRET.opened(builder.build(), labels, settings.prefix)
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -61,7 +62,7 @@ enum Credential {
     Signature(String),
 }
 
-/// What a connection string says.
+/// Parsed connection string.
 #[derive(Debug, PartialEq, Eq)]
 struct Connection {
     account: String,
@@ -130,13 +131,14 @@ impl<'a> Named<'a> {
             "DefaultEndpointsProtocol" => self.protocol = Some(value),
             "EndpointSuffix" => self.suffix = Some(value),
             "UseDevelopmentStorage" => self.use_emulator = value.eq_ignore_ascii_case("true"),
-            // Queues, tables and files are none of ours.
+            // Queues, tables and files are not used.
             _ => {}
         }
     }
 }
 
-/// It is what a name begins with; where there is an address, what the path does.
+/// Account of an endpoint: the first label of a host name, or the first part of the path for an
+/// address.
 fn account_of(url: &Url) -> Option<String> {
     let account = match url.host()? {
         Host::Domain(name) => name.split('.').next(),
@@ -152,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connection_strings_say_account_endpoint_and_credential() {
+    fn connection_strings_have_account_endpoint_and_credential() {
         let key = |key: &str| Credential::Key(key.to_owned());
         let sas = |sas: &str| Credential::Signature(sas.to_owned());
         let table = [

@@ -1,16 +1,17 @@
 //! Google Cloud Storage.
 
-use super::super::FilesConfig;
+use super::super::config::FilesConfig;
 use super::super::settings::read;
+use super::bucket::{Objects, connector, retries};
+use super::classify::StoreLabels;
 use super::one_secret::OneSecret;
-use super::{Blame, Objects, connector, retries};
 use crate::error::ExportError;
 use millrace_dial::Guard;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// Fields of a key that lead elsewhere than to Google, or past its login; for emulators.
+/// Fields of a key that lead to another server than Google's, or bypass its login; for emulators.
 const ELSEWHERE: [&str; 2] = ["gcs_base_url", "disable_oauth"];
 
 const SECRET: OneSecret = OneSecret {
@@ -38,17 +39,17 @@ pub(super) fn open(
         .with_bucket_name(&settings.bucket_name)
         .with_service_account_key(key)
         .build();
-    let blame = Blame {
+    let labels = StoreLabels {
         service: "Google Cloud Storage",
         bucket_field: "bucket_name",
         bucket: settings.bucket_name,
         credentials: SECRET.field,
-        place: "the network",
+        location: "the network",
     };
-    SECRET.opened(built, blame, settings.prefix)
+    SECRET.opened(built, labels, settings.prefix)
 }
 
-/// Emulators are used where private networks are.
+/// Removes fields for emulators from a key, unless private networks are allowed.
 fn usable(key: &str, guard: &Guard) -> Option<String> {
     let mut key: Map<String, Value> = serde_json::from_str(key).ok()?;
     if !guard.allows_private() {

@@ -1,4 +1,4 @@
-//! Requests of object stores on the guard's way.
+//! HTTP requests of object stores through the guard.
 
 use async_trait::async_trait;
 use http_body_util::{BodyExt, Limited};
@@ -11,7 +11,7 @@ use object_store::client::{
 use reqwest::{Body, Client, Request, Url};
 use std::io;
 
-/// The longest answer that is read: a page of keys is about a megabyte, a manifest smaller.
+/// Bytes of an answer that are read at most: a page of keys has about a megabyte, a manifest less.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 #[derive(Debug)]
@@ -46,17 +46,17 @@ impl HttpService for GuardedService {
     }
 }
 
-/// Without its text, which has URLs in it, and those have signatures.
+/// Drops the error's text, as it has URLs, which have signatures.
 fn broken(error: &reqwest::Error) -> HttpError {
     match DialError::of(error) {
         Some(error) => dial(error),
-        // A request that may have arrived is sent again only if twice is as good as once.
+        // A request that may have arrived is sent again only if it is idempotent.
         None if error.is_decode() => HttpError::new(HttpErrorKind::Decode, Broken),
         None => HttpError::new(HttpErrorKind::Interrupted, Broken),
     }
 }
 
-/// What is refused is refused at once, as is a name that does not resolve.
+/// Converts an error of dialling. Refused addresses and names that do not resolve are not retried.
 fn dial(error: DialError) -> HttpError {
     let kind = match error {
         DialError::NoAddress => HttpErrorKind::Unknown,

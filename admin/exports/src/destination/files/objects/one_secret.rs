@@ -1,22 +1,23 @@
 //! Stores whose credentials are in one secret.
 
-use super::{Blame, Objects};
-use crate::destination::files::FilesConfig;
+use super::bucket::Objects;
+use super::classify::StoreLabels;
+use crate::destination::files::config::FilesConfig;
 use crate::error::ExportError;
 use object_store::list::PaginatedListStore;
 use object_store::{ObjectStore, Result};
 
-/// What the secret is, and what is said without it: others would be looked for then, those of the
-/// machine we run on.
+/// Field of the secret, and the error without it. Otherwise the library would look for the
+/// credentials of the machine that this server runs on.
 pub(super) struct OneSecret {
-    /// The field that holds it.
+    /// Field that has the secret.
     pub(super) field: &'static str,
-    /// What has to be given.
+    /// Error message if the secret is missing.
     pub(super) wanted: &'static str,
 }
 
 impl OneSecret {
-    /// Reads it out of a configuration.
+    /// Reads the secret from a configuration.
     pub(super) fn read<T>(
         &self,
         config: &FilesConfig<'_>,
@@ -26,18 +27,19 @@ impl OneSecret {
         secret.and_then(parse).ok_or_else(|| self.missing())
     }
 
-    /// The store that was built with it, and the template of the prefix in it.
+    /// Opens the store that was built with the secret; returns it with the template of the prefix
+    /// in it.
     pub(super) fn opened<S: ObjectStore + PaginatedListStore>(
         &self,
         built: Result<S>,
-        blame: Blame,
+        labels: StoreLabels,
         prefix: Option<String>,
     ) -> Result<(Objects, String), ExportError> {
         let store = built.map_err(|_| self.missing())?;
-        Ok((Objects::new(store, blame), prefix.unwrap_or_default()))
+        Ok((Objects::new(store, labels), prefix.unwrap_or_default()))
     }
 
     fn missing(&self) -> ExportError {
-        ExportError::hopeless(self.wanted)
+        ExportError::permanent(self.wanted)
     }
 }

@@ -1,8 +1,9 @@
-//! S3, and what speaks like it.
+//! S3 and compatible stores.
 
-use super::super::FilesConfig;
+use super::super::config::FilesConfig;
 use super::super::settings::read;
-use super::{Blame, Objects, connector, is_plain, retries};
+use super::bucket::{Objects, connector, is_plain, retries};
+use super::classify::StoreLabels;
 use crate::error::ExportError;
 use millrace_dial::Guard;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
@@ -30,9 +31,9 @@ pub(super) fn open(
         .secret("aws_access_key_id")
         .zip(config.secret("aws_secret_access_key"));
     let Some((id, secret)) = credentials else {
-        // Others would be looked for: those of the machine we run on, which are not the customer's.
+        // The library would use the credentials of this server, which are not the customer's.
         let message = "S3 needs credentials. Give aws_access_key_id and aws_secret_access_key.";
-        return Err(ExportError::hopeless(message));
+        return Err(ExportError::permanent(message));
     };
     let mut builder = AmazonS3Builder::new()
         .with_http_connector(connector(guard))
@@ -41,7 +42,7 @@ pub(super) fn open(
         .with_region(&settings.region)
         .with_access_key_id(id)
         .with_secret_access_key(secret)
-        // Not all that speak like S3 have it.
+        // Not all compatible stores support it.
         .with_disable_bulk_delete(true)
         .with_virtual_hosted_style_request(settings.use_virtual_style_addressing);
     if let Some(endpoint) = settings.endpoint()? {
@@ -52,22 +53,22 @@ pub(super) fn open(
         builder = builder.with_config(key, value);
     }
     let store = builder.build().map_err(|_| not_encrypted())?;
-    let blame = Blame {
+    let labels = StoreLabels {
         service: "S3",
         bucket_field: "bucket_name",
         bucket: settings.bucket_name,
         credentials: "aws_access_key_id and aws_secret_access_key",
-        place: "region or endpoint_url",
+        location: "region or endpoint_url",
     };
-    Ok((Objects::new(store, blame), settings.prefix))
+    Ok((Objects::new(store, labels), settings.prefix))
 }
 
 fn not_encrypted() -> ExportError {
-    ExportError::hopeless("S3 cannot be set up so. Check encryption and kms_key_id.")
+    ExportError::permanent("S3 cannot be set up so. Check encryption and kms_key_id.")
 }
 
 impl S3Settings {
-    /// By the names that the library has for them.
+    /// Fields of encryption, by the library's names.
     fn encryption_fields(&self) -> impl Iterator<Item = (&'static str, &String)> {
         let kind = ("aws_server_side_encryption", self.encryption.as_ref());
         let key = ("aws_sse_kms_key_id", self.kms_key_id.as_ref());
@@ -76,7 +77,7 @@ impl S3Settings {
         given.filter(|(_, value)| !value.is_empty())
     }
 
-    /// The URL below which keys are, or of the server that has the bucket.
+    /// URL below which keys are, or of the server that has the bucket.
     fn endpoint(&self) -> Result<Option<String>, ExportError> {
         let Some(text) = self.endpoint_url.as_ref().filter(|text| !text.is_empty()) else {
             return Ok(None);
@@ -86,7 +87,7 @@ impl S3Settings {
             let Some(Host::Domain(name)) = url.host() else {
                 let message = "An address cannot have the bucket's name before it. Turn \
                                use_virtual_style_addressing off, or change endpoint_url.";
-                return Err(ExportError::hopeless(message));
+                return Err(ExportError::permanent(message));
             };
             let name = format!("{}.{name}", self.bucket_name);
             url.set_host(Some(&name)).map_err(|_| not_an_endpoint())?;
@@ -102,7 +103,7 @@ fn endpoint_url(text: &str) -> Result<Url, ExportError> {
 
 fn not_an_endpoint() -> ExportError {
     let message = "endpoint_url is no URL of a server. Give one like https://s3.example.com.";
-    ExportError::hopeless(message)
+    ExportError::permanent(message)
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! A file in parts. Stores keep parts of an upload and show nothing of it until it is completed.
+//! Multipart upload of a file. Stores keep the parts and show nothing until the upload is
+//! completed.
 
 use super::super::store::Upload;
-use super::Objects;
+use super::bucket::Objects;
 use crate::error::ExportError;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -11,23 +12,23 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// What is sent at once. All parts but the last are of one size, as some stores want it.
+/// Bytes of a part. All parts but the last have the same size, as some stores require it.
 const PART_BYTES: usize = 8 << 20;
-/// How many parts are on their way while the next one is gathered.
+/// Parts in flight at most while the next one is gathered.
 const PARTS_IN_FLIGHT_MAX: usize = 3;
-/// The most parts that every store takes.
+/// Parts of an upload at most, as every store takes them.
 const PARTS_MAX: u32 = 10_000;
-/// How long parts that are on their way are waited for when all is taken back.
+/// Time for which parts in flight are waited for when an upload is aborted.
 const PARTS_END_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) struct ObjectUpload {
     objects: Objects,
     key: Key,
-    /// A file that is alone may wait here as a whole if it is no larger than a part; of many, each
-    /// would.
+    /// True if a file no larger than a part may stay in memory as a whole: only if it is the only
+    /// one.
     may_wait: bool,
     gathered: PutPayloadMut,
-    /// Once there was a part.
+    /// Multipart upload, once a part was sent.
     multipart: Option<Box<dyn MultipartUpload>>,
     parts: u32,
     in_flight: JoinSet<Result<(), Error>>,
@@ -55,7 +56,7 @@ impl ObjectUpload {
         if self.parts == PARTS_MAX {
             let message = "The file is larger than stores take. Set max_file_size_mb, so that \
                            there will be several.";
-            return Err(ExportError::hopeless(message));
+            return Err(ExportError::permanent(message));
         }
         let payload = self.take_gathered();
         let mut multipart = match self.multipart.take() {
@@ -71,13 +72,13 @@ impl ObjectUpload {
         Ok(())
     }
 
-    /// Until there are no more than so many parts on their way.
+    /// Waits until no more than `parts_max` parts are in flight.
     async fn wait_for(&mut self, parts_max: usize) -> Result<(), ExportError> {
         while self.in_flight.len() > parts_max {
             match self.in_flight.join_next().await {
                 Some(Ok(Ok(()))) | None => {}
                 Some(Ok(Err(error))) => return Err(self.objects.error(&error)),
-                Some(Err(_)) => return Err(ExportError::retry("A part could not be sent.")),
+                Some(Err(_)) => return Err(ExportError::retryable("A part could not be sent.")),
             }
         }
         Ok(())
@@ -127,12 +128,12 @@ impl Upload for ObjectUpload {
     }
 
     async fn abort(mut self: Box<Self>) {
-        // A part that arrives after its upload was taken back stays in some stores.
+        // In some stores a part stays if it arrives after its upload was aborted.
         let ended = async { while self.in_flight.join_next().await.is_some() {} };
         drop(timeout(PARTS_END_TIMEOUT, ended).await);
         self.in_flight.shutdown().await;
         if let Some(mut multipart) = self.multipart {
-            // What remains is the store's to clear away: nobody sees it.
+            // Remaining parts are invisible; the store clears them away.
             if let Err(error) = multipart.abort().await {
                 let error = self.objects.error(&error);
                 tracing::warn!(%error, "an upload could not be taken back");

@@ -1,10 +1,10 @@
-//! One run: INSERTs of many rows, then the transaction.
+//! Delivery of one run: INSERTs of many rows, then the transaction.
 
 use super::sql;
 use crate::destination::dialler::Dialler;
-use crate::destination::postgres::arriving::Arriving;
 use crate::destination::postgres::server::Server;
-use crate::destination::postgres::session::{Text, within};
+use crate::destination::postgres::session::{Param, within};
+use crate::destination::postgres::staged_rows::StagedRows;
 use crate::destination::{Delivered, Delivery};
 use crate::error::ExportError;
 use crate::window::RunScope;
@@ -14,22 +14,22 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use tokio_postgres::types::Type;
 
-/// The most rows of a statement; each value has a number, of which there are 32 767.
+/// Rows of a statement at most; each value is a parameter, of which there may be 32 767.
 const ROWS_MAX: usize = 2_000;
-/// A statement is sent when its values have so many bytes: with one more value of each column it
-/// stays below the 16 MB that Redshift takes.
+/// Bytes of values from which on a statement is sent: with one more value of each column it stays
+/// below the 16 MB that Redshift takes.
 const BYTES_MAX: usize = 4 << 20;
-/// Numbers beyond a double's are kept as texts.
+/// Digits of a number at most: larger ones than a double are stored as texts.
 const DIGITS_MAX: usize = 300;
 
-/// Rows on their way into the temporary table.
+/// Delivery of rows into the temporary table by INSERT.
 pub(in super::super) struct InsertDelivery {
-    arriving: Arriving,
-    /// Rows that are in the table.
+    staged_rows: StagedRows,
+    /// Rows that are in the temporary table.
     inserted: u64,
-    /// The values of whole rows that were not sent yet.
+    /// Values of complete rows that were not sent yet.
     values: Vec<Option<String>>,
-    /// How many bytes those have.
+    /// Bytes of those values.
     values_bytes: usize,
 }
 
@@ -39,13 +39,13 @@ impl InsertDelivery {
         dialler: Arc<dyn Dialler>,
         run: &RunScope,
     ) -> Result<Self, ExportError> {
-        let arriving = Arriving::begin(server, dialler, run, DIGITS_MAX).await?;
-        arriving
+        let staged_rows = StagedRows::begin(server, dialler, run, DIGITS_MAX).await?;
+        staged_rows
             .session
             .run(server, &sql::create_stage(server))
             .await?;
         Ok(Self {
-            arriving,
+            staged_rows,
             inserted: 0,
             values: Vec::new(),
             values_bytes: 0,
@@ -54,7 +54,7 @@ impl InsertDelivery {
 
     fn append(&mut self, line: &[u8]) -> Result<(), ExportError> {
         let (values, values_bytes) = (&mut self.values, &mut self.values_bytes);
-        self.arriving.take(line, |cells| {
+        self.staged_rows.take(line, |cells| {
             for cell in cells {
                 *values_bytes += cell.as_deref().map_or(0, str::len);
                 values.push(cell.map(Cow::into_owned));
@@ -63,7 +63,7 @@ impl InsertDelivery {
     }
 
     fn columns_count(&self) -> usize {
-        self.arriving.server.layout.columns.len()
+        self.staged_rows.server.layout.columns.len()
     }
 
     fn is_full(&self) -> bool {
@@ -78,17 +78,21 @@ impl InsertDelivery {
         let rows = values.len() / self.columns_count();
         let typed = values
             .iter()
-            .map(|value| (value as Text<'_>, Type::VARCHAR));
+            .map(|value| (value as Param<'_>, Type::VARCHAR));
         let typed: Vec<_> = typed.collect();
-        let server = &self.arriving.server;
+        let server = &self.staged_rows.server;
         let insert = sql::insert_stage(server, rows);
-        let inserted = self.arriving.session.client.execute_typed(&insert, &typed);
+        let inserted = self
+            .staged_rows
+            .session
+            .client
+            .execute_typed(&insert, &typed);
         let inserted = within(server, server.limits.stall, inserted).await?;
         if inserted != rows as u64 {
             return Err(ExportError::rows_missing(inserted, rows as u64));
         }
         self.inserted += inserted;
-        self.arriving.bytes += self.values_bytes as u64;
+        self.staged_rows.bytes += self.values_bytes as u64;
         self.values_bytes = 0;
         Ok(())
     }
@@ -97,8 +101,8 @@ impl InsertDelivery {
 #[async_trait]
 impl Delivery for InsertDelivery {
     async fn write(&mut self, bytes: Bytes) -> Result<(), ExportError> {
-        self.arriving.receiver.lines.push(&bytes);
-        while let Some(line) = self.arriving.receiver.lines.next_line()? {
+        self.staged_rows.receiver.lines.push(&bytes);
+        while let Some(line) = self.staged_rows.receiver.lines.next_line()? {
             self.append(&line)?;
             if self.is_full() {
                 self.send().await?;
@@ -108,25 +112,27 @@ impl Delivery for InsertDelivery {
     }
 
     async fn end_part(&mut self, rows: u64) -> Result<(), ExportError> {
-        self.arriving.receiver.end_part(rows)
+        self.staged_rows.receiver.end_part(rows)
     }
 
     fn bytes(&self) -> u64 {
-        self.arriving.bytes
+        self.staged_rows.bytes
     }
 
     async fn publish(mut self: Box<Self>) -> Result<Delivered, ExportError> {
         self.send().await?;
         let Self {
-            arriving, inserted, ..
+            staged_rows,
+            inserted,
+            ..
         } = *self;
-        let server = &arriving.server;
-        let insert = sql::insert(server, &arriving.shape);
+        let server = &staged_rows.server;
+        let insert = sql::insert(server, &staged_rows.table_schema);
         let mut statements = Vec::from_iter(server.delete_older());
         statements.extend([server.delete_known(), insert]);
-        arriving.publish(inserted, &statements).await
+        staged_rows.publish(inserted, &statements).await
     }
 
-    /// The temporary table goes with the connection.
+    /// Does nothing: the temporary table ends with the connection.
     async fn abort(self: Box<Self>) {}
 }

@@ -1,12 +1,12 @@
-//! Redshift's own statements.
+//! Statements of Redshift alone.
 
 use crate::destination::postgres::server::Server;
-use crate::destination::postgres::shape::Shape;
 use crate::destination::postgres::sql::{STAGE, quoted};
-use crate::destination::table::Holds;
+use crate::destination::postgres::table_schema::TableSchema;
+use crate::destination::table::ColumnType;
 
-/// A temporary table of texts: functions in a list of rows are not allowed, so values are made of
-/// them when they go into the table.
+/// Creates a temporary table of texts: functions are not allowed in a list of rows, so texts are
+/// converted when they go into the table.
 pub(super) fn create_stage(server: &Server) -> String {
     let columns = server
         .layout
@@ -14,7 +14,7 @@ pub(super) fn create_stage(server: &Server) -> String {
     format!("CREATE TEMPORARY TABLE {STAGE} ({columns})")
 }
 
-/// An INSERT of so many rows.
+/// INSERT of a number of rows.
 pub(super) fn insert_stage(server: &Server, rows: usize) -> String {
     let mut sql = format!("INSERT INTO {STAGE} ({}) VALUES ", server.columns());
     let count = server.layout.columns.len();
@@ -27,18 +27,18 @@ pub(super) fn insert_stage(server: &Server, rows: usize) -> String {
     sql
 }
 
-/// Puts all rows into the table, each key once, the newest of it.
-pub(super) fn insert(server: &Server, shape: &Shape) -> String {
+/// Inserts all rows into the table, each key once, with its newest row.
+pub(super) fn insert(server: &Server, table_schema: &TableSchema) -> String {
     let (target, names, key) = (server.target(), server.columns(), server.key());
     let values = server.layout.joined(|column| {
         let name = quoted(column.name);
-        match column.holds {
-            Holds::Text => name,
-            Holds::Json if shape.is_of_type(column.name, "character varying") => name,
-            Holds::Json => format!("JSON_PARSE({name})"),
-            Holds::Integer => format!("CAST({name} AS INTEGER)"),
-            Holds::Long => format!("CAST({name} AS BIGINT)"),
-            Holds::Time => format!("CAST({name} AS TIMESTAMP WITH TIME ZONE)"),
+        match column.column_type {
+            ColumnType::Text => name,
+            ColumnType::Json if table_schema.is_of_type(column.name, "character varying") => name,
+            ColumnType::Json => format!("JSON_PARSE({name})"),
+            ColumnType::Integer => format!("CAST({name} AS INTEGER)"),
+            ColumnType::Long => format!("CAST({name} AS BIGINT)"),
+            ColumnType::Time => format!("CAST({name} AS TIMESTAMP WITH TIME ZONE)"),
         }
     });
     let newest = quoted(server.layout.newest);
@@ -54,7 +54,7 @@ mod tests {
     use super::{create_stage, insert, insert_stage};
     use crate::destination::postgres::TimeLimits;
     use crate::destination::postgres::server::{Dialect, Server};
-    use crate::destination::postgres::shape::Shape;
+    use crate::destination::postgres::table_schema::TableSchema;
     use crate::destination::settings::Settings;
     use crate::destination::table::EVENTS;
     use serde_json::json;
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_put_in_by_one_statement_with_values_beside() {
+    fn rows_are_inserted_by_one_statement_with_parameters() {
         let sql = insert_stage(&server(true), 2);
         let values =
             "($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11),($12,$13,$14,$15,$16,$17,$18,$19,$20,$21,$22)";
@@ -105,8 +105,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_super_is_parsed() {
-        let sql = insert(&server(true), &Shape::default());
+    fn json_for_super_columns_is_parsed() {
+        let sql = insert(&server(true), &TableSchema::default());
         assert!(
             sql.contains("SELECT \"uuid\", \"event\", JSON_PARSE(\"properties\"), "),
             "{sql}"
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_did_is_kept_without_functions_that_redshift_lacks() {
+    fn runs_are_recorded_without_functions_that_redshift_lacks() {
         let server = server(false);
         assert_eq!(
             server.insert_run(7),

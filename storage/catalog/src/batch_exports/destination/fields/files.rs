@@ -1,11 +1,11 @@
 //! Destinations that take files.
 
-use super::{
+use super::field::{
     DestinationField, DestinationSpec, FORMAT_DEFAULT, FieldKind, FieldNeed, NeededWhen, Sample,
     field, text, with,
 };
 
-/// Megabytes; above, no store takes a file.
+/// Size in megabytes; no store takes a larger file.
 const FILE_SIZE: FieldKind = FieldKind::Integer {
     min: 1,
     max: 5_000_000,

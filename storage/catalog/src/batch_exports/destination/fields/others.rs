@@ -1,8 +1,8 @@
-//! Destinations that take neither files nor rows of a table, and the fields that all have.
+//! Destinations that take neither files nor rows of a table, and the fields that all types have.
 
-use super::{DestinationField, DestinationSpec, FieldKind, Sample, field, text};
+use super::field::{DestinationField, DestinationSpec, FieldKind, Sample, field, text};
 
-/// Every type has these.
+/// Fields of every type.
 pub(super) const COMMON: [DestinationField; 2] = [
     field(
         "include_events",

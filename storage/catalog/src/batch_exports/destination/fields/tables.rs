@@ -1,6 +1,6 @@
 //! Destinations that take rows into a table.
 
-use super::{DestinationField, DestinationSpec, FieldKind, Sample, field, text, when, with};
+use super::field::{DestinationField, DestinationSpec, FieldKind, Sample, field, text, when, with};
 
 const PORT: FieldKind = FieldKind::Integer {
     min: 1,

@@ -1,0 +1,39 @@
+//! Vendor-specific part of a warehouse, and what all vendors' parts share.
+
+use super::api::Api;
+use crate::destination::table::run_key;
+use crate::destination::{Delivery, TestStep};
+use crate::error::ExportError;
+use crate::window::RunScope;
+use async_trait::async_trait;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Vendor-specific part of a warehouse.
+#[async_trait]
+pub(crate) trait Service: Send + Sync {
+    /// HTTP client of the service.
+    fn api(&self) -> &Api;
+
+    /// Begins to deliver a run.
+    async fn begin(self: Arc<Self>, run: &RunScope) -> Result<Box<dyn Delivery>, ExportError>;
+
+    /// Makes one of the [`STEPS`](super::steps::STEPS) that follow [`TestStep::Reach`].
+    async fn test(self: Arc<Self>, step: TestStep) -> Result<(), ExportError>;
+}
+
+/// Name of the staging table of a window.
+pub(crate) fn stage_name(table: &str, run: &RunScope) -> String {
+    let digest = Uuid::new_v5(&Uuid::NAMESPACE_OID, run_key(run).as_bytes());
+    format!("{table}_millrace_{}", digest.simple())
+}
+
+/// Name of the table that a test creates.
+pub(crate) fn scratch_name(table: &str) -> String {
+    format!("{table}_millrace_test")
+}
+
+/// Error for a test's row that cannot be read back.
+pub(crate) fn unread() -> ExportError {
+    ExportError::permanent("What was written cannot be read back.")
+}

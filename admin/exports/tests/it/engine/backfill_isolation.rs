@@ -1,0 +1,80 @@
+//! Tests that planning a backfill delays neither windows by the clock nor other organizations.
+
+use super::slow_counts::SlowCounts;
+use super::test_env::{TestEnv, WINDOW, new_export};
+use millrace_catalog::testing::{TestDatabase, on_both};
+use millrace_catalog::{Actor, BackfillRange, DestinationType, ExportPlace, RunStatus, TeamId};
+use serde_json::json;
+use uuid::Uuid;
+
+static SYSTEM: Actor = Actor::system();
+
+on_both!(
+    a_slow_count_delays_neither_windows_by_the_clock_nor_other_customers,
+    an_export_deleted_while_it_is_counted_delays_no_other,
+);
+
+/// Creates exports of another organization, each with a backfill whose count does not end.
+async fn slow_backfills(env: &TestEnv, place: ExportPlace) -> (TeamId, Vec<(Uuid, Uuid)>) {
+    let (mut team_id, mut backfills) = (TeamId(0), Vec::new());
+    for _ in 0..3 {
+        let mut new = new_export(DestinationType::NoOp, &json!({}));
+        new.paused = true;
+        let export = env.make_at(place, new).await;
+        team_id = TeamId(export.team_id);
+        let range = BackfillRange::default();
+        let asked = env
+            .catalog
+            .start_export_backfill(&SYSTEM, place, export.id, range);
+        backfills.push((export.id, asked.await.unwrap().id));
+    }
+    env.store(team_id, &[(1, -WINDOW, -WINDOW)]).await;
+    (team_id, backfills)
+}
+
+async fn a_slow_count_delays_neither_windows_by_the_clock_nor_other_customers(
+    database: TestDatabase,
+) {
+    let env = TestEnv::open(&database).await;
+    let hostile = env.organization("Hostile").await;
+    let (team_id, backfills) = slow_backfills(&env, hostile).await;
+    let live = env.export(json!({})).await;
+    let events = [(1, -WINDOW, -WINDOW), (2, 1, 1)];
+    env.store(env.team_id, &events).await;
+    env.pass(0).await;
+    let mut counts = SlowCounts::start(&env.settings.url, team_id.0).await;
+    let _process = env.start_through(&counts.url);
+    counts.until_held().await;
+
+    env.pass(WINDOW).await;
+    let runs = env.until_ended(live.id, 1).await;
+    assert_eq!(runs[0].status, RunStatus::Completed, "{runs:?}");
+    let other = env.backfill(live.id, None, None).await;
+    let ended = env.backfill_ended(live.id, other).await;
+    assert_eq!(ended, RunStatus::Completed);
+    assert_eq!(counts.held(), 1, "one of an organization at a time");
+
+    counts.go_on();
+    for (export_id, id) in backfills {
+        let ended = env.backfill_ended_at(hostile, export_id, id).await;
+        assert_eq!(ended, RunStatus::Completed);
+    }
+}
+
+async fn an_export_deleted_while_it_is_counted_delays_no_other(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let hostile = env.organization("Hostile").await;
+    let (team_id, backfills) = slow_backfills(&env, hostile).await;
+    env.pass(0).await;
+    let mut counts = SlowCounts::start(&env.settings.url, team_id.0).await;
+    let _process = env.start_through(&counts.url);
+    counts.until_held().await;
+    let (deleted, _) = backfills[0];
+    let gone = env.catalog.delete_batch_export(&SYSTEM, hostile, deleted);
+    gone.await.unwrap();
+    counts.go_on();
+    for (export_id, id) in &backfills[1..] {
+        let ended = env.backfill_ended_at(hostile, *export_id, *id).await;
+        assert_eq!(ended, RunStatus::Completed);
+    }
+}

@@ -1,0 +1,143 @@
+//! Responses of handlers, from the value to the bytes that are sent.
+//!
+//! | Module | Holds |
+//! |---|---|
+//! | `render` | the HTTP response of a success or an error |
+//! | `paced_body` | a body that is sent in pieces, and cut off if it is read too slowly |
+//! | `budget` | memory that all bodies and responses may take |
+//! | `read_slots` | concurrency limit of large reads |
+//! | `per_user` | semaphores of users |
+
+pub(crate) mod budget;
+pub(crate) mod paced_body;
+mod per_user;
+pub(crate) mod read_slots;
+pub(crate) mod render;
+
+use crate::change::etag;
+use crate::error::ApiError;
+use bytes::Bytes;
+use http::StatusCode;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
+
+/// Result of a handler.
+pub(crate) type HandlerResult = Result<ApiResponse, ApiError>;
+
+/// Response of a handler that succeeded.
+#[derive(Clone, Debug)]
+pub(crate) struct ApiResponse {
+    /// Status; `None`: the operation's own.
+    pub(crate) status: Option<StatusCode>,
+    pub(crate) content_type: &'static str,
+    pub(crate) body: Bytes,
+    /// `ETag`, if it is known without the body.
+    pub(crate) tag: Option<String>,
+}
+
+impl ApiResponse {
+    /// Creates a response with a JSON body.
+    ///
+    /// # Errors
+    ///
+    /// 500 if the value cannot be written as JSON.
+    pub(crate) fn json<T: Serialize + ?Sized>(body: &T) -> HandlerResult {
+        let body = serde_json::to_vec(body).map_err(|error| {
+            tracing::error!(%error, "an answer cannot be written as JSON");
+            ApiError::internal()
+        })?;
+        Ok(Self {
+            status: None,
+            content_type: "application/json",
+            body: body.into(),
+            tag: None,
+        })
+    }
+
+    /// Creates a response without a body.
+    pub(crate) fn empty() -> Self {
+        Self {
+            status: None,
+            content_type: "",
+            body: Bytes::new(),
+            tag: None,
+        }
+    }
+}
+
+/// Content of a response, for the document.
+#[derive(Clone)]
+pub(crate) enum ResponseSchema {
+    /// No body.
+    Empty,
+    /// An HTML page.
+    Html,
+    /// JSON of a type; the function adds its schema to the document, or refers to it there.
+    Json(fn(&mut SchemaGenerator) -> Schema),
+}
+
+/// Conversion of a handler's return value into a response.
+pub(crate) trait IntoApiResponse {
+    /// Content of the response, for the document.
+    fn schema() -> ResponseSchema;
+    /// Converts the value into a response.
+    ///
+    /// # Errors
+    ///
+    /// 500 if the value cannot be written as JSON.
+    fn into_api_response(self) -> HandlerResult;
+}
+
+impl<T: Serialize + JsonSchema> IntoApiResponse for T {
+    fn schema() -> ResponseSchema {
+        ResponseSchema::Json(|generator| generator.subschema_for::<T>())
+    }
+
+    fn into_api_response(self) -> HandlerResult {
+        ApiResponse::json(&self)
+    }
+}
+
+/// Value with a status that the handler chooses; the operation declares it by `also_responds_with`.
+pub(crate) struct WithStatus<T> {
+    pub(crate) status: StatusCode,
+    pub(crate) body: T,
+}
+
+impl<T: Serialize + JsonSchema> IntoApiResponse for WithStatus<T> {
+    fn schema() -> ResponseSchema {
+        <T as IntoApiResponse>::schema()
+    }
+
+    fn into_api_response(self) -> HandlerResult {
+        let mut response = ApiResponse::json(&self.body)?;
+        response.status = Some(self.status);
+        Ok(response)
+    }
+}
+
+/// HTML page as the return value of a handler.
+pub(crate) struct Html(pub(crate) ApiResponse);
+
+impl Html {
+    /// Creates the response of a page's text.
+    pub(crate) fn of(page: String) -> ApiResponse {
+        let body = Bytes::from(page);
+        ApiResponse {
+            status: None,
+            content_type: "text/html; charset=utf-8",
+            tag: Some(etag::of(&body)),
+            body,
+        }
+    }
+}
+
+impl IntoApiResponse for Html {
+    fn schema() -> ResponseSchema {
+        ResponseSchema::Html
+    }
+
+    fn into_api_response(self) -> HandlerResult {
+        Ok(self.0)
+    }
+}

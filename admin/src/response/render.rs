@@ -1,0 +1,110 @@
+//! Rendering of a handler's result as an HTTP response.
+
+use crate::error::ApiError;
+use crate::operation::Operation;
+use crate::request::throttle::RateLimitStatus;
+use crate::response::ApiResponse;
+use bytes::Bytes;
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use warp::http::Response as HttpResponse;
+use warp::reply::Response;
+
+const RATE_LIMIT_LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
+const RATE_LIMIT_REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
+const RATE_LIMIT_RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
+const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+/// Content security policy of pages: inline styles and nothing else.
+const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; \
+                           frame-ancestors 'none'; base-uri 'none'";
+
+/// A successful response with all of its metadata.
+#[derive(Clone, Debug)]
+pub(crate) struct Success {
+    pub(crate) status: StatusCode,
+    pub(crate) content_type: &'static str,
+    pub(crate) body: Bytes,
+    /// `ETag` of the resource.
+    pub(crate) tag: Option<String>,
+    /// True if this replays the response of an earlier request.
+    pub(crate) is_replay: bool,
+    /// True if the response must not be cached: it has a secret, or fields that its tag leaves out.
+    pub(crate) is_uncopied: bool,
+}
+
+impl Success {
+    pub(crate) fn of(operation: &Operation, response: ApiResponse) -> Self {
+        Self {
+            status: response.status.unwrap_or(operation.status),
+            content_type: response.content_type,
+            body: response.body,
+            tag: response.tag,
+            is_replay: false,
+            is_uncopied: !(operation.shown_once.is_empty() && operation.live_fields.is_empty()),
+        }
+    }
+}
+
+/// Builds the HTTP response of a success or an error.
+pub(crate) fn http_response(
+    outcome: Result<Success, ApiError>,
+    rate_limit: Option<RateLimitStatus>,
+    problem: bool,
+) -> Response {
+    let mut response = match outcome {
+        Ok(success) => succeeded(success),
+        Err(error) => error.into_response(problem),
+    };
+    if let Some(rate_limit) = rate_limit {
+        let headers = response.headers_mut();
+        headers.insert(RATE_LIMIT_LIMIT, rate_limit.limit.into());
+        headers.insert(RATE_LIMIT_REMAINING, rate_limit.remaining.into());
+        headers.insert(RATE_LIMIT_RESET, rate_limit.reset_seconds.into());
+    }
+    response
+}
+
+fn succeeded(success: Success) -> Response {
+    let has_body = !success.body.is_empty();
+    let mut response = HttpResponse::new(success.body.into());
+    *response.status_mut() = success.status;
+    let headers = response.headers_mut();
+    if has_body {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(success.content_type));
+    }
+    if success.content_type.starts_with("text/html") {
+        headers.insert(
+            CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static(PAGE_POLICY),
+        );
+    }
+    let caching = if success.is_uncopied {
+        "no-store"
+    } else {
+        "private, no-cache"
+    };
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(caching));
+    if let Some(tag) = success.tag
+        && let Ok(tag) = HeaderValue::from_str(&tag)
+    {
+        headers.insert(ETAG, tag);
+    }
+    if success.is_replay {
+        headers.insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+    }
+    response
+}
+
+/// Returns true if the client asks for errors as `application/problem+json`.
+pub(crate) fn wants_problem(headers: &HeaderMap) -> bool {
+    let texts = headers.get_all(ACCEPT).into_iter();
+    let mut types = texts
+        .filter_map(|text| text.to_str().ok())
+        .flat_map(|text| text.split(','));
+    types.any(|accepted| {
+        let mut parts = accepted.split(';').map(str::trim);
+        let named = parts.next().unwrap_or_default();
+        let refused = parts.any(|part| part.trim_end_matches(['0', '.']) == "q=");
+        named.eq_ignore_ascii_case("application/problem+json") && !refused
+    })
+}

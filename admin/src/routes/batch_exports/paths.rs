@@ -1,0 +1,103 @@
+//! Paths of batch exports, and what all of their operations need of a request.
+
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::timestamp::{self, Timestamp};
+use millrace_catalog::{
+    Actor, DestinationLimits, ExportPlace, ExportWriter, Feature, RequiredScope, TeamId, UtcTime,
+    features,
+};
+use millrace_dial::addresses::is_public;
+
+pub(super) const READ: [RequiredScope; 1] = [RequiredScope::read("batch_export")];
+pub(super) const WRITE: [RequiredScope; 1] = [RequiredScope::write("batch_export")];
+/// Feature for running exports. Without it they can still be read, paused, cancelled and deleted.
+pub(super) const FEATURE: Feature = features::DATA_PIPELINES;
+
+/// Paths of the operations below an organization or a project.
+pub(super) struct Paths {
+    pub(super) all: &'static str,
+    pub(super) test: &'static str,
+    pub(super) one: &'static str,
+    pub(super) pause: &'static str,
+    pub(super) unpause: &'static str,
+    pub(super) backfill: &'static str,
+    pub(super) logs: &'static str,
+    pub(super) runs: &'static str,
+    pub(super) run: &'static str,
+    pub(super) retry: &'static str,
+    pub(super) cancel: &'static str,
+    pub(super) run_logs: &'static str,
+    pub(super) backfills: &'static str,
+    pub(super) one_backfill: &'static str,
+    pub(super) cancel_backfill: &'static str,
+}
+
+macro_rules! paths {
+    ($place:literal) => {
+        Paths {
+            all: concat!($place, "batch_exports/"),
+            test: concat!($place, "batch_exports/test/"),
+            one: concat!($place, "batch_exports/{id}/"),
+            pause: concat!($place, "batch_exports/{id}/pause/"),
+            unpause: concat!($place, "batch_exports/{id}/unpause/"),
+            backfill: concat!($place, "batch_exports/{id}/backfill/"),
+            logs: concat!($place, "batch_exports/{id}/logs/"),
+            runs: concat!($place, "batch_exports/{id}/runs/"),
+            run: concat!($place, "batch_exports/{id}/runs/{run_id}/"),
+            retry: concat!($place, "batch_exports/{id}/runs/{run_id}/retry/"),
+            cancel: concat!($place, "batch_exports/{id}/runs/{run_id}/cancel/"),
+            run_logs: concat!($place, "batch_exports/{id}/runs/{run_id}/logs/"),
+            backfills: concat!($place, "batch_exports/{id}/backfills/"),
+            one_backfill: concat!($place, "batch_exports/{id}/backfills/{backfill_id}/"),
+            cancel_backfill: concat!($place, "batch_exports/{id}/backfills/{backfill_id}/cancel/"),
+        }
+    };
+}
+
+pub(super) const PLACES: [Paths; 2] = [
+    paths!("/api/organizations/{organization_id}/"),
+    paths!("/api/projects/{project_id}/"),
+];
+
+/// Organization, and project if the path has one, whose exports the path means.
+pub(super) fn place(context: &Context) -> Result<ExportPlace, ApiError> {
+    Ok(ExportPlace {
+        organization_id: context.organization_id()?,
+        team_id: context.project.as_ref().map(|project| TeamId(project.id)),
+    })
+}
+
+/// Actor who changes exports, with this server's limits on destinations.
+pub(super) fn writer<'a>(
+    context: &'a Context,
+    actor: &'a Actor,
+) -> Result<ExportWriter<'a>, ApiError> {
+    let services = &context.services;
+    Ok(ExportWriter {
+        actor,
+        place: place(context)?,
+        key: &services.secret_key,
+        limits: DestinationLimits {
+            allow_private: services.config.allow_private_destinations,
+            is_public,
+            export_root: services.config.export_root.as_deref(),
+        },
+    })
+}
+
+/// Time of the query. An invalid one is an error, as the list would be another without it.
+pub(super) fn time_of(context: &Context, name: &str) -> Result<Option<UtcTime>, ApiError> {
+    let Some(text) = context.query(name) else {
+        return Ok(None);
+    };
+    // A plus sign that was not percent-encoded arrives as a space.
+    let parsed = timestamp::parse(&text).or_else(|| timestamp::parse(&text.replace(' ', "+")));
+    let detail = "Give a time with a zone in ISO 8601, such as 2025-03-01T10:00:00Z.";
+    let refused = || ApiError::invalid("invalid_input", Some(name), detail);
+    parsed.map(Some).ok_or_else(refused)
+}
+
+pub(super) fn timestamp_of(time: Option<UtcTime>) -> Option<Timestamp> {
+    time.map(Timestamp::from)
+}

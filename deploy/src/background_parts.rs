@@ -1,0 +1,148 @@
+//! Parts that run beside ingestion, each on a thread of its own: the organization API, exports,
+//! persons.
+//!
+//! None of them ends by itself in ordinary use. A part that panics would stand still for ever
+//! unnoticed, as events still come in. So the process then drains and ends with an error, and its
+//! supervisor starts it again.
+
+use crate::admin::Admin;
+use crate::config::Config;
+use crate::connect;
+use crate::exports::Exports;
+use crate::persons::Persons;
+use std::future::pending;
+
+/// Parts that run in this process.
+#[derive(Debug, Default)]
+pub struct BackgroundParts {
+    pub admin: Option<Admin>,
+    pub exports: Option<Exports>,
+    pub persons: Option<Persons>,
+}
+
+impl BackgroundParts {
+    /// Starts the parts that need ClickHouse, if its address is known.
+    ///
+    /// # Errors
+    /// When the key of secrets cannot be read, or a thread cannot be started.
+    pub fn start_workers(&mut self, config: &Config) -> anyhow::Result<()> {
+        if self.admin.is_none() {
+            return Ok(());
+        }
+        let settings = connect::clickhouse_settings(config);
+        if config.export_runs_max > 0 {
+            match &settings {
+                Ok(settings) => self.exports = Some(Exports::start(config, settings)?),
+                Err(error) => tracing::warn!(
+                    error = format!("{error:#}"),
+                    "batch exports do not run here: give --clickhouse-url"
+                ),
+            }
+        }
+        // A wrong address was reported for exports.
+        if let Ok(settings) = settings {
+            self.persons = Some(Persons::start(config, &settings)?);
+        }
+        Ok(())
+    }
+
+    /// Waits until a part ends by itself; returns the reason. The others go on.
+    pub async fn failed(&mut self) -> anyhow::Error {
+        // A failed part must not be polled again.
+        let error = tokio::select! {
+            error = failed(&mut self.admin, Admin::failed) => {
+                self.admin = None;
+                error
+            }
+            error = failed(&mut self.exports, Exports::failed) => {
+                self.exports = None;
+                error
+            }
+            error = failed(&mut self.persons, Persons::failed) => {
+                self.persons = None;
+                error
+            }
+        };
+        tracing::error!(
+            error = format!("{error:#}"),
+            "stopping, to be started again"
+        );
+        error
+    }
+
+    /// Stops all parts once they have finished what is in flight.
+    ///
+    /// # Errors
+    /// When the API failed.
+    pub async fn stop(self) -> anyhow::Result<()> {
+        if let Some(exports) = self.exports {
+            exports.stop().await;
+        }
+        if let Some(persons) = self.persons {
+            persons.stop().await;
+        }
+        match self.admin {
+            Some(admin) => admin.stop().await,
+            None => Ok(()),
+        }
+    }
+}
+
+async fn failed<T>(
+    part: &mut Option<T>,
+    failed: impl AsyncFnOnce(&mut T) -> anyhow::Error,
+) -> anyhow::Error {
+    match part {
+        Some(part) => failed(part).await,
+        None => pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::anyhow;
+    use tokio::sync::oneshot;
+
+    /// Ways in which a thread ends, and a part of the reason that is reported.
+    fn ends() -> [(Option<anyhow::Result<()>>, &'static str); 3] {
+        [
+            (None, "panicked"),
+            (Some(Ok(())), "ended by"),
+            (Some(Err(anyhow!("a lease"))), "a lease"),
+        ]
+    }
+
+    fn thread(end: Option<anyhow::Result<()>>) -> oneshot::Receiver<anyhow::Result<()>> {
+        let (ending, ended) = oneshot::channel();
+        if let Some(end) = end {
+            ending.send(end).unwrap();
+        }
+        ended
+    }
+
+    #[tokio::test]
+    async fn a_part_that_ends_by_itself_is_a_failure_and_the_others_are_stopped() {
+        for (end, reason) in ends() {
+            let mut background_parts = BackgroundParts {
+                exports: Some(Exports::of_thread(thread(end))),
+                ..BackgroundParts::default()
+            };
+            let error = background_parts.failed().await;
+            assert!(format!("{error:#}").contains(reason), "{error:#}");
+            background_parts.stop().await.unwrap();
+        }
+        for (end, reason) in ends() {
+            let (other, other_ended) = oneshot::channel();
+            let mut background_parts = BackgroundParts {
+                exports: Some(Exports::of_thread(other_ended)),
+                persons: Some(Persons::of_thread(thread(end))),
+                ..BackgroundParts::default()
+            };
+            let error = background_parts.failed().await;
+            assert!(format!("{error:#}").contains(reason), "{error:#}");
+            other.send(Ok(())).unwrap();
+            background_parts.stop().await.unwrap();
+        }
+    }
+}

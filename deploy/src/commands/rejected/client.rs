@@ -1,0 +1,264 @@
+//! HTTP client of a resend: sends one request and classifies its outcome.
+//!
+//! Requests are `strict`: the server stores nothing if it rejects any event, so that an event which
+//! is rejected again makes no second rejected event. The others are sent again without it.
+
+use super::corrected::CorrectedEvent;
+use anyhow::anyhow;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::io;
+use std::time::Duration;
+use ureq::http::StatusCode;
+
+/// Timeout of a response.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Attempts at a server that asks for a later retry.
+const TRIES_MAX: u32 = 6;
+/// Longest pause between two attempts.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// Pause after a broken connection.
+const PAUSE_AFTER_BREAK: Duration = Duration::from_secs(1);
+/// Largest request, in bytes, that every server reads to its end: a larger one may break the
+/// connection by its length.
+const ALWAYS_READ_BYTES: usize = 8 << 20;
+
+/// Outcome of a request.
+pub(super) enum ResendOutcome {
+    /// All events are stored.
+    Accepted,
+    /// These are rejected, and nothing is stored.
+    EventsRejected(Vec<Rejection>),
+    /// The request is rejected as a whole, because of one event or more in it.
+    RequestRejected(String),
+    /// The server accepts no request of this project.
+    ProjectRejected(String),
+    /// No response came, and the events may be stored.
+    InDoubt(anyhow::Error),
+}
+
+/// Event that is rejected again.
+#[derive(Debug, Deserialize)]
+pub(super) struct Rejection {
+    pub(super) index: usize,
+    code: String,
+    detail: String,
+}
+
+impl Rejection {
+    pub(super) fn reason(&self) -> String {
+        format!("{}: {}", self.code, self.detail)
+    }
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    api_key: &'a str,
+    historical_migration: bool,
+    batch: Vec<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ErrorBody {
+    code: String,
+    detail: String,
+    rejected: Vec<Rejection>,
+}
+
+/// HTTP client for the ingest listener of a server.
+pub(super) struct ResendClient {
+    agent: ureq::Agent,
+    url: String,
+}
+
+impl ResendClient {
+    /// Creates a client for the ingest listener at this URL.
+    pub(super) fn new(ingest_url: &str) -> Self {
+        let agent = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(RESPONSE_TIMEOUT))
+            .build();
+        Self {
+            agent: agent.into(),
+            url: format!("{ingest_url}/batch/?strict=true"),
+        }
+    }
+
+    /// Sends events of one project until a response decides about them.
+    ///
+    /// # Errors
+    /// When the server cannot be reached, or accepts nothing for a minute, and nothing is stored.
+    pub(super) fn send(
+        &self,
+        key: &str,
+        historical_migration: bool,
+        events: &[CorrectedEvent<'_>],
+    ) -> anyhow::Result<ResendOutcome> {
+        let body = serde_json::to_string(&Request {
+            api_key: key,
+            historical_migration,
+            batch: events.iter().map(|event| &*event.json).collect(),
+        })?;
+        let mut may_be_stored = false;
+        let mut last = anyhow!("it was not tried");
+        for _ in 0..TRIES_MAX {
+            let pause = match self.post(&body) {
+                Ok((status, after, answer)) => {
+                    if let Some(outcome) = outcome(status, &answer) {
+                        return Ok(outcome);
+                    }
+                    may_be_stored |= !nothing_was_stored(status, &answer);
+                    let detail = error_text(status, &answer);
+                    last = anyhow!("the server takes nothing now: {detail}");
+                    after.unwrap_or(PAUSE_MAX).min(PAUSE_MAX)
+                }
+                Err(ureq::Error::Io(error)) if is_connection_broken(&error) => {
+                    if body.len() > ALWAYS_READ_BYTES {
+                        return Ok(ResendOutcome::RequestRejected(format!(
+                            "the connection broke: {error}"
+                        )));
+                    }
+                    may_be_stored = true;
+                    last = anyhow!(error).context(format!("the connection to {} broke", self.url));
+                    PAUSE_AFTER_BREAK
+                }
+                Err(error) => {
+                    may_be_stored |= !is_before_sending(&error);
+                    last = anyhow!(error).context(format!("cannot reach {}", self.url));
+                    break;
+                }
+            };
+            std::thread::sleep(pause);
+        }
+        if may_be_stored {
+            return Ok(ResendOutcome::InDoubt(last));
+        }
+        Err(last)
+    }
+
+    fn post(&self, body: &str) -> Result<(StatusCode, Option<Duration>, String), ureq::Error> {
+        let request = self.agent.post(&self.url);
+        let request = request.header("Content-Type", "application/json");
+        let mut answer = request.send(body)?;
+        let after = answer.headers().get("Retry-After");
+        let after = after.and_then(|after| after.to_str().ok()?.parse().ok());
+        let text = answer.body_mut().read_to_string()?;
+        Ok((answer.status(), after.map(Duration::from_secs), text))
+    }
+}
+
+/// Returns true if the server broke the connection before it read the request to its end.
+fn is_connection_broken(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+    matches!(
+        error.kind(),
+        BrokenPipe | ConnectionAborted | ConnectionReset
+    )
+}
+
+/// Returns true for an error from before the request was sent.
+fn is_before_sending(error: &ureq::Error) -> bool {
+    use ureq::Error::{ConnectionFailed, HostNotFound, Io, Timeout};
+    match error {
+        HostNotFound | ConnectionFailed => true,
+        Timeout(timeout) => matches!(timeout, ureq::Timeout::Resolve | ureq::Timeout::Connect),
+        Io(error) => error.kind() == io::ErrorKind::ConnectionRefused,
+        _ => false,
+    }
+}
+
+/// Codes of 503 responses to requests that are, or may be, stored all the same.
+const STORED_CODES: [&str; 2] = ["log_failed", "not_shipped"];
+
+/// Returns true if the response says that nothing was stored. A 503 without a code may come from a
+/// gateway, which does not know.
+fn nothing_was_stored(status: StatusCode, text: &str) -> bool {
+    let body: ErrorBody = serde_json::from_str(text).unwrap_or_default();
+    match status.as_u16() {
+        429 => true,
+        503 => !body.code.is_empty() && !STORED_CODES.contains(&&*body.code),
+        _ => false,
+    }
+}
+
+/// Outcome that a response decides; `None` when the same request is to be sent again later.
+fn outcome(status: StatusCode, text: &str) -> Option<ResendOutcome> {
+    let body: ErrorBody = serde_json::from_str(text).unwrap_or_default();
+    Some(match status.as_u16() {
+        200 => ResendOutcome::Accepted,
+        400 if !body.rejected.is_empty() => ResendOutcome::EventsRejected(body.rejected),
+        400 | 413 | 415 => ResendOutcome::RequestRejected(error_text(status, text)),
+        429 if body.code == "migration_volume_exceeded" => {
+            ResendOutcome::ProjectRejected(error_text(status, text))
+        }
+        408 | 425 | 429 | 500..=599 => return None,
+        _ => ResendOutcome::ProjectRejected(error_text(status, text)),
+    })
+}
+
+fn error_text(status: StatusCode, text: &str) -> String {
+    match serde_json::from_str::<ErrorBody>(text) {
+        Ok(body) if !body.code.is_empty() => format!("{}: {}", body.code, body.detail),
+        _ => format!("the server answered {status}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn responses_are_classified_by_what_they_reject() {
+        let refused = r#"{"code":"c","detail":"d","rejected":[{"index":3,"code":"c","detail":"d","attr":null}]}"#;
+        let volume = r#"{"code":"migration_volume_exceeded","detail":"d"}"#;
+        let rate = r#"{"code":"migration_rate_exceeded","detail":"d"}"#;
+        let plain = r#"{"code":"c","detail":"d"}"#;
+        let table = [
+            (200, r#"{"status":"Ok"}"#, "taken"),
+            (400, refused, "refused 3 c: d"),
+            (400, plain, "whole c: d"),
+            (413, plain, "whole c: d"),
+            (401, plain, "never c: d"),
+            (404, "<html>", "never the server answered 404 Not Found"),
+            (429, volume, "never migration_volume_exceeded: d"),
+            (429, rate, "later"),
+            (503, plain, "later"),
+            (502, "<html>", "later"),
+        ];
+        for (status, text, expected) in table {
+            let found = match outcome(StatusCode::from_u16(status).unwrap(), text) {
+                None => "later".to_owned(),
+                Some(ResendOutcome::Accepted) => "taken".to_owned(),
+                Some(ResendOutcome::EventsRejected(list)) => {
+                    format!("refused {} {}", list[0].index, list[0].reason())
+                }
+                Some(ResendOutcome::RequestRejected(why)) => format!("whole {why}"),
+                Some(ResendOutcome::ProjectRejected(why)) => format!("never {why}"),
+                Some(ResendOutcome::InDoubt(why)) => format!("lost {why}"),
+            };
+            assert_eq!(found, expected, "{status} {text}");
+        }
+    }
+
+    #[test]
+    fn only_a_known_code_says_that_nothing_was_stored() {
+        let code = |code: &str| format!(r#"{{"code":"{code}","detail":"d"}}"#);
+        let table = [
+            (429, "migration_rate_exceeded", true),
+            (503, "overloaded", true),
+            (503, "disk_full", true),
+            (503, "shutting_down", true),
+            (503, "log_failed", false),
+            (503, "not_shipped", false),
+            (503, "", false),
+            (500, "internal", false),
+        ];
+        for (status, name, expected) in table {
+            let status = StatusCode::from_u16(status).unwrap();
+            assert_eq!(nothing_was_stored(status, &code(name)), expected, "{name}");
+        }
+        let by_gateway = nothing_was_stored(StatusCode::SERVICE_UNAVAILABLE, "<html>");
+        assert!(!by_gateway);
+    }
+}

@@ -1,0 +1,70 @@
+//! Settings of persons and groups.
+
+use super::values::size;
+use bytesize::ByteSize;
+use clap::Args;
+use millrace_catalog::GrowthLimits;
+
+/// Limits and retention of persons and groups.
+#[derive(Args, Clone, Debug)]
+pub struct PersonLimits {
+    /// Days that applied person updates are kept in ClickHouse, and on to the end of their month:
+    /// at least as long as backups of the catalog
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_PERSON_UPDATES_KEPT_DAYS",
+        value_name = "N",
+        default_value_t = 30
+    )]
+    pub person_updates_kept_days: u32,
+    /// New distinct ids and groups of a project within an hour, each of which is kept for good; 0:
+    /// no limit
+    ///
+    /// Each takes 150 to 450 bytes of the catalog. Beyond the limit events are stored, and their
+    /// persons are not updated.
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_NEW_DISTINCT_IDS_PER_HOUR_MAX",
+        value_name = "N",
+        default_value_t = 1_000_000
+    )]
+    pub new_distinct_ids_per_hour_max: u64,
+    /// Growth of a project's persons and groups within an hour, in bytes of properties; 0: no limit
+    ///
+    /// Overwritten values count with what they are longer. Beyond the limit events are stored, and
+    /// properties of persons and groups are left out.
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_NEW_PROPERTY_BYTES_PER_HOUR_MAX",
+        value_parser = size,
+        value_name = "SIZE",
+        default_value = "1GiB"
+    )]
+    pub new_property_bytes_per_hour_max: ByteSize,
+    /// Distinct ids that a person may have and still be merged into another one; 0: no limit
+    ///
+    /// All of them move in one transaction. Beyond the limit both persons stay, and the events are
+    /// stored.
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_MERGED_DISTINCT_IDS_MAX",
+        value_name = "N",
+        default_value_t = 10_000
+    )]
+    pub merged_distinct_ids_max: u64,
+}
+
+impl PersonLimits {
+    /// Limits on what a project may add within an hour.
+    pub fn growth(&self) -> GrowthLimits {
+        let limit = |count_max: u64| (count_max > 0).then_some(count_max);
+        GrowthLimits {
+            ids_per_hour_max: limit(self.new_distinct_ids_per_hour_max),
+            bytes_per_hour_max: limit(self.new_property_bytes_per_hour_max.as_u64()),
+        }
+    }
+}

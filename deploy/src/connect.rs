@@ -1,0 +1,143 @@
+//! Access to the catalog and ClickHouse of a configuration, for modes and commands alike.
+
+use crate::config::{Config, Engine};
+use crate::credentials::Credentials;
+use anyhow::Context;
+use millrace_catalog::Catalog;
+use millrace_clickhouse::{ClickHouse, QueryError, Settings};
+
+/// Runs a command's future to its end on a runtime of its own.
+///
+/// # Errors
+/// The future's error, or that the runtime cannot be started.
+pub fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    runtime.block_on(future)
+}
+
+/// Opens and migrates the existing catalog of a server; creates none.
+///
+/// # Errors
+/// When there is none, or it cannot be opened.
+pub async fn catalog(config: &Config) -> anyhow::Result<Catalog> {
+    let opened = Catalog::open_existing(&config.database_url).await;
+    opened.context(match config.database_url.starts_with("sqlite:") {
+        true => "cannot open the catalog of the server that --data-dir names",
+        false => "cannot open the catalog",
+    })
+}
+
+/// Opens the catalog as [`catalog`] does, and creates a missing one: for the modes that own it.
+///
+/// # Errors
+/// When it cannot be opened or created.
+pub async fn catalog_or_create(config: &Config) -> anyhow::Result<Catalog> {
+    let opened = Catalog::open(&config.database_url).await;
+    opened.context("cannot open the catalog")
+}
+
+/// Runs a command on the catalog of a server, and leaves the rest of its folder unchanged.
+///
+/// # Errors
+/// As [`catalog`], and those of the command.
+pub fn with_catalog<T>(
+    config: &Config,
+    command: impl AsyncFnOnce(&Catalog) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    block_on(async {
+        let catalog = catalog(config).await?;
+        let done = command(&catalog).await;
+        // SQLite's journal is merged into its file with the last connection.
+        if let Err(error) = catalog.close().await {
+            tracing::debug!("the catalog was not closed well: {error}");
+        }
+        done
+    })
+}
+
+/// Settings of the ClickHouse to use: configured, or from `credentials.json` of a running server.
+///
+/// # Errors
+/// When the embedded engine is meant and nothing runs.
+pub fn clickhouse_settings(config: &Config) -> anyhow::Result<Settings> {
+    match configured_settings(config) {
+        Some(settings) => Ok(settings),
+        None => Ok(embedded_settings(&running_credentials(config)?)),
+    }
+}
+
+/// Settings of a configured ClickHouse server; `None` for the embedded engine.
+#[must_use]
+pub fn configured_settings(config: &Config) -> Option<Settings> {
+    let Engine::Server {
+        url,
+        tls,
+        user,
+        password,
+        cluster,
+        insert_quorum,
+    } = &config.engine
+    else {
+        return None;
+    };
+    Some(Settings {
+        tls: tls.clone(),
+        cluster: cluster.clone(),
+        insert_quorum: *insert_quorum,
+        ..Settings::new(url, user, password)
+    })
+}
+
+/// Settings of the embedded engine, from `credentials.json`.
+#[must_use]
+pub fn embedded_settings(credentials: &Credentials) -> Settings {
+    Settings::new(
+        &credentials.clickhouse_url,
+        &credentials.clickhouse_user,
+        &credentials.clickhouse_password,
+    )
+}
+
+/// Client for the ClickHouse to use.
+///
+/// # Errors
+/// As [`clickhouse_settings`].
+pub fn clickhouse(config: &Config) -> anyhow::Result<ClickHouse> {
+    Ok(ClickHouse::new(&clickhouse_settings(config)?))
+}
+
+/// Adds to an error of ClickHouse what an operator can do about it.
+#[must_use]
+pub fn explain(config: &Config, error: QueryError) -> anyhow::Error {
+    if error.schema_is_missing() {
+        return anyhow::Error::new(error).context(
+            "ClickHouse has not the tables of this version; a server that has just started makes them, so try \
+             again in a moment; if that does not help, run `millrace migrate`",
+        );
+    }
+    match configured_settings(config) {
+        Some(settings) => settings.explain(&error).into(),
+        None if error.code.is_some() => error.into(),
+        None => anyhow::Error::new(error).context(
+            "ClickHouse does not answer; the embedded one runs while the server does: start it \
+             with `millrace serve` and try again",
+        ),
+    }
+}
+
+/// Credentials that the running server wrote.
+///
+/// # Errors
+/// When there is no such file.
+pub fn running_credentials(config: &Config) -> anyhow::Result<Credentials> {
+    let path = config.credentials_path();
+    Credentials::load(&path)?.with_context(|| {
+        format!(
+            "there is no {}; start the server first, or name its folder with --data-dir",
+            path.display()
+        )
+    })
+}

@@ -1,0 +1,285 @@
+//! Starts that cannot succeed print one sentence and exit with a code other than 0.
+
+use crate::nodes::states;
+use crate::server::{Server, eventually, free_address, millrace, on_own_ports};
+use millrace_catalog::NodeState;
+use rustix::fs::{FlockOperation, flock};
+use serde_json::json;
+use std::fs::File;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// Starts `serve`, which must fail.
+fn refused(dir: &TempDir, args: &[&str]) -> Output {
+    let output = on_own_ports("serve", dir.path())
+        .args(args)
+        .output()
+        .unwrap();
+    assert!(!output.status.success(), "it started: {output:?}");
+    output
+}
+
+/// Command for a mode on ports of its own, with these arguments.
+fn with(mode: &str, data_dir: &Path, given: &[&str]) -> Command {
+    let mut command = millrace();
+    command
+        .arg(mode)
+        .arg("--data-dir")
+        .arg(data_dir)
+        .args(given);
+    let flags = ["ingest", "admin", "health", "clickhouse"];
+    let flags = flags.map(|name| format!("--{name}-addr"));
+    for flag in flags.iter().filter(|flag| !given.contains(&flag.as_str())) {
+        command.args([flag, "127.0.0.1:0"]);
+    }
+    command
+}
+
+/// Last line of the error output; the lines before it are log.
+fn sentence(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    text.lines().last().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_missing_engine_is_named_with_its_setting() {
+    let dir = TempDir::new().unwrap();
+    let output = refused(&dir, &["--libchdb", "/nonexistent/libchdb.so"]);
+    let text = sentence(&output);
+    assert!(
+        text.contains("/nonexistent/libchdb.so") && text.contains("MILLRACE_LIBCHDB"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_folder_in_place_of_the_engine_is_reported() {
+    let dir = TempDir::new().unwrap();
+    let folder = dir.path().join("lib");
+    std::fs::create_dir(&folder).unwrap();
+    let output = refused(&dir, &["--libchdb", folder.to_str().unwrap()]);
+    let text = sentence(&output);
+    assert!(
+        text.contains("lib is a folder") && text.contains("lib/libchdb.so"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_start_without_the_data_folder_creates_no_export_folder() {
+    let dir = TempDir::new().unwrap();
+    let (link, root) = (dir.path().join("data"), dir.path().join("exports"));
+    std::os::unix::fs::symlink("missing/data", &link).unwrap();
+    let exports = ["--export-root", root.to_str().unwrap()];
+    let output = with("serve", &link, &exports).output().unwrap();
+    let text = sentence(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("data folder"), "{text}");
+    assert!(!root.exists(), "{text}");
+}
+
+#[test]
+fn a_busy_port_is_named_with_its_flag() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = taken.local_addr().unwrap().to_string();
+    for flag in [
+        "--ingest-addr",
+        "--admin-addr",
+        "--health-addr",
+        "--clickhouse-addr",
+    ] {
+        let dir = TempDir::new().unwrap();
+        let output = with("serve", dir.path(), &[flag, &addr]).output().unwrap();
+        let text = sentence(&output);
+        assert!(!output.status.success(), "{flag}: {output:?}");
+        assert!(
+            text.contains(&addr) && text.contains(flag),
+            "{flag}: {text}"
+        );
+    }
+}
+
+#[test]
+fn two_servers_on_one_port_do_not_share_it() {
+    let (first_dir, dir) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let first = Server::start(first_dir.path());
+    let addr = first.credential("ingest_url").replace("http://", "");
+    let output = millrace()
+        .args([
+            "serve",
+            "--data-dir",
+            dir.path().to_str().unwrap(),
+            "--ingest-addr",
+            &addr,
+        ])
+        .args([
+            "--admin-addr",
+            "127.0.0.1:0",
+            "--health-addr",
+            "127.0.0.1:0",
+            "--clickhouse-addr",
+            "127.0.0.1:0",
+        ])
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    assert!(sentence(&output).contains(&addr), "{}", sentence(&output));
+}
+
+#[test]
+fn a_second_process_on_the_same_folder_is_refused() {
+    let dir = TempDir::new().unwrap();
+    let _first = Server::start(dir.path());
+    let text = sentence(&refused(&dir, &[]));
+    assert!(
+        text.contains("another millrace") && text.contains("--data-dir"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_data_folder_that_is_a_file_or_below_one_is_named() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let file = file.to_str().unwrap();
+    for folder in [file, &format!("{file}/below"), "/dev/null/below"] {
+        for command in [&["serve"][..], &["rejected", "list"], &["keys", "list"]] {
+            let mut run = with(command[0], Path::new(folder), &[]);
+            if command.len() > 1 {
+                run = millrace();
+                run.args(command).args(["--data-dir", folder]);
+            }
+            let output = run.output().unwrap();
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(1), "{command:?}: {text}");
+            assert!(
+                text.contains(folder) && text.contains("--data-dir"),
+                "{command:?}: {text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_damaged_catalog_is_named() {
+    let dir = TempDir::new().unwrap();
+    std::fs::write(dir.path().join("catalog.db"), vec![7; 8192]).unwrap();
+    let text = sentence(&refused(&dir, &[]));
+    assert!(text.contains("catalog.db"), "{text}");
+}
+
+#[test]
+fn an_unreadable_data_folder_is_named() {
+    // Root may read everything, so the folder is made unusable for root, too.
+    let dir = TempDir::new().unwrap();
+    std::fs::write(dir.path().join("log"), "in the way").unwrap();
+    std::fs::set_permissions(dir.path().join("log"), PermissionsExt::from_mode(0o000)).unwrap();
+    let text = sentence(&refused(&dir, &[]));
+    assert!(text.contains("log"), "{text}");
+}
+
+/// Path of a library that is not the engine.
+pub fn another_library() -> PathBuf {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let mut files = maps
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(5));
+    let libc = files.find(|file| file.contains("/libc.so") || file.contains("/libc-"));
+    libc.expect("the C library of this process").into()
+}
+
+#[test]
+fn an_engine_that_can_never_start_ends_the_server_with_the_reason() {
+    let another = another_library();
+    let another = another.to_str().unwrap();
+    let table = [
+        ("/etc/passwd", "is no library"),
+        ("/nonexistent/libchdb.so", "does not exist"),
+        (another, "is not the engine version"),
+    ];
+    for (library, why) in table {
+        for mode in ["serve", "ingest", "clickhouse"] {
+            for address in ["127.0.0.1:0".to_owned(), free_address().to_string()] {
+                let dir = TempDir::new().unwrap();
+                let data_dir = dir.path().join("data");
+                let output = with(mode, &data_dir, &["--clickhouse-addr", &address])
+                    .env("MILLRACE_LIBCHDB", library)
+                    .output()
+                    .unwrap();
+                let text = sentence(&output);
+                assert_eq!(output.status.code(), Some(1), "{mode} {library}: {text}");
+                let names = [library, why, "MILLRACE_LIBCHDB"];
+                assert!(names.iter().all(|it| text.contains(it)), "{mode}: {text}");
+                // A problem that is found before loading leaves nothing; a later one leaves no node
+                // that exports would wait for.
+                if library == another && mode != "clickhouse" {
+                    assert_eq!(states(&data_dir), [NodeState::Stopped]);
+                } else {
+                    assert!(!data_dir.exists(), "{mode} {library}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_engine_that_may_start_later_is_waited_for() {
+    let dir = TempDir::new().unwrap();
+    let engine = dir.path().join("clickhouse");
+    std::fs::create_dir(&engine).unwrap();
+    let held = File::create(engine.join("millrace.lock")).unwrap();
+    flock(&held, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let log = dir.path().join("stderr");
+    let address = free_address().to_string();
+    let mut command = with("serve", dir.path(), &["--clickhouse-addr", &address]);
+    command.stderr(File::create(&log).unwrap());
+    let server = Server::start_command(&mut command, dir.path());
+    eventually("word of it", || {
+        let said = std::fs::read_to_string(&log).unwrap();
+        said.contains("did not come up in 5 starts").then_some(())
+    });
+    server.capture(&json!([{"event": "waits", "distinct_id": "me"}]));
+    drop(held);
+    server.wait_for("SELECT event FROM millrace.events", "waits");
+}
+
+#[test]
+fn a_start_that_fails_its_checks_leaves_nothing_behind() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let free = free_address().to_string();
+    let file = TempDir::new().unwrap();
+    let file = file.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let file = file.to_str().unwrap();
+    let table: [(&[&str], &str); 9] = [
+        (&["--ingest-addr", &taken], "--ingest-addr"),
+        (&["--admin-addr", &taken], "--admin-addr"),
+        (&["--health-addr", &taken], "--health-addr"),
+        (&["--clickhouse-addr", &taken], "--clickhouse-addr"),
+        (
+            &["--ingest-addr", &free, "--admin-addr", &free],
+            "--ingest-addr",
+        ),
+        (&["--log-dir", file], "--log-dir"),
+        (&["--export-root", file], "export_root"),
+        (&["--libchdb", file], "MILLRACE_LIBCHDB"),
+        (
+            &["--database-url", "postgres://me@127.0.0.1:9/none"],
+            "catalog",
+        ),
+    ];
+    for (args, why) in table {
+        let dir = TempDir::new().unwrap();
+        let data_dir = dir.path().join("data");
+        let output = with("serve", &data_dir, args).output().unwrap();
+        let text = sentence(&output);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {text}");
+        assert!(text.contains(why), "{args:?}: {text}");
+        assert!(!data_dir.exists(), "{args:?}");
+    }
+}

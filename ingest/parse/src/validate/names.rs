@@ -1,0 +1,174 @@
+//! Validation of event names and distinct ids.
+
+use super::{Rules, Violation, violation};
+use crate::span::{Event, Kind, Span};
+use crate::text;
+
+/// Characters of an event's name and of a distinct id, at most.
+pub const NAME_CHARS_MAX: usize = 200;
+
+impl<'b> Rules<'b> {
+    #[inline]
+    pub(super) fn event<'s>(
+        &self,
+        spans: Event<'_>,
+        scratch: &'s mut String,
+    ) -> Result<&'s [u8], Violation>
+    where
+        'b: 's,
+    {
+        let problem = match self.name(spans.event, scratch) {
+            Ok(name) => return Ok(name),
+            Err(problem) => problem,
+        };
+        Err(match problem {
+            Problem::Missing if self.nameless_is_identify && spans.event.is_none() => {
+                return Ok(b"$identify");
+            }
+            Problem::Missing => violation(
+                "missing_event",
+                "event",
+                "The event has no name. Send it as the string `event`.",
+            ),
+            Problem::Invalid => violation(
+                "invalid_event",
+                "event",
+                "The event's name must be a string without NUL and without lone surrogates.",
+            ),
+            Problem::TooLong => violation(
+                "event_name_too_long",
+                "event",
+                "The event's name has more than 200 characters.",
+            ),
+        })
+    }
+
+    #[inline]
+    pub(super) fn distinct_id<'s>(
+        &self,
+        spans: Event<'_>,
+        scratch: &'s mut String,
+    ) -> Result<&'s [u8], Violation>
+    where
+        'b: 's,
+    {
+        let places = [
+            (spans.distinct_id, "distinct_id"),
+            (spans.rare.dollar_distinct_id, "$distinct_id"),
+            (spans.properties.distinct_id, "properties.distinct_id"),
+            (
+                spans.properties.dollar_distinct_id,
+                "properties.$distinct_id",
+            ),
+        ];
+        let found = places.into_iter().find(|(span, _)| !span.is_none());
+        let (span, field) = found.unwrap_or((Span::default(), "properties.distinct_id"));
+        let problem = if span.kind() == Kind::Number {
+            let digits = span.of(self.body);
+            if digits.len() <= NAME_CHARS_MAX {
+                return Ok(digits);
+            }
+            Problem::TooLong
+        } else {
+            match self.name(span, scratch) {
+                Ok(id) => return Ok(id),
+                Err(problem) => problem,
+            }
+        };
+        Err(match problem {
+            Problem::Missing => violation(
+                "missing_distinct_id",
+                field,
+                "The event does not say whose it is. Send `distinct_id` beside `event` or in its properties.",
+            ),
+            Problem::Invalid => violation(
+                "invalid_distinct_id",
+                field,
+                "The distinct id must be a string (without NUL and without lone surrogates) or a number.",
+            ),
+            Problem::TooLong => violation(
+                "distinct_id_too_long",
+                field,
+                "The distinct id has more than 200 characters.",
+            ),
+        })
+    }
+
+    /// Checks for a trimmed string of 1 to 200 characters without NUL.
+    #[inline]
+    fn name<'s>(&self, span: Span, scratch: &'s mut String) -> Result<&'s [u8], Problem>
+    where
+        'b: 's,
+    {
+        if span.is_none() {
+            return Err(Problem::Missing);
+        }
+        if !span.is_string() {
+            return Err(Problem::Invalid);
+        }
+        // Most are short, begin and end with a character that can be seen, and are what was sent.
+        let raw = span.of(self.body);
+        if let [0x21..0x80, ..] = raw
+            && let [.., 0x21..0x80] = raw
+            && raw.len() <= NAME_CHARS_MAX
+            && span.kind() == Kind::String
+        {
+            return Ok(raw);
+        }
+        self.rare_name(span, scratch)
+    }
+
+    #[cold]
+    fn rare_name<'s>(&self, span: Span, scratch: &'s mut String) -> Result<&'s [u8], Problem>
+    where
+        'b: 's,
+    {
+        let text = text::decode(self.body, span, scratch).map_err(|_| Problem::Invalid)?;
+        let name = text.trim();
+        if name.is_empty() {
+            return Err(Problem::Missing);
+        }
+        // Without an escape there can be no NUL.
+        if span.kind() == Kind::Escaped && name.contains('\0') {
+            return Err(Problem::Invalid);
+        }
+        if name.len() > NAME_CHARS_MAX && name.chars().count() > NAME_CHARS_MAX {
+            return Err(Problem::TooLong);
+        }
+        Ok(name.as_bytes())
+    }
+}
+
+/// Problem of a name or an id.
+enum Problem {
+    Missing,
+    Invalid,
+    TooLong,
+}
+
+/// Returns true if an id is one that many clients send by mistake, so that it is nobody's: the
+/// event is stored, but changes no person.
+#[inline]
+pub fn is_illegal(distinct_id: &[u8]) -> bool {
+    // By length, as most ids have one that none of these has, or only one or two.
+    let illegal: &[&str] = match distinct_id.len() {
+        1 => &["0"],
+        2 => &["id"],
+        3 => &["nan"],
+        4 => &["none", "null", "true", "user"],
+        5 => &["email", "false", "guest"],
+        6 => &["system"],
+        7 => &["backend"],
+        9 => &["anonymous", "undefined"],
+        10 => &["distinctid"],
+        11 => &["distinct_id"],
+        14 => &["anonymous-user"],
+        15 => &["[object object]"],
+        17 => &["not_authenticated"],
+        36 => &["00000000-0000-0000-0000-000000000000"],
+        _ => return false,
+    };
+    illegal
+        .iter()
+        .any(|illegal| distinct_id.eq_ignore_ascii_case(illegal.as_bytes()))
+}

@@ -1,0 +1,77 @@
+//! Group commit: the requests that one sync commits.
+
+use crate::Refusal;
+use crate::import_count::ImportReservation;
+use crate::pack::PackedGroup;
+use crate::queue_permit::QueuePermit;
+use crate::threads::oneshot;
+use millrace_log::Position;
+
+/// Answer to a committed request: its position in the log, and its buffers for reuse.
+pub type CommitAnswer = Result<(Position, Vec<PackedGroup>), Refusal>;
+
+/// One request's rows that wait for their commit, all or none.
+pub struct PendingCommit {
+    pub groups: Vec<PackedGroup>,
+    pub reply: oneshot::Sender<CommitAnswer>,
+    /// Permit of the queue, if the request is answered already.
+    pub permit: Option<QueuePermit>,
+}
+
+/// Message to the commit thread.
+pub enum Submission {
+    /// Store the rows.
+    Commit(PendingCommit),
+    /// Store the rows and count the import's events.
+    Counted(PendingCommit, ImportReservation),
+    /// Flush barrier: reply with the end of the log once all that was sent before is in it, or
+    /// refused.
+    FlushBarrier(oneshot::Sender<Position>),
+    /// Store what was sent before, then end.
+    Stop,
+}
+
+/// A group that is being gathered.
+#[derive(Default)]
+pub struct CommitGroup {
+    pub batches: Vec<PendingCommit>,
+    pub reservations: Vec<ImportReservation>,
+    pub flush_barriers: Vec<oneshot::Sender<Position>>,
+    /// Bytes of the rows, before compression.
+    pub bytes: u64,
+}
+
+impl CommitGroup {
+    /// Adds a submission; false when it was the order to stop.
+    pub fn take(&mut self, submission: Submission) -> bool {
+        match submission {
+            Submission::Commit(batch) => {
+                self.add(batch);
+                true
+            }
+            Submission::Counted(batch, reservation) => {
+                self.add(batch);
+                self.reservations.push(reservation);
+                true
+            }
+            Submission::FlushBarrier(reply) => {
+                self.flush_barriers.push(reply);
+                true
+            }
+            Submission::Stop => false,
+        }
+    }
+
+    fn add(&mut self, batch: PendingCommit) {
+        let bytes = batch.groups.iter().map(PackedGroup::uncompressed_bytes);
+        self.bytes += bytes.sum::<u64>();
+        self.batches.push(batch);
+    }
+
+    /// Rows of requests that are answered already.
+    pub fn answered_rows(&self) -> u64 {
+        let answered = self.batches.iter().filter(|batch| batch.permit.is_some());
+        let groups = answered.flat_map(|batch| &batch.groups);
+        groups.map(PackedGroup::rows).sum()
+    }
+}

@@ -1,0 +1,121 @@
+//! Counts the events of imports: when they are committed, and after a crash from the log.
+//!
+//! Events that were admitted come with an [`ImportReservation`] along with the batch. The commit
+//! thread counts it when the batch is on disk, before the request is answered, together with the
+//! position up to which it has counted; if the batch is not stored, or its client went away before
+//! it was handed over, the reservation is refunded. The counts are reported to the catalog now and
+//! then; until then the log is kept from there on ([`Pipeline::keep_historical_from`]), so that
+//! after a crash the events since can be counted from the log ([`Pipeline::recount_imports`]).
+
+mod recount;
+
+use crate::retention::Retention;
+use crate::submit::Pipeline;
+use millrace_log::{LogHandle, Position, ReadError, ReleaseError};
+use millrace_rows::{Lane, TeamId};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Reservation of a project's events that may be stored. Dropping it refunds them.
+#[derive(Debug)]
+#[must_use = "a reservation that is dropped is refunded"]
+pub struct ImportReservation {
+    team_id: TeamId,
+    events: u64,
+    refund_to: Arc<AtomicU64>,
+}
+
+/// Events of imports that were counted since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImportCount {
+    /// Everything below this position of the log of imports is counted.
+    pub counted_to: Position,
+    /// Events by project.
+    pub events: BTreeMap<TeamId, u64>,
+}
+
+/// Import count of a lane, shared with its commit thread.
+#[derive(Clone, Debug)]
+pub(crate) struct ImportCounter(Arc<Mutex<ImportCount>>);
+
+// === impl ImportReservation ===
+
+impl ImportReservation {
+    /// A reservation of events that were taken out of `refund_to` already.
+    pub const fn new(team_id: TeamId, events: u64, refund_to: Arc<AtomicU64>) -> Self {
+        Self {
+            team_id,
+            events,
+            refund_to,
+        }
+    }
+}
+
+impl Drop for ImportReservation {
+    fn drop(&mut self) {
+        if self.events > 0 {
+            self.refund_to.fetch_add(self.events, Ordering::AcqRel);
+        }
+    }
+}
+
+// === impl ImportCounter ===
+
+impl ImportCounter {
+    /// A counter at zero, for a log that ends at `position`.
+    pub(crate) fn from(position: Position) -> Self {
+        Self(Arc::new(Mutex::new(ImportCount {
+            counted_to: position,
+            events: BTreeMap::new(),
+        })))
+    }
+
+    /// Counts the events that were stored with a group that ends at `position`.
+    pub(crate) fn count(
+        &self,
+        position: Position,
+        reservations: impl Iterator<Item = ImportReservation>,
+    ) {
+        let mut count = self.lock();
+        count.counted_to = position;
+        for mut reservation in reservations {
+            let events = std::mem::take(&mut reservation.events);
+            *count.events.entry(reservation.team_id).or_default() += events;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ImportCount> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Pipeline ===
+
+impl Pipeline {
+    /// Events of imports that were counted since the start.
+    #[must_use]
+    pub fn import_count(&self) -> ImportCount {
+        self.0.input(Lane::Historical).import_counter.lock().clone()
+    }
+
+    /// Counts the events of earlier starts in the log of imports from a position on, by project.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// If the log cannot be read.
+    pub fn recount_imports(&self, from: Position) -> Result<BTreeMap<TeamId, u64>, ReadError> {
+        recount::recount(&self.0.input(Lane::Historical).log, from)
+    }
+
+    /// Keeps the log of imports from a position on, shipped or not; frames below may be released.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// If a segment could not be taken away for good; the log is then poisoned.
+    pub fn keep_historical_from(&self, position: Position) -> Result<(), ReleaseError> {
+        let input = self.0.input(Lane::Historical);
+        let (log, retention): (&LogHandle, &Retention) = (&input.log, &input.retention);
+        retention.keep_from(log, position)
+    }
+}

@@ -1,0 +1,160 @@
+//! Attributes failures of inserts to the rows or to the server, where the exception does not say
+//! so.
+//!
+//! An exception that is not listed may be about the rows or about the server. Several of one kind
+//! in a row are a reason to send the rows by halves, which costs little and may find the bad row.
+//! They do not prove that a row is bad: a server whose disk fails refuses every insert alike. The
+//! proof is that other inserts of the table were stored, again and again, and each time the next
+//! try of this one failed as before.
+
+use super::section::InsertKey;
+use millrace_clickhouse::InsertError;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Consecutive answers of one exception after which the rows are looked up, and sent by halves if
+/// they are absent: an exception that does not mention the rows may still be about them.
+const SAME_ANSWERS_MAX: u32 = 8;
+/// Consecutive answers after which an insert is halved that needs more memory than the server has:
+/// a smaller one needs less.
+const MEMORY_ANSWERS_MAX: u32 = 3;
+/// Tries that fail alike, each sent after another insert of the table was stored, that prove the
+/// rows bad: an unstable server fails one insert at exactly those times about once in 60 000.
+const PROOFS_MIN: u32 = 6;
+
+/// Number of inserts that were stored, by column list.
+#[derive(Debug, Default)]
+pub struct StoredCounts(Mutex<HashMap<Arc<str>, u64>>);
+
+/// Consecutive answers of one exception that leave the outcome of an insert open.
+#[derive(Debug, Default)]
+pub struct FailureHistory {
+    code: Option<u32>,
+    count: u32,
+    /// Inserts of the table that were stored before the last try was sent.
+    stored: u64,
+    /// Tries that failed although others were stored since the try before.
+    proofs: u32,
+    /// Unproven successes, of rows that cannot be looked up.
+    unproven: u32,
+}
+
+/// Conclusion from a history of failures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attribution {
+    /// No conclusion yet.
+    Unknown,
+    /// Either the rows or the server are to blame.
+    RowsOrServer,
+    /// The rows are to blame.
+    Rows,
+}
+
+impl StoredCounts {
+    /// Number of stored inserts of a column list.
+    pub fn of(&self, insert_target: &str) -> u64 {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.get(insert_target).copied().unwrap_or_default()
+    }
+
+    /// Counts a stored insert.
+    pub fn count(&self, key: &InsertKey) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry(Arc::clone(&key.insert_target)).or_default() += 1;
+    }
+}
+
+impl FailureHistory {
+    /// Counts a success that nobody proves. Returns true after so many that no proof is to be
+    /// expected.
+    pub fn record_unproven(&mut self) -> bool {
+        self.unproven = self.unproven.saturating_add(1);
+        self.unproven >= SAME_ANSWERS_MAX
+    }
+
+    /// Counts the answer to a try before which so many inserts of the table were stored.
+    pub fn record(&mut self, error: &InsertError, stored: u64) -> Attribution {
+        let code = error.code.filter(|_| error.may_be_of_the_rows());
+        if code != self.code {
+            *self = Self {
+                code,
+                stored,
+                ..Self::default()
+            };
+        }
+        self.count = self.count.saturating_add(1);
+        if self.stored < stored {
+            self.stored = stored;
+            self.proofs = self.proofs.saturating_add(1);
+        }
+        let enough = match error.needs_memory() {
+            true => MEMORY_ANSWERS_MAX,
+            false => SAME_ANSWERS_MAX,
+        };
+        if code.is_none() || self.count < enough {
+            Attribution::Unknown
+        } else if self.count >= SAME_ANSWERS_MAX && self.proofs >= PROOFS_MIN {
+            Attribution::Rows
+        } else {
+            Attribution::RowsOrServer
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millrace_clickhouse::InsertOutcome;
+
+    fn error(code: u32) -> InsertError {
+        InsertError {
+            outcome: InsertOutcome::Unknown,
+            code: Some(code),
+            message: "no".to_owned(),
+        }
+    }
+
+    /// Numbers of answers after which rows or server, and after which the rows are to blame, if
+    /// `stored` inserts are stored before each try.
+    fn attributed_after(codes: &[u32], stored: u64) -> (Option<u32>, Option<u32>) {
+        let (mut history, mut after) = (FailureHistory::default(), (None, None));
+        for nth in 0..40 {
+            let code = codes[nth % codes.len()];
+            let attribution = history.record(&error(code), nth as u64 * stored);
+            let count = Some(nth as u32 + 1);
+            match attribution {
+                Attribution::Unknown => {}
+                Attribution::RowsOrServer => after.0 = after.0.or(count),
+                Attribution::Rows => after.1 = after.1.or(count),
+            }
+        }
+        after
+    }
+
+    #[test]
+    fn rows_are_to_blame_only_if_others_are_stored_between_tries_that_fail_alike() {
+        for (codes, stored, expected) in [
+            (&[395][..], 0, (Some(8), None)),
+            (&[395], 1, (None, Some(8))),
+            (&[241], 0, (Some(3), None)),
+            (&[241], 9, (Some(3), Some(8))),
+            (&[395, 395, 395, 70, 70], 1, (None, None)),
+            (&[242], 1, (None, None)),
+        ] {
+            assert_eq!(
+                attributed_after(codes, stored),
+                expected,
+                "{codes:?}, {stored}"
+            );
+        }
+    }
+
+    #[test]
+    fn inserts_stored_before_the_first_failure_or_all_at_once_prove_nothing() {
+        let mut history = FailureHistory::default();
+        for nth in 0..40 {
+            let stored = if nth < 20 { 1_000 } else { 2_000 };
+            assert_ne!(history.record(&error(395), stored), Attribution::Rows);
+        }
+    }
+}

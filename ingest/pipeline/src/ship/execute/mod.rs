@@ -1,0 +1,317 @@
+//! Executes one insert batch: delivers its rows, dead-letters those that cannot be read.
+
+mod salvage;
+#[cfg(test)]
+mod tests;
+
+use super::attribution::{FailureHistory, StoredCounts};
+use super::backoff::pauses;
+use super::dead_letters::{DeadLetter, DeadLetters};
+use super::deliver::{Delivery, InsertSettlement};
+use super::insert_batch::InsertBatch;
+use super::plan::BatchId;
+use super::retries::Retries;
+use super::section::SectionPosition;
+use super::sink::Sink;
+use super::source::{self, Payload, PayloadError};
+use bytes::Bytes;
+use metrics::{counter, histogram};
+use millrace_clickhouse::InsertError;
+use millrace_log::{FrameSection, LogHandle, ReadError};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Size of rows up to which no server has too little memory for them.
+const SMALL_BYTES: u64 = 1 << 20;
+
+/// State shared by the insert batches of a lane.
+#[derive(Debug)]
+pub struct InsertContext<K> {
+    pub lane: &'static str,
+    /// Name of this node, under which all its lanes ask for the server's boot id.
+    pub node: String,
+    /// Prefix of every token: node, salt and lane.
+    pub prefix: String,
+    pub log: LogHandle,
+    pub sink: K,
+    pub dead_letters: DeadLetters,
+    pub retries: Retries,
+    pub stored_counts: StoredCounts,
+}
+
+/// Result of an insert batch: the step that the plan takes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InsertResult {
+    /// The rows are in ClickHouse or dead-lettered.
+    Settled,
+    /// The rows are absent: send again under the next attempt.
+    Absent,
+    /// The server restarted: record again, then send.
+    Restarted,
+    /// ClickHouse refuses the rows: halve.
+    Refused,
+    /// Some of the rows are there: halve, and look up each half.
+    Parted,
+    /// The rows or the server are to blame: find out which.
+    Unproven {
+        /// True if the batch has more than one row that can be told apart.
+        can_halve: bool,
+    },
+}
+
+impl<K: Sink> InsertContext<K> {
+    /// Tries the batch until the outcome of its rows is known; with `needs_proof` they count as
+    /// refused only with proof that they are to blame.
+    pub async fn execute(
+        self: Arc<Self>,
+        id: BatchId,
+        batch: Arc<InsertBatch<FrameSection>>,
+        needs_proof: bool,
+    ) -> InsertResult {
+        let payload = match self.payload(&batch).await {
+            Ok(payload) => payload,
+            Err(reason) => return self.give_up(&batch, Vec::new(), None, reason).await,
+        };
+        let started = Instant::now();
+        let token = batch.token(&self.prefix);
+        let delivery = Delivery {
+            id,
+            retries: &self.retries,
+            lane: self.lane,
+            scope: &self.node,
+            insert_target: &batch.key.insert_target,
+            table: batch.key.table(),
+            month: batch.key.month,
+            token: &token,
+            lookup: payload.lookup.clone(),
+            body: &payload,
+            boot_id: batch.boot_id,
+            in_doubt: batch.in_doubt,
+            history: FailureHistory::default(),
+            stored_counts: &self.stored_counts,
+            needs_proof,
+        };
+        match delivery.settle(&self.sink).await {
+            InsertSettlement::Stored => {
+                self.stored_counts.count(&batch.key);
+                self.count_stored(&batch, started.elapsed());
+                InsertResult::Settled
+            }
+            // Usual after a start with rows that wait, unless a copy of the folder was used
+            // elsewhere.
+            InsertSettlement::Absent if batch.is_suspect => InsertResult::Absent,
+            InsertSettlement::Absent => {
+                tracing::warn!(token, "rows in doubt are not there and are sent again");
+                InsertResult::Absent
+            }
+            InsertSettlement::Restarted => InsertResult::Restarted,
+            InsertSettlement::Parted => {
+                tracing::warn!(
+                    token,
+                    "some of the rows are there already; the others are looked for"
+                );
+                InsertResult::Parted
+            }
+            InsertSettlement::Refused(error) => {
+                let cut = payload.cut.clone();
+                self.refused(&batch, cut, error, true).await
+            }
+            InsertSettlement::Unproven(error) => {
+                let cut = payload.cut.clone();
+                self.refused(&batch, cut, error, false).await
+            }
+            InsertSettlement::Unknowable(error) => self.give_up_unknown(&batch, &error).await,
+            InsertSettlement::Lost(reason) => self.lost(id, &batch, reason).await,
+        }
+    }
+
+    /// Halves a batch that ClickHouse refuses, and dead-letters one that cannot be halved, if
+    /// `is_proven` that the rows are to blame.
+    async fn refused(
+        &self,
+        batch: &Arc<InsertBatch<FrameSection>>,
+        cut: Option<Bytes>,
+        error: InsertError,
+        is_proven: bool,
+    ) -> InsertResult {
+        let blocks: Vec<Bytes> = match cut {
+            Some(cut) => vec![cut],
+            None => self.whole(batch).await,
+        };
+        let mut is_whole = batch.halves().is_none();
+        if batch.sections.len() == 1 && batch.range.is_none() {
+            // A section whose rows cannot be told apart is dead-lettered as it is.
+            is_whole |= source::check_cuttable(&batch.key.insert_target, &blocks).is_err();
+        }
+        // A batch this small never needs more memory than there is.
+        let is_small = error.needs_memory() && batch.row_bytes() < SMALL_BYTES;
+        if !is_proven || (is_whole && is_small) {
+            return InsertResult::Unproven {
+                can_halve: !is_whole,
+            };
+        }
+        if !is_whole {
+            tracing::warn!(
+                rows = batch.rows(),
+                "ClickHouse refuses an insert, which is sent by halves: {error}"
+            );
+            return InsertResult::Refused;
+        }
+        self.give_up(batch, blocks, error.code, error.message).await
+    }
+
+    /// Reads the payload of a batch; an error is permanent.
+    async fn payload(&self, batch: &Arc<InsertBatch<FrameSection>>) -> Result<Payload, String> {
+        let (log, batch) = (self.log.clone(), Arc::clone(batch));
+        retry_forever("the log cannot be read", move || {
+            match Payload::of(&log, &batch) {
+                Ok(payload) => Ok(Ok(payload)),
+                Err(PayloadError::Damaged(reason) | PayloadError::Uncuttable(reason)) => {
+                    Ok(Err(reason))
+                }
+                Err(PayloadError::Read(error)) => Err(error.to_string()),
+            }
+        })
+        .await
+    }
+
+    /// Dead-letters the rows of a batch. A batch of several sections is halved first, so that only
+    /// bad rows are dead-lettered.
+    async fn give_up(
+        &self,
+        batch: &Arc<InsertBatch<FrameSection>>,
+        blocks: Vec<Bytes>,
+        clickhouse_code: Option<u32>,
+        reason: String,
+    ) -> InsertResult {
+        if batch.sections.len() > 1 {
+            return InsertResult::Refused;
+        }
+        let Some(position) = batch.sections.first().map(|section| section.position) else {
+            return InsertResult::Settled;
+        };
+        // The sent blocks, or else the whole section as it lies in the log, or else nothing.
+        let blocks = if blocks.is_empty() {
+            self.whole(batch).await
+        } else {
+            blocks
+        };
+        let letter = dead_letter(batch, position, &blocks, clickhouse_code, reason);
+        let path = self.write_dead_letter(&letter).await;
+        self.count_dead_lettered(&letter, &path.display().to_string());
+        InsertResult::Settled
+    }
+
+    /// Dead-letters rows of a table that this version does not know, section by section, and sends
+    /// nothing again: they may be stored.
+    async fn give_up_unknown(
+        &self,
+        batch: &Arc<InsertBatch<FrameSection>>,
+        error: &InsertError,
+    ) -> InsertResult {
+        let reason = format!(
+            "this version does not know the table {}, so that it cannot look for rows of which nobody proves that \
+             they were stored; look for them before you insert them, and have whatever stands before ClickHouse pass \
+             X-ClickHouse-Query-Id on, or start a version that knows the table ({error})",
+            batch.key.table_name()
+        );
+        for section in &batch.sections {
+            let alone = InsertBatch {
+                sections: vec![section.clone()],
+                ..InsertBatch::clone(batch)
+            };
+            self.give_up(&Arc::new(alone), Vec::new(), None, reason.clone())
+                .await;
+        }
+        InsertResult::Settled
+    }
+
+    /// Writes a dead letter's files and returns their path.
+    async fn write_dead_letter(&self, letter: &DeadLetter) -> PathBuf {
+        let (dir, letter) = (self.dead_letters.clone(), Arc::new(letter.clone()));
+        retry_forever("rows cannot be dead-lettered", move || {
+            dir.write(&letter).map_err(|error| error.to_string())
+        })
+        .await
+    }
+
+    /// Reads the only section of a batch as it lies in the log, damaged or not; empty if there are
+    /// several.
+    async fn whole(&self, batch: &Arc<InsertBatch<FrameSection>>) -> Vec<Bytes> {
+        if batch.sections.len() != 1 {
+            return Vec::new();
+        }
+        let (log, batch) = (self.log.clone(), Arc::clone(batch));
+        retry_forever("the log cannot be read", move || {
+            match source::read(&log, &batch.sections) {
+                Ok(blocks) => Ok(blocks),
+                Err(ReadError::Corrupt { .. }) => {
+                    source::read_unproven(&log, &batch.sections).map_err(|error| error.to_string())
+                }
+                Err(error) => Err(error.to_string()),
+            }
+        })
+        .await
+    }
+
+    fn count_stored(&self, batch: &InsertBatch<FrameSection>, took: Duration) {
+        let table = batch.key.table_name().to_owned();
+        counter!("millrace_insert_rows_total", "lane" => self.lane, "table" => table.clone())
+            .increment(batch.rows());
+        counter!("millrace_insert_row_bytes_total", "lane" => self.lane, "table" => table)
+            .increment(batch.row_bytes());
+        counter!("millrace_inserts_total", "lane" => self.lane).increment(1);
+        histogram!("millrace_insert_seconds", "lane" => self.lane).record(took);
+        histogram!("millrace_insert_batch_rows", "lane" => self.lane).record(batch.rows() as f64);
+    }
+
+    fn count_dead_lettered(&self, letter: &DeadLetter, path: &str) {
+        counter!("millrace_insert_rows_dead_lettered_total", "lane" => self.lane)
+            .increment(letter.rows);
+        tracing::error!(
+            rows = letter.rows,
+            place = %letter.position,
+            "ClickHouse cannot read rows; they are dead-lettered in {path}: {}",
+            letter.reason
+        );
+    }
+}
+
+fn dead_letter(
+    batch: &InsertBatch<FrameSection>,
+    position: SectionPosition,
+    blocks: &[Bytes],
+    clickhouse_code: Option<u32>,
+    reason: String,
+) -> DeadLetter {
+    let unpacked = source::unpacked(blocks).ok();
+    DeadLetter {
+        key: batch.key.clone(),
+        position,
+        row: batch.range.map_or(0, |range| range.from),
+        rows: batch.rows(),
+        is_unpacked: unpacked.is_some(),
+        bytes: unpacked.unwrap_or_else(|| blocks.concat()),
+        clickhouse_code,
+        reason,
+    }
+}
+
+/// Retries blocking work, with pauses after each failure, until there is a result. Rows wait for as
+/// long as that takes: a disk that fails for a while must not lose them.
+async fn retry_forever<T: Send + 'static>(
+    failure: &str,
+    work: impl Fn() -> Result<T, String> + Clone + Send + 'static,
+) -> T {
+    let mut pauses = pauses();
+    loop {
+        let error = match tokio::task::spawn_blocking(work.clone()).await {
+            Ok(Ok(result)) => return result,
+            Ok(Err(error)) => error,
+            Err(error) => error.to_string(),
+        };
+        tracing::error!("{failure}, trying again: {error}");
+        tokio::time::sleep(pauses.next().unwrap_or(Duration::from_secs(10))).await;
+    }
+}

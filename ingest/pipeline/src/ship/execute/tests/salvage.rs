@@ -1,0 +1,240 @@
+//! Salvage of readable rows of a section that is damaged in the log.
+
+use super::*;
+use millrace_clickhouse::{Body, PresenceCount, QueryError};
+use millrace_log::block::decompress_into_vec;
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard};
+
+/// A ClickHouse that keeps the rows it is sent, and restarts when a test says so.
+#[derive(Clone, Default)]
+struct MemorySink(Arc<Mutex<MemorySinkState>>);
+
+#[derive(Default)]
+struct MemorySinkState {
+    rows: Vec<u8>,
+    tokens: Vec<String>,
+    boot_id: u128,
+    /// An insert that goes on while its client is gone.
+    running: Option<(String, Vec<u8>)>,
+    /// True if the next insert hangs like that.
+    hangs: bool,
+}
+
+impl MemorySinkState {
+    fn store(&mut self, token: &str, rows: &[u8]) {
+        if !self.tokens.iter().any(|known| known == token) {
+            self.tokens.push(token.to_owned());
+            self.rows.extend_from_slice(rows);
+        }
+    }
+}
+
+impl MemorySink {
+    fn state(&self) -> MutexGuard<'_, MemorySinkState> {
+        self.0.lock().unwrap()
+    }
+
+    fn uuids(&self) -> Vec<Uuid> {
+        let rows = events(&self.state().rows);
+        rows.iter().map(|row| row.uuid).collect()
+    }
+}
+
+impl Sink for MemorySink {
+    fn tokens_are_atomic(&self) -> bool {
+        false
+    }
+
+    async fn insert<B: Body>(&self, _: &str, token: &str, body: &B) -> Result<(), InsertError> {
+        let (mut rows, mut index) = (Vec::new(), 0);
+        while let Some(pieces) = body.piece(index).await? {
+            for piece in pieces {
+                decompress_into_vec(&piece, &mut rows, 1 << 24).unwrap();
+            }
+            index += 1;
+        }
+        if std::mem::take(&mut self.state().hangs) {
+            self.state().running = Some((token.to_owned(), rows));
+            return std::future::pending().await;
+        }
+        self.state().store(token, &rows);
+        Ok(())
+    }
+
+    async fn any_present(&self, _: Table, _: Month, keys: &[RowKey]) -> Result<bool, QueryError> {
+        let there = self.uuids();
+        Ok(keys.iter().any(|key| there.contains(&key.id)))
+    }
+
+    async fn count_present(
+        &self,
+        _: Table,
+        _: Month,
+        keys: &[RowKey],
+    ) -> Result<PresenceCount, QueryError> {
+        let there = self.uuids();
+        let found = keys.iter().filter(|key| there.contains(&key.id)).count() as u64;
+        Ok(PresenceCount {
+            keys: found,
+            rows: found,
+        })
+    }
+
+    async fn insert_is_running(&self, token: &str) -> Result<bool, QueryError> {
+        let mut state = self.state();
+        let is_running = state.running.as_ref().is_some_and(|(of, _)| of == token);
+        if is_running && let Some((token, rows)) = state.running.take() {
+            state.store(&token, &rows);
+        }
+        Ok(is_running)
+    }
+
+    async fn server_boot_id(&self, _: &str) -> Result<Uuid, QueryError> {
+        Ok(Uuid::from_u128(self.state().boot_id))
+    }
+
+    async fn migrate(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+fn context(log: &Log, sink: &MemorySink, dead_letters: &Path) -> Arc<InsertContext<MemorySink>> {
+    Arc::new(InsertContext {
+        lane: "live",
+        node: "node".to_owned(),
+        prefix: "node-live".to_owned(),
+        log: log.handle(),
+        sink: sink.clone(),
+        dead_letters: DeadLetters::new(dead_letters),
+        retries: Retries::new(1).0,
+        stored_counts: StoredCounts::default(),
+    })
+}
+
+/// Bytes of rows in a block.
+const BLOCK_ROWS_BYTES: usize = 64 << 10;
+
+#[tokio::test(start_paused = true)]
+async fn undamaged_rows_are_sent_once_and_the_blocks_are_dead_lettered_unchanged() {
+    let text = |nth: usize| {
+        let text = "x}".repeat(nth + 300);
+        format!(r#"{{"text":"{text}","nested":{{"n":{nth}}}}}"#)
+    };
+    let texts: Vec<String> = (0..400).map(text).collect();
+    let properties: Vec<[&[u8]; 1]> = texts.iter().map(|text| [text.as_bytes()]).collect();
+    let numbered = (1_u128..).zip(&properties);
+    let rows: Vec<EventRow<'_>> = numbered
+        .map(|(nth, properties)| EventRow {
+            uuid: Uuid::from_u128(nth),
+            properties,
+            ..row()
+        })
+        .collect();
+    let mut ends = Vec::new();
+    let mut bytes = Vec::new();
+    for row in &rows {
+        row.append_to(&mut bytes);
+        ends.push(bytes.len());
+    }
+    let count = bytes.len().div_ceil(BLOCK_ROWS_BYTES);
+    assert!(count > 3, "blocks: {count}");
+    for damaged in 0..count {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, batch) = logged_rows(dir.path(), &rows);
+        let batch = InsertBatch {
+            boot_id: Some(Uuid::nil()),
+            ..batch
+        };
+        let raw = source::read(&log.handle(), &batch.sections)
+            .unwrap()
+            .concat();
+        let mut at = 0;
+        for _ in 0..damaged {
+            let covered: [u8; 4] = raw[at + 17..at + 21].try_into().unwrap();
+            at += 16 + u32::from_le_bytes(covered) as usize;
+        }
+        let segment = only_file(dir.path(), "log");
+        let mut file = std::fs::read(&segment).unwrap();
+        let start = file.windows(64).position(|it| it == &raw[..64]).unwrap();
+        file[start + at + 40] ^= 1;
+        std::fs::write(&segment, &file).unwrap();
+        let kept = &file[start..start + raw.len()];
+
+        let sink = MemorySink::default();
+        let dead_letters = dir.path().join("dead-letters");
+        // A second time, as after a crash before the outcome was recorded.
+        for _ in 0..2 {
+            let context = context(&log, &sink, &dead_letters);
+            let batch = Arc::new(batch.clone());
+            let result = context.execute(0, batch, false).await;
+            assert_eq!(result, InsertResult::Settled);
+        }
+        let gone = damaged * BLOCK_ROWS_BYTES..(damaged + 1) * BLOCK_ROWS_BYTES;
+        let sound = rows.iter().enumerate().filter(|(nth, _)| {
+            let start = nth.checked_sub(1).map_or(0, |before| ends[before]);
+            ends[*nth] <= gone.start || start >= gone.end
+        });
+        let sound: Vec<Uuid> = sound.map(|(_, row)| row.uuid).collect();
+        assert_eq!(sink.uuids(), sound, "block {damaged}");
+        assert!(std::fs::read(only_file(&dead_letters, "blocks")).unwrap() == kept);
+        let label = std::fs::read_to_string(only_file(&dead_letters, "json")).unwrap();
+        let says = format!("{} of {} rows can be read", sound.len(), rows.len());
+        assert!(label.contains(&says), "{label}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_of_a_damaged_section_are_sent_once_although_server_and_shipper_crash() {
+    let texts: Vec<String> = (0..400)
+        .map(|nth| format!(r#"{{"text":"{nth:0>400}"}}"#))
+        .collect();
+    let properties: Vec<[&[u8]; 1]> = texts.iter().map(|text| [text.as_bytes()]).collect();
+    let numbered = (1_u128..).zip(&properties);
+    let rows: Vec<EventRow<'_>> = numbered
+        .map(|(nth, properties)| EventRow {
+            uuid: Uuid::from_u128(nth),
+            properties,
+            ..row()
+        })
+        .collect();
+    let dir = tempfile::tempdir().unwrap();
+    let (log, batch) = logged_rows(dir.path(), &rows);
+    let raw = source::read(&log.handle(), &batch.sections)
+        .unwrap()
+        .concat();
+    let segment = only_file(dir.path(), "log");
+    let mut file = std::fs::read(&segment).unwrap();
+    let start = file.windows(64).position(|it| it == &raw[..64]).unwrap();
+    file[start + raw.len() - 5] ^= 1;
+    std::fs::write(&segment, &file).unwrap();
+
+    let sink = MemorySink::default();
+    let context = context(&log, &sink, &dir.path().join("dead-letters"));
+    let execute = |batch: &InsertBatch<FrameSection>| {
+        Arc::clone(&context).execute(0, Arc::new(batch.clone()), false)
+    };
+    let first = InsertBatch {
+        boot_id: Some(Uuid::nil()),
+        ..batch
+    };
+    sink.state().boot_id = 1;
+    assert_eq!(execute(&first).await, InsertResult::Absent);
+    assert!(sink.uuids().is_empty(), "not recorded, and sent");
+    // As the plan records it.
+    let mut next = InsertBatch {
+        attempt: 1,
+        boot_id: Some(Uuid::from_u128(1)),
+        ..first
+    };
+    sink.state().hangs = true;
+    let sent = execute(&next);
+    let crashed = tokio::time::timeout(Duration::from_secs(5), sent).await;
+    assert!(crashed.is_err() && sink.state().running.is_some());
+    next.in_doubt = true;
+    assert_eq!(execute(&next).await, InsertResult::Settled);
+    let stored = sink.uuids();
+    let distinct: HashSet<Uuid> = stored.iter().copied().collect();
+    assert_eq!(stored.len(), distinct.len(), "stored twice");
+    assert!(stored.len() > 100 && stored.len() < rows.len());
+}

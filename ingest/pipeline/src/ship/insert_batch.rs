@@ -1,0 +1,236 @@
+//! Insert batch: the rows of one insert, from planning until they are settled.
+
+use super::section::{InsertKey, Section, SectionPosition};
+use millrace_rows::RowKey;
+use uuid::Uuid;
+
+/// Rows `from..to` of a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowRange {
+    pub from: u32,
+    pub to: u32,
+}
+
+/// First and last section of an insert in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogSpan {
+    pub first: SectionPosition,
+    pub last: SectionPosition,
+}
+
+impl LogSpan {
+    /// The span of sections; `None` if there are none.
+    pub fn of<S>(sections: &[Section<S>]) -> Option<Self> {
+        Some(Self {
+            first: sections.first()?.position,
+            last: sections.last()?.position,
+        })
+    }
+}
+
+/// Rows of one key that go to ClickHouse in one insert: sections that follow one another in the
+/// log (among those of the key), or a range of the rows of one section.
+#[derive(Clone, Debug)]
+pub struct InsertBatch<S> {
+    pub key: InsertKey,
+    /// Never empty.
+    pub sections: Vec<Section<S>>,
+    /// First and last section as they were planned: the token stays, although damage may have taken
+    /// them since.
+    pub span: LogSpan,
+    /// Range of rows, if a section was cut: then it is the only one.
+    pub range: Option<RowRange>,
+    /// Random number of the process start that gave the token; `None` in a batch of an earlier
+    /// version, whose tokens had none.
+    pub start_mark: Option<u32>,
+    /// Number of the attempt; it rises when the rows are sent again although an earlier token may
+    /// be spent.
+    pub attempt: u32,
+    /// True if an insert under the present token may have been sent before this process began.
+    pub in_doubt: bool,
+    /// True if the rows are of [suspect sections](Section::is_suspect), or of an insert of which
+    /// some were found, and were not looked up yet: each of them may be stored or not.
+    pub is_suspect: bool,
+    /// Boot id of the server to which the insert was (or will be) sent for the first time.
+    pub boot_id: Option<Uuid>,
+    /// True for a part of an insert that ClickHouse could not read. Such parts get one permit of
+    /// their own, so that they never keep the others waiting.
+    pub is_part: bool,
+}
+
+impl<S> InsertBatch<S> {
+    /// Number of rows of the insert.
+    pub fn rows(&self) -> u64 {
+        match self.range {
+            Some(range) => u64::from(range.to.saturating_sub(range.from)),
+            None => self
+                .sections
+                .iter()
+                .map(|section| u64::from(section.rows))
+                .sum(),
+        }
+    }
+
+    /// Bytes of the rows before compression; for a cut section its share.
+    pub fn row_bytes(&self) -> u64 {
+        let whole: u64 = self.sections.iter().map(|section| section.row_bytes).sum();
+        match (self.range, self.sections.first()) {
+            (Some(_), Some(section)) => {
+                whole.saturating_mul(self.rows()) / u64::from(section.rows.max(1))
+            }
+            _ => whole,
+        }
+    }
+
+    /// Token of the insert. Positions in a log are used once, so tokens are unique; `prefix` tells
+    /// logs apart, and the mark of the start tells apart copies of one log, which go on from the
+    /// same position.
+    pub fn token(&self, prefix: &str) -> String {
+        let rows = self
+            .range
+            .map(|range| format!(".{}..{}", range.from, range.to))
+            .unwrap_or_default();
+        let mark = self
+            .start_mark
+            .map(|mark| format!("-{mark:08x}"))
+            .unwrap_or_default();
+        format!(
+            "{prefix}-{}-{}{mark}-{}-{}{rows}-{}",
+            self.key.table_name(),
+            self.key.month,
+            self.span.first,
+            self.span.last,
+            self.attempt,
+        )
+    }
+
+    /// Keys that are known without reading the rows; none for a cut section, since its header does
+    /// not tell which keys are in the range.
+    pub fn known_keys(&self) -> Vec<RowKey> {
+        if self.range.is_some() {
+            return Vec::new();
+        }
+        let sections = self.sections.iter();
+        sections.flat_map(|it| it.keys.iter().copied()).collect()
+    }
+}
+
+impl<S: Clone> InsertBatch<S> {
+    /// Splits the batch into two that were never sent; `None` when there is but one row. Halves of
+    /// a suspect batch are suspect, too.
+    pub fn halves(&self) -> Option<[Self; 2]> {
+        let half = |sections: &[Section<S>], range| {
+            Some(Self {
+                key: self.key.clone(),
+                sections: sections.to_vec(),
+                span: LogSpan::of(sections)?,
+                range,
+                start_mark: self.start_mark,
+                attempt: 0,
+                in_doubt: self.is_suspect,
+                is_suspect: self.is_suspect,
+                boot_id: None,
+                is_part: true,
+            })
+        };
+        if self.sections.len() > 1 {
+            let (left, right) = self.sections.split_at(self.sections.len() / 2);
+            return Some([half(left, None)?, half(right, None)?]);
+        }
+        let rows = self.sections.first()?.rows;
+        let RowRange { from, to } = self.range.unwrap_or(RowRange { from: 0, to: rows });
+        let middle = from + to.saturating_sub(from) / 2;
+        let is_cut = from < middle && middle < to;
+        let part = |from, to| half(&self.sections, Some(RowRange { from, to }));
+        is_cut.then(|| Some([part(from, middle)?, part(middle, to)?]))?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millrace_log::Position;
+    use millrace_rows::Month;
+
+    fn batch(rows: &[u32]) -> InsertBatch<()> {
+        let section = |(index, &rows): (usize, &u32)| Section {
+            position: SectionPosition {
+                frame: Position {
+                    segment: 1,
+                    offset: 64,
+                },
+                section: index as u32,
+            },
+            rows,
+            row_bytes: u64::from(rows) * 100,
+            keys: Vec::new(),
+            is_suspect: false,
+            source: (),
+        };
+        let sections: Vec<_> = rows.iter().enumerate().map(section).collect();
+        InsertBatch {
+            key: InsertKey {
+                insert_target: "events(uuid)".into(),
+                month: Month(202_611),
+            },
+            span: LogSpan::of(&sections).unwrap(),
+            sections,
+            range: None,
+            start_mark: Some(0xc0ffee),
+            attempt: 2,
+            in_doubt: true,
+            is_suspect: false,
+            boot_id: Some(Uuid::nil()),
+            is_part: false,
+        }
+    }
+
+    #[test]
+    fn a_token_names_table_month_start_range_and_attempt() {
+        assert_eq!(
+            batch(&[1, 1]).token("n-live"),
+            "n-live-events-202611-00c0ffee-1:64.0-1:64.1-2"
+        );
+        let [left, _] = batch(&[10]).halves().unwrap();
+        assert_eq!(
+            left.token("n-live"),
+            "n-live-events-202611-00c0ffee-1:64.0-1:64.0.0..5-0"
+        );
+        let earlier = InsertBatch {
+            start_mark: None,
+            ..batch(&[1, 1])
+        };
+        assert_eq!(
+            earlier.token("n-live"),
+            "n-live-events-202611-1:64.0-1:64.1-2",
+            "an insert that is under way during an upgrade keeps its name"
+        );
+    }
+
+    #[test]
+    fn a_token_stays_when_damage_takes_the_ends_of_its_insert() {
+        let mut damaged = batch(&[1, 1, 1]);
+        let token = damaged.token("n-live");
+        damaged.sections.remove(0);
+        damaged.sections.pop();
+        assert_eq!(damaged.token("n-live"), token);
+    }
+
+    #[test]
+    fn halves_hold_every_row_once_down_to_single_rows() {
+        let mut waiting = vec![batch(&[3, 1, 5])];
+        let mut single = 0;
+        while let Some(next) = waiting.pop() {
+            match next.halves() {
+                Some(halves) => {
+                    let rows: u64 = halves.iter().map(InsertBatch::rows).sum();
+                    assert_eq!(rows, next.rows());
+                    assert!(halves.iter().all(|half| !half.in_doubt));
+                    waiting.extend(halves);
+                }
+                None => single += next.rows(),
+            }
+        }
+        assert_eq!(single, 9);
+    }
+}

@@ -1,0 +1,180 @@
+//! Insert batches in flight, until they are settled.
+
+use super::{BatchId, Now, Plan};
+use crate::ship::insert_batch::InsertBatch;
+use crate::ship::section::InsertKey;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// An insert batch that the checkpoint has, or will have before it is sent.
+#[derive(Debug)]
+pub(super) struct InFlight<S> {
+    pub(super) batch: Arc<InsertBatch<S>>,
+    pub(super) is_launched: bool,
+    /// True if the insert failed again and again; then it has a permit of its own, and its key
+    /// waits for it.
+    pub(super) is_failing: bool,
+    /// True if nobody could be reached when the insert failed last.
+    pub(super) is_unreachable: bool,
+}
+
+impl<S> InFlight<S> {
+    /// Returns true if other inserts of its table and month wait for it. They do not wait for a
+    /// part: other rows need not share its fault.
+    fn blocks(&self) -> bool {
+        self.is_failing && !self.batch.is_part
+    }
+}
+
+impl<S> Plan<S> {
+    /// Keys of which nothing further is sent until a failing insert or waiting parts are settled.
+    pub(super) fn blocked(&self) -> BTreeSet<&InsertKey> {
+        self.blocked_by(|_| true)
+    }
+
+    fn blocked_by(&self, counts: impl Fn(&InFlight<S>) -> bool) -> BTreeSet<&InsertKey> {
+        let in_flight = self.in_flight.values();
+        let blocking = in_flight.filter(|it| it.blocks() && counts(it));
+        let crowded = self.crowded_tables();
+        let waiting = self.waiting.keys();
+        let of_crowded = waiting.filter(|key| crowded.contains(&&*key.insert_target));
+        let blocking = blocking.map(|in_flight| &in_flight.batch.key);
+        blocking.chain(of_crowded).collect()
+    }
+
+    /// Number of sections that wait for failing inserts and for parts, including the sections of
+    /// both. Sections that wait because nobody can be reached do not count: others would fail, too.
+    pub(super) fn blocked_sections(&self) -> usize {
+        let in_flight = self.in_flight.values().filter(|it| !it.is_unreachable);
+        let failing = in_flight.filter(|it| it.is_failing || it.batch.is_part);
+        let in_flight: usize = failing.map(|it| it.batch.sections.len()).sum();
+        let waiting = self.blocked_by(|it| !it.is_unreachable).into_iter();
+        let waiting = waiting.filter_map(|key| self.waiting.get(key));
+        in_flight + waiting.map(|waiting| waiting.sections.len()).sum::<usize>()
+    }
+}
+
+impl<S: Clone> Plan<S> {
+    /// Makes inserts of the sections that are due and returns those that may be sent now, after the
+    /// checkpoint is persisted. `boot_id` is the server's as it was last seen.
+    pub fn launch(
+        &mut self,
+        now: Now,
+        boot_id: Option<Uuid>,
+    ) -> Vec<(BatchId, Arc<InsertBatch<S>>)> {
+        while self.whole_in_flight() < self.limits.in_flight_max {
+            let Some(due) = self.most_due(now) else { break };
+            if due.is_early {
+                self.early_sends.spend(&self.limits, now.elapsed);
+            }
+            self.take(&due.key);
+        }
+        let mut batches = Vec::new();
+        for id in self.launchable() {
+            let Some(in_flight) = self.in_flight.get_mut(&id) else {
+                continue;
+            };
+            in_flight.is_launched = true;
+            if !in_flight.batch.in_doubt {
+                Arc::make_mut(&mut in_flight.batch).boot_id = boot_id;
+            }
+            batches.push((id, Arc::clone(&in_flight.batch)));
+        }
+        self.is_changed |= !batches.is_empty();
+        batches
+    }
+
+    /// Returns true if a call of [`Plan::launch`] would return a batch.
+    pub fn can_launch(&self, now: Now) -> bool {
+        let has_permit = self.whole_in_flight() < self.limits.in_flight_max;
+        (has_permit && self.most_due(now).is_some()) || !self.launchable().is_empty()
+    }
+
+    /// Marks an insert that failed again and again; it goes on with a permit of its own.
+    /// `is_unreachable` is true if nobody could be reached when it failed last.
+    pub fn mark_failing(&mut self, id: BatchId, is_unreachable: bool) {
+        if let Some(in_flight) = self.in_flight.get_mut(&id) {
+            in_flight.is_failing = true;
+            in_flight.is_unreachable = is_unreachable;
+        }
+    }
+
+    /// Number of batches in flight that are neither parts of refused ones nor failing, and do not
+    /// wait for such parts.
+    fn whole_in_flight(&self) -> usize {
+        let crowded = self.crowded_tables();
+        let whole = self.in_flight.values().filter(|it| !it.batch.is_part);
+        let not_failing = whole.filter(|in_flight| !in_flight.is_failing);
+        not_failing
+            .filter(|it| it.is_launched || !crowded.contains(&&*it.batch.key.insert_target))
+            .count()
+    }
+
+    /// Batches that may be sent now: whole ones in their order, and one part of each table.
+    fn launchable(&self) -> Vec<BatchId> {
+        let crowded = self.crowded_tables();
+        let whole = || self.in_flight.iter().filter(|(_, it)| !it.batch.is_part);
+        let launched = whole().filter(|(_, it)| it.is_launched && !it.is_failing);
+        let free = self.limits.in_flight_max.saturating_sub(launched.count());
+        let ready = whole()
+            .filter(|(_, it)| !it.is_launched && !crowded.contains(&&*it.batch.key.insert_target));
+        let ready = ready.map(|(id, _)| *id).take(free);
+        ready.chain(self.next_parts()).collect()
+    }
+
+    pub(super) fn add_in_flight(&mut self, batch: InsertBatch<S>) {
+        let in_flight = InFlight {
+            batch: Arc::new(batch),
+            is_launched: false,
+            is_failing: false,
+            is_unreachable: false,
+        };
+        self.in_flight.insert(self.next_id, in_flight);
+        self.next_id += 1;
+        self.is_changed = true;
+    }
+
+    /// Removes a batch whose rows are in ClickHouse, or dead-lettered.
+    pub fn settled(&mut self, id: BatchId) {
+        self.remove(id);
+    }
+
+    pub(super) fn remove(&mut self, id: BatchId) {
+        if let Some(in_flight) = self.in_flight.remove(&id) {
+            self.sections = self.sections.saturating_sub(in_flight.batch.sections.len());
+            self.is_changed = true;
+        }
+        let low = self.low();
+        self.taken.retain(|_, position| position.frame >= low);
+    }
+
+    /// Relaunches a batch under the next attempt: its rows are certainly not in ClickHouse, and its
+    /// token may be spent.
+    pub fn absent(&mut self, id: BatchId) {
+        let start_mark = self.start_mark;
+        self.relaunch(id, |batch| {
+            batch.attempt += 1;
+            // Another process may have used the next attempt, if the folder is a copy.
+            batch.start_mark = Some(start_mark);
+            batch.in_doubt = false;
+            batch.is_suspect = false;
+        });
+    }
+
+    /// Relaunches a batch that was not sent before the server restarted: it is recorded with the
+    /// new boot id.
+    pub fn restarted(&mut self, id: BatchId) {
+        self.relaunch(id, |_| {});
+    }
+
+    pub(super) fn relaunch(&mut self, id: BatchId, change: impl FnOnce(&mut InsertBatch<S>)) {
+        if let Some(in_flight) = self.in_flight.get_mut(&id) {
+            change(Arc::make_mut(&mut in_flight.batch));
+            in_flight.is_launched = false;
+            in_flight.is_failing = false;
+            in_flight.is_unreachable = false;
+            self.is_changed = true;
+        }
+    }
+}

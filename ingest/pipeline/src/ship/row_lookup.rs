@@ -1,0 +1,199 @@
+//! Looks up which rows of an insert are stored.
+//!
+//! A block is stored whole or not at all, so a few keys of an insert that was sent as a whole
+//! suffice. Rows that may have been sent by halves (by another process before a copy of its folder
+//! came into use, or by this one before the checkpoint was lost) may be stored one by one: all are
+//! looked up, and if some are stored and others are not, halves are, down to single rows.
+//!
+//! Rows may share a key, as events do to which a client gave one uuid. For a part of a section
+//! those keys count that no other part has; if there are none, a found row may be another part's,
+//! and only rows beyond the number of the others are this part's. A case that stays open counts as
+//! absent: sent under its token the row is stored once, unless the token is spent or forgotten.
+
+use super::sink::Sink;
+use millrace_clickhouse::{PRESENCE_KEYS_MAX, PresenceCount, QueryError};
+use millrace_rows::{Month, RowKey, Table};
+use std::collections::HashSet;
+
+/// Most keys of a block that are looked up.
+const SAMPLE_KEYS_MAX: usize = 32;
+
+/// Rows to look up, by their keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RowLookup {
+    /// Keys of the rows, without duplicates.
+    keys: Vec<RowKey>,
+    /// Number of the insert's rows with these keys.
+    rows: u64,
+    /// Number of other rows with these keys.
+    others: u64,
+    /// True if all rows are stored if one is.
+    is_block: bool,
+}
+
+/// Share of an insert's rows that is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    None,
+    Some,
+    All,
+}
+
+impl RowLookup {
+    /// A lookup of rows with `keys`, each of which may be stored or not. `others` are the keys of
+    /// other rows in the same section.
+    pub fn rows(mut keys: Vec<RowKey>, others: &[RowKey]) -> Self {
+        if keys.iter().any(|key| key.index.is_none()) {
+            for key in &mut keys {
+                key.index = None;
+            }
+        }
+        let others = match others {
+            [] => 0,
+            _ => keep_own(&mut keys, others),
+        };
+        let rows = keys.len() as u64;
+        // By time, so that a chunk of them is looked up in few parts of the table.
+        keys.sort_unstable_by_key(|key| (key.received_at, key.id, key.index));
+        keys.dedup();
+        Self {
+            keys,
+            rows,
+            others,
+            is_block: false,
+        }
+    }
+
+    /// Turns the lookup into that of a block, whose rows are all stored if one is.
+    #[must_use]
+    pub fn into_block(mut self) -> Self {
+        self.is_block = true;
+        if self.others == 0 {
+            self.keys = spread(&self.keys, SAMPLE_KEYS_MAX);
+        }
+        self
+    }
+
+    /// Looks up how many of the rows are stored.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn look_up<K: Sink>(
+        &self,
+        sink: &K,
+        table: Table,
+        month: Month,
+    ) -> Result<Presence, QueryError> {
+        if self.is_block && self.others == 0 {
+            let is_there = sink.any_present(table, month, &self.keys).await?;
+            return Ok(if is_there {
+                Presence::All
+            } else {
+                Presence::None
+            });
+        }
+        let (mut found, mut asked) = (PresenceCount::default(), 0);
+        for keys in self.keys.chunks(PRESENCE_KEYS_MAX) {
+            let piece = sink.count_present(table, month, keys).await?;
+            asked += keys.len() as u64;
+            found.keys += piece.keys;
+            found.rows += piece.rows;
+            if self.others == 0 && (1..asked).contains(&found.keys) {
+                return Ok(Presence::Some);
+            }
+        }
+        Ok(self.presence(found))
+    }
+
+    fn presence(&self, found: PresenceCount) -> Presence {
+        if found.rows <= self.others {
+            Presence::None
+        } else if self.is_block
+            || (found.keys >= self.keys.len() as u64 && found.rows >= self.rows + self.others)
+        {
+            Presence::All
+        } else {
+            Presence::Some
+        }
+    }
+}
+
+/// Keeps the keys that `others` lack, or all if there are none. Returns the number of the others
+/// that have one of these.
+fn keep_own(keys: &mut Vec<RowKey>, others: &[RowKey]) -> u64 {
+    let ours: HashSet<RowKey> = keys.iter().copied().collect();
+    let shared = others.iter().copied().filter(|key| ours.contains(key));
+    let shared: Vec<RowKey> = shared.collect();
+    let distinct: HashSet<RowKey> = shared.iter().copied().collect();
+    if distinct.len() == ours.len() {
+        return shared.len() as u64;
+    }
+    keys.retain(|key| !distinct.contains(key));
+    0
+}
+
+/// Returns at most `count_max` of `items`, evenly spread, the first and the last among them.
+pub fn spread<T: Copy>(items: &[T], count_max: usize) -> Vec<T> {
+    if items.len() <= count_max {
+        return items.to_vec();
+    }
+    let last = items.len() - 1;
+    let steps = count_max.saturating_sub(1).max(1);
+    (0..count_max)
+        .filter_map(|step| items.get(step * last / steps).copied())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millrace_rows::Micros;
+    use uuid::Uuid;
+
+    fn keys(ids: &[u128]) -> Vec<RowKey> {
+        let key = |id: &u128| RowKey {
+            id: Uuid::from_u128(*id),
+            received_at: Micros(0),
+            index: None,
+        };
+        ids.iter().map(key).collect()
+    }
+
+    #[test]
+    fn rows_are_stored_if_each_key_is_found_as_often_as_they_have_it() {
+        use Presence::{All, None, Some};
+        type Case = (&'static [u128], &'static [u128], (u64, u64), Presence);
+        // Keys of the rows, keys of others of the section, found keys and rows.
+        let table: [Case; 12] = [
+            (&[1, 2, 3], &[], (0, 0), None),
+            (&[1, 2, 3], &[], (2, 2), Some),
+            (&[1, 2, 3], &[], (3, 3), All),
+            // Two events of one uuid: one of them is not both.
+            (&[1, 1], &[], (1, 1), Some),
+            (&[1, 1], &[], (1, 2), All),
+            (&[1, 1], &[], (1, 3), All),
+            // A key that the other half has, too, is ignored.
+            (&[1, 2], &[1, 3], (0, 0), None),
+            (&[1, 2], &[1, 3], (1, 1), All),
+            // No key of its own: a found row may be the other half's.
+            (&[1], &[1, 3], (1, 1), None),
+            (&[1], &[1, 3], (1, 2), All),
+            (&[1, 1], &[1], (1, 2), Some),
+            (&[1, 1], &[1], (1, 3), All),
+        ];
+        for (ours, others, found, expected) in table {
+            let lookup = RowLookup::rows(keys(ours), &keys(others));
+            let (keys, rows) = found;
+            let presence = lookup.presence(PresenceCount { keys, rows });
+            assert_eq!(presence, expected, "{ours:?}, {others:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_sample_is_spread_from_first_to_last() {
+        let items: Vec<u32> = (0..100).collect();
+        let sample = spread(&items, 32);
+        assert_eq!((sample.len(), sample[0], sample[31]), (32, 0, 99));
+        assert_eq!(spread(&items[..3], 32), [0, 1, 2]);
+    }
+}

@@ -1,0 +1,89 @@
+//! Deficit round robin over the flows that wait on a core.
+
+use super::{Flow, Permit};
+use millrace_rows::Lane;
+use std::collections::{HashMap, VecDeque};
+use tokio::sync::oneshot;
+
+/// Bytes that a flow is served before the next one has its turn.
+pub const QUANTUM_BYTES: usize = 64 << 10;
+
+/// Requests by flow, and the order of the flows.
+#[derive(Debug, Default)]
+pub struct DeficitRoundRobin {
+    /// Flows in the order of their turns; each is a key of `flows`.
+    order: VecDeque<(Lane, Flow)>,
+    flows: HashMap<(Lane, Flow), FlowQueue>,
+}
+
+/// Request that waits for its permit.
+#[derive(Debug)]
+pub struct QueuedRequest {
+    pub bytes: usize,
+    pub grant: oneshot::Sender<Permit>,
+}
+
+#[derive(Debug, Default)]
+struct FlowQueue {
+    requests: VecDeque<QueuedRequest>,
+    bytes: usize,
+    /// Bytes that the flow may be served in this turn.
+    deficit: usize,
+}
+
+// === impl DeficitRoundRobin ===
+
+impl DeficitRoundRobin {
+    /// Returns true if no request waits.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// Bytes that this flow has waiting, and the number of flows with it.
+    pub fn shares(&self, lane: Lane, flow: Flow) -> (usize, usize) {
+        let own = self.flows.get(&(lane, flow));
+        let flows = self.flows.len() + usize::from(own.is_none());
+        (own.map_or(0, |queue| queue.bytes), flows)
+    }
+
+    /// Queues a request behind others of its flow.
+    pub fn push(&mut self, lane: Lane, flow: Flow, request: QueuedRequest) {
+        let queue = self.flows.entry((lane, flow)).or_default();
+        if queue.requests.is_empty() {
+            self.order.push_back((lane, flow));
+        }
+        queue.bytes += request.bytes;
+        queue.requests.push_back(request);
+    }
+
+    /// Takes out the next request that has capacity in its lane.
+    pub fn next(&mut self, has_capacity: &impl Fn(Lane) -> bool) -> Option<QueuedRequest> {
+        let mut held_up = 0;
+        while held_up < self.order.len() {
+            let name = *self.order.front()?;
+            let alone = self.order.len() == 1;
+            let queue = self.flows.get_mut(&name)?;
+            let bytes = queue.requests.front()?.bytes;
+            if !has_capacity(name.0) {
+                held_up += 1;
+                self.order.rotate_left(1);
+                continue;
+            }
+            if !alone && bytes > queue.deficit {
+                queue.deficit += QUANTUM_BYTES;
+                held_up = 0;
+                self.order.rotate_left(1);
+                continue;
+            }
+            queue.deficit = queue.deficit.saturating_sub(bytes);
+            queue.bytes -= bytes;
+            let request = queue.requests.pop_front();
+            if queue.requests.is_empty() {
+                self.flows.remove(&name);
+                self.order.pop_front();
+            }
+            return request;
+        }
+        None
+    }
+}

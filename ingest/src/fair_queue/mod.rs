@@ -1,0 +1,246 @@
+//! Fair queue of one core: projects take turns, and none holds more of the queue than its share.
+//!
+//! A core is one thread, and a project that sends a hundred times as much as another would be
+//! ninety-nine hundredths of what the other waits for. So requests whose bodies are there, and
+//! which are about to cost the core something, queue up by *flow*, which is their project as far as
+//! it is known by then, and flows are served in turn, by bytes (deficit round robin). The queue
+//! stops while the commit thread is behind, so that requests wait here, where it is fair, and not
+//! behind other projects' groups.
+//!
+//! Requests that are rejected, and may retry later, before the body is read where the flow is known
+//! by then:
+//!
+//! - once half of the capacity is taken: historical requests, and those of flows that hold some and
+//!   would hold more than their part of that half (all whose project is not known have one part
+//!   together);
+//! - once all of it is taken: every request;
+//! - after ten seconds: requests that were not served.
+//!
+//! As long as the core keeps up, or serves one flow only, no request queues: each asks a few cells
+//! of its own core.
+
+mod deficit_round_robin;
+
+use deficit_round_robin::{DeficitRoundRobin, QueuedRequest};
+use millrace_rows::Lane;
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::timeout;
+
+/// Bytes that are served at once, before new requests are looked at.
+const ROUND_BYTES: usize = 256 << 10;
+/// Requests that are served at once, before new ones are looked at.
+const ROUND_REQUESTS: usize = 32;
+/// Requests in service up to which further ones bypass the queue, however many flows there are.
+const BYPASS_MAX: usize = 4;
+/// Bytes that a request is counted for beside its body: its head has to be read, and answered,
+/// however small it is. No request is counted for nothing, or its flow would have a turn without an
+/// end.
+pub const REQUEST_BYTES: usize = 4 << 10;
+/// Time that a request waits for its permit. Only a commit thread that stands still, as its disk
+/// does, lets it come to that: the capacity is bounded in bytes.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+/// Requests of one flow for which it is remembered that there was another one.
+const CONTENDED_REQUESTS: u32 = 4_096;
+
+/// Flow of requests that take turns with others': those of a project, by its key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Flow(u64);
+
+impl Flow {
+    /// Flow of all requests whose project is not known before their body is parsed.
+    pub const UNKNOWN: Self = Self(0);
+
+    /// Flow of a project's key: its last bytes, which are its most random.
+    pub fn of_key(key: &[u8]) -> Self {
+        let tail = key.iter().rev().take(8);
+        Self(tail.fold(0, |tail, byte| tail << 8 | u64::from(*byte)))
+    }
+}
+
+/// Reason why a request is shed: the queue has no capacity for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shed {
+    /// No capacity for historical requests.
+    Historical,
+    /// No capacity for further requests of this flow.
+    Flow,
+    /// No capacity for any request.
+    All,
+}
+
+/// Fair queue of one core.
+#[derive(Debug)]
+pub struct FairQueue {
+    waiting: RefCell<DeficitRoundRobin>,
+    waiting_bytes: Cell<usize>,
+    bytes_max: usize,
+    /// Requests that have a permit and are not answered.
+    in_service: Cell<usize>,
+    last: Cell<Option<Flow>>,
+    contended: Cell<u32>,
+    changed: Notify,
+}
+
+/// Permit of a request in service; it is given back when dropped.
+#[derive(Debug)]
+pub struct Permit(Rc<FairQueue>);
+
+// === impl FairQueue ===
+
+impl FairQueue {
+    /// Returns an empty queue with capacity for so many bytes of bodies.
+    pub fn new(bytes_max: usize) -> Rc<Self> {
+        Rc::new(Self {
+            waiting: RefCell::default(),
+            waiting_bytes: Cell::new(0),
+            bytes_max,
+            in_service: Cell::new(0),
+            last: Cell::new(None),
+            contended: Cell::new(0),
+            changed: Notify::new(),
+        })
+    }
+
+    /// Admits a request of so many bytes to the queue, if there is capacity; `None` is a flow that
+    /// is not known yet.
+    ///
+    /// # Errors
+    /// Reason why the request is shed; it may retry later.
+    pub fn admit(&self, lane: Lane, flow: Option<Flow>, bytes: usize) -> Result<(), Shed> {
+        let waiting_bytes = self.waiting_bytes.get();
+        // One that is larger than the whole capacity is admitted when it is alone.
+        if waiting_bytes == 0 {
+            return Ok(());
+        }
+        let after = waiting_bytes.saturating_add(bytes);
+        if after > self.bytes_max {
+            return Err(Shed::All);
+        }
+        let half = self.bytes_max / 2;
+        if after <= half {
+            return Ok(());
+        }
+        if lane == Lane::Historical {
+            return Err(Shed::Historical);
+        }
+        let Some(flow) = flow else { return Ok(()) };
+        let (held, flows) = self.waiting.borrow().shares(lane, flow);
+        // Unknown flows are many projects, whose bodies do not begin with a key or are compressed.
+        let flows = if flow == Flow::UNKNOWN { 1 } else { flows };
+        if held > 0 && held.saturating_add(bytes) > half / flows.max(1) {
+            return Err(Shed::Flow);
+        }
+        Ok(())
+    }
+
+    /// Waits for this request's permit; `None` if it does not come in time. `has_capacity` says
+    /// whether the commit thread keeps up.
+    pub async fn acquire(
+        self: &Rc<Self>,
+        lane: Lane,
+        flow: Flow,
+        bytes: usize,
+        has_capacity: bool,
+    ) -> Option<Permit> {
+        if self.bypasses_queue(flow) && has_capacity {
+            return Some(self.permit());
+        }
+        let (grant, granted) = oneshot::channel();
+        self.push(lane, flow, QueuedRequest { bytes, grant });
+        self.changed.notify_one();
+        // Requests leave the queue only by being served.
+        timeout(WAIT_MAX, granted).await.ok()?.ok()
+    }
+
+    /// Serves requests that wait; never ends. `has_capacity` is asked per lane; `blocked` is
+    /// awaited when none can be served though some wait.
+    pub async fn serve<F: Future<Output = ()>>(
+        self: Rc<Self>,
+        has_capacity: impl Fn(Lane) -> bool,
+        blocked: impl Fn() -> F,
+    ) {
+        loop {
+            if self.waiting_bytes.get() == 0 && self.waiting.borrow().is_empty() {
+                self.changed.notified().await;
+            } else if self.serve_round(&has_capacity) {
+                // To the end of the queue of tasks: requests that came meanwhile queue up first.
+                tokio::task::yield_now().await;
+            } else {
+                blocked().await;
+            }
+        }
+    }
+
+    /// Bytes that wait in the queue.
+    #[cfg(test)]
+    pub fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes.get()
+    }
+
+    /// Returns true if projects compete, so that the flow of a request matters.
+    pub fn is_contended(&self) -> bool {
+        self.contended.get() > 0
+            && (self.in_service.get() >= BYPASS_MAX || !self.waiting.borrow().is_empty())
+    }
+
+    /// Returns true if so much waits that requests may have to be rejected.
+    pub fn is_overloaded(&self) -> bool {
+        self.waiting_bytes.get() > self.bytes_max / 4
+    }
+
+    /// Returns true if no other flow would gain by this one's queueing up.
+    fn bypasses_queue(&self, flow: Flow) -> bool {
+        let contended = match self.last.replace(Some(flow)) {
+            Some(last) if last != flow => CONTENDED_REQUESTS,
+            _ => self.contended.get().saturating_sub(1),
+        };
+        self.contended.set(contended);
+        let few = contended == 0 || self.in_service.get() < BYPASS_MAX;
+        few && self.waiting.borrow().is_empty()
+    }
+
+    fn permit(self: &Rc<Self>) -> Permit {
+        self.in_service.set(self.in_service.get() + 1);
+        Permit(Rc::clone(self))
+    }
+
+    fn push(&self, lane: Lane, flow: Flow, request: QueuedRequest) {
+        let bytes = self.waiting_bytes.get() + request.bytes;
+        self.waiting_bytes.set(bytes);
+        self.waiting.borrow_mut().push(lane, flow, request);
+    }
+
+    /// Serves some requests; returns `false` if none could be.
+    fn serve_round(self: &Rc<Self>, has_capacity: &impl Fn(Lane) -> bool) -> bool {
+        let (mut requests, mut bytes) = (0, 0);
+        while requests < ROUND_REQUESTS && bytes < ROUND_BYTES {
+            let next = self.waiting.borrow_mut().next(has_capacity);
+            let Some(request) = next else { break };
+            self.waiting_bytes
+                .set(self.waiting_bytes.get() - request.bytes);
+            requests += 1;
+            bytes += request.bytes;
+            // A client that went away, or waits no more, gets a permit all the same, and gives it
+            // back at once.
+            drop(request.grant.send(self.permit()));
+        }
+        requests > 0
+    }
+}
+
+// === impl Permit ===
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0
+            .in_service
+            .set(self.0.in_service.get().saturating_sub(1));
+    }
+}
+
+#[cfg(test)]
+mod tests;

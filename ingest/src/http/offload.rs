@@ -1,0 +1,186 @@
+//! Offload pool: threads for long work, so that other requests on a core do not wait for it.
+//!
+//! A core is one thread, on which a body of 100 MiB would keep all other requests waiting for a
+//! tenth of a second and more. Such work gets a thread of its own, at most as many as there are
+//! cores, and of those at most half for bodies whose project is not known. Memory that a parser
+//! takes beside the body is counted apart from bodies, so that large ones do not take that of small
+//! ones.
+
+use super::RequestContext;
+use super::body::overloaded;
+use crate::config::HttpLimits;
+use crate::core::Core;
+use millrace_parse::ApiError;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+
+/// Bytes as sent above which a compressed body decodes to more than
+/// [`ON_CORE_BYTES_MAX`](millrace_encoding::ON_CORE_BYTES_MAX) anyway.
+pub const ON_CORE_SENT_BYTES_MAX: usize = 512 << 10;
+/// Time that a request waits for a thread and for memory together: less than clients wait for a
+/// response.
+const WAIT_MAX: Duration = Duration::from_secs(8);
+/// Bytes that one permit for memory stands for.
+const MEMORY_UNIT_BYTES: usize = 1 << 20;
+
+/// Threads and memory of all long work.
+#[derive(Debug)]
+pub struct OffloadPool {
+    all: Arc<Semaphore>,
+    unknown_keys: Arc<Semaphore>,
+    memory: Arc<Semaphore>,
+    memory_bytes_max: usize,
+}
+
+impl OffloadPool {
+    /// Returns a pool of as many threads as there are cores, with half as much memory as bodies
+    /// have.
+    pub fn new(workers: usize, limits: &HttpLimits) -> Self {
+        let memory_bytes_max = limits.in_flight_bytes_max / 2;
+        Self {
+            all: Arc::new(Semaphore::new(workers.max(1))),
+            unknown_keys: Arc::new(Semaphore::new((workers / 2).max(1))),
+            memory: Arc::new(Semaphore::new(memory_bytes_max / MEMORY_UNIT_BYTES)),
+            memory_bytes_max,
+        }
+    }
+}
+
+/// Thread of one request in the pool, from the first long step to the last.
+#[derive(Debug)]
+pub struct OffloadSlot {
+    deadline: Instant,
+    pool: Arc<OffloadPool>,
+    /// Permit of a request with an unknown key, while its project is not known.
+    unknown_key: Option<OwnedSemaphorePermit>,
+    _thread: OwnedSemaphorePermit,
+}
+
+impl OffloadSlot {
+    /// Waits for a thread. Meanwhile the watermark passes: there are no rows yet.
+    ///
+    /// # Errors
+    ///
+    /// 503 if it takes too long.
+    pub async fn acquire(
+        request: &RequestContext<'_>,
+        is_key_known: bool,
+    ) -> Result<Self, ApiError> {
+        request.release_epoch();
+        let pool = Arc::clone(&request.core.shared.offload_pool);
+        let entered = Self::acquire_from(pool, is_key_known).await;
+        entered.ok_or_else(|| overloaded(request.core))
+    }
+
+    /// Waits for a thread of the pool; `None` if it takes too long.
+    async fn acquire_from(pool: Arc<OffloadPool>, is_key_known: bool) -> Option<Self> {
+        let deadline = Instant::now() + WAIT_MAX;
+        let mut unknown_key = None;
+        if !is_key_known {
+            let permit = Arc::clone(&pool.unknown_keys).acquire_owned();
+            unknown_key = Some(before_deadline(deadline, permit).await?);
+        }
+        let permit = Arc::clone(&pool.all).acquire_owned();
+        let thread = before_deadline(deadline, permit).await?;
+        Some(Self {
+            deadline,
+            pool,
+            unknown_key,
+            _thread: thread,
+        })
+    }
+
+    /// Gives back the permit for unknown keys, as the body turned out to be a known project's.
+    pub fn mark_project_known(&mut self) {
+        self.unknown_key = None;
+    }
+
+    /// Does a step of the work. The thread goes with it, even if the request is cancelled.
+    ///
+    /// # Errors
+    ///
+    /// 503 if the work panicked.
+    pub async fn run<T: Send + 'static>(
+        self,
+        core: &Core,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<(Self, T), ApiError> {
+        let done = tokio::task::spawn_blocking(move || (self, work()));
+        done.await.map_err(|_| overloaded(core))
+    }
+
+    /// Waits for so many bytes of memory; `None` if there never are as many.
+    ///
+    /// # Errors
+    ///
+    /// 503 if it takes too long.
+    pub async fn reserve_memory(
+        &self,
+        core: &Core,
+        bytes: usize,
+    ) -> Result<Option<OwnedSemaphorePermit>, ApiError> {
+        let units = u32::try_from(bytes.div_ceil(MEMORY_UNIT_BYTES));
+        let Some(units) = units.ok().filter(|_| bytes <= self.pool.memory_bytes_max) else {
+            return Ok(None);
+        };
+        let memory = Arc::clone(&self.pool.memory);
+        let permit = memory.acquire_many_owned(units);
+        let permit = before_deadline(self.deadline, permit).await;
+        permit.map(Some).ok_or_else(|| overloaded(core))
+    }
+}
+
+/// Awaits a permit; `None` if it takes too long.
+async fn before_deadline<T, E>(
+    deadline: Instant,
+    permit: impl Future<Output = Result<T, E>>,
+) -> Option<T> {
+    timeout_at(deadline, permit).await.ok()?.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn unknown_keys_have_half_of_the_threads_and_a_wait_ends_after_eight_seconds() {
+        let pool = Arc::new(OffloadPool::new(4, &HttpLimits::default()));
+        let began = Instant::now();
+        let acquire = |is_key_known| OffloadSlot::acquire_from(Arc::clone(&pool), is_key_known);
+        let unknown_keys = [acquire(false).await.unwrap(), acquire(false).await.unwrap()];
+        assert!(acquire(false).await.is_none(), "a third unknown key");
+        assert_eq!(began.elapsed(), Duration::from_secs(8));
+        // Known keys did not wait for them.
+        let known = [acquire(true).await.unwrap(), acquire(true).await.unwrap()];
+        assert_eq!(began.elapsed(), Duration::from_secs(8));
+        assert!(acquire(true).await.is_none(), "more than there are threads");
+        assert_eq!(began.elapsed(), Duration::from_secs(16));
+        // A waiting request gets the first thread that comes free.
+        let waits = tokio::spawn(OffloadSlot::acquire_from(Arc::clone(&pool), false));
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        drop(unknown_keys);
+        assert!(waits.await.unwrap().is_some());
+        assert_eq!(began.elapsed(), Duration::from_secs(23));
+        drop(known);
+    }
+
+    #[test]
+    fn a_key_that_turns_out_to_be_known_gives_back_its_permit_for_unknown_keys() {
+        let pool = Arc::new(OffloadPool::new(2, &HttpLimits::default()));
+        let (unknown_keys, all) = (Arc::clone(&pool.unknown_keys), Arc::clone(&pool.all));
+        let mut offload = OffloadSlot {
+            deadline: Instant::now(),
+            unknown_key: Some(Arc::clone(&unknown_keys).try_acquire_owned().unwrap()),
+            _thread: Arc::clone(&all).try_acquire_owned().unwrap(),
+            pool,
+        };
+        let free = || (unknown_keys.available_permits(), all.available_permits());
+        assert_eq!(free(), (0, 1));
+        offload.mark_project_known();
+        assert_eq!(free(), (1, 1), "it still has its thread");
+        drop(offload);
+        assert_eq!(free(), (1, 2));
+    }
+}

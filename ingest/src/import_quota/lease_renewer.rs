@@ -1,0 +1,302 @@
+//! Task that renews the quota leases of a node with the catalog.
+
+use super::Shared;
+use super::lease::QuotaLease;
+use crate::metrics;
+use millrace_catalog::{Catalog, LeaseDecision, LeaseReport, LogPlace};
+use millrace_pipeline::{ImportCount, Pipeline, Position};
+use millrace_rows::TeamId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, MissedTickBehavior, timeout};
+
+/// Interval in which the catalog is told what was counted.
+const TICK_EVERY: Duration = Duration::from_secs(1);
+/// Time that the catalog may take.
+const CATALOG_TIMEOUT: Duration = Duration::from_secs(3);
+/// Time that the catalog may take when the process is about to end.
+const CLOSE_GRACE: Duration = Duration::from_secs(2);
+/// Pause after the catalog failed.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+/// Time after the catalog's last answer from which nothing is admitted; the catalog reserves what a
+/// node holds for twice as long.
+const LEASE_EXPIRY: Duration = Duration::from_secs(10);
+
+type LeaseReports = BTreeMap<TeamId, LeaseReport>;
+type Decisions = BTreeMap<TeamId, Option<LeaseDecision>>;
+
+/// Handle to the lease renewer while it runs.
+#[derive(Debug)]
+pub struct RunningImportQuota {
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl RunningImportQuota {
+    pub(super) const fn new(stop: watch::Sender<bool>, task: JoinHandle<()>) -> Self {
+        Self { stop, task }
+    }
+
+    /// Waits until the lease renewer fails, after which no import is counted or admitted any more.
+    /// Not to be called again after that.
+    pub async fn failed(&mut self) -> String {
+        match (&mut self.task).await {
+            Err(error) => format!("imports are no longer counted: {error}"),
+            Ok(()) => "imports are no longer counted".to_owned(),
+        }
+    }
+
+    /// Reports the last events that were counted, and releases the leases. To be called when no
+    /// request is under way any more and all commits have ended; before the shippers end.
+    pub async fn stop(self) {
+        self.stop.send_replace(true);
+        if self.task.await.is_err() {
+            tracing::error!("the lease renewer of imports panicked");
+        }
+    }
+
+    /// Ends without a report, as a killed process does.
+    #[cfg(test)]
+    pub(super) async fn abort(self) {
+        self.task.abort();
+        assert!(self.task.await.is_err());
+    }
+}
+
+/// Renews the quota leases of this node.
+pub struct LeaseRenewer {
+    shared: Arc<Shared>,
+    catalog: Catalog,
+    pipeline: Pipeline,
+    node: String,
+    /// Events counted before the start, by project.
+    counted_before: BTreeMap<TeamId, i64>,
+    leases: BTreeMap<TeamId, QuotaLease>,
+    answered_at: Instant,
+    log_kept_from: Position,
+    is_failing: bool,
+}
+
+impl LeaseRenewer {
+    pub fn new(shared: Arc<Shared>, catalog: Catalog, pipeline: Pipeline, node: String) -> Self {
+        Self {
+            shared,
+            catalog,
+            pipeline,
+            node,
+            counted_before: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            answered_at: Instant::now(),
+            log_kept_from: Position::FIRST,
+            is_failing: false,
+        }
+    }
+
+    /// Runs until it is told to stop.
+    pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
+        while let Err(reason) = self.resume().await {
+            self.failed(&reason);
+            for project in self.shared.projects() {
+                project.reject_waiters();
+            }
+            tokio::select! {
+                () = tokio::time::sleep(RETRY_PAUSE) => {}
+                _ = stop.wait_for(|stops| *stops) => return,
+            }
+        }
+        let mut ticks = tokio::time::interval(TICK_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let is_timer_tick = tokio::select! {
+                _ = ticks.tick() => true,
+                () = self.shared.wake.notified() => false,
+                _ = stop.wait_for(|stops| *stops) => break,
+            };
+            if !self.tick(is_timer_tick).await {
+                tokio::time::sleep(RETRY_PAUSE).await;
+            }
+        }
+        self.release_leases().await;
+    }
+
+    /// Counts the events that an earlier process left uncounted, and gives back what it held.
+    async fn resume(&mut self) -> Result<(), String> {
+        let counted_to = self.pipeline.import_count().counted_to;
+        let started = self.catalog.start_historical_node(&self.node);
+        let before = flatten(timeout(CATALOG_TIMEOUT, started).await)?;
+        let mut counted = before.counted;
+        if let Some(place) = before.counted_to {
+            let (pipeline, from) = (self.pipeline.clone(), position(place));
+            let recounted = tokio::task::spawn_blocking(move || pipeline.recount_imports(from));
+            let recounted = recounted.await.map_err(|error| error.to_string())?;
+            for (team_id, events) in recounted.map_err(|error| error.to_string())? {
+                let events = i64::try_from(events).unwrap_or(i64::MAX);
+                *counted.entry(team_id).or_default() += events;
+            }
+        }
+        let lease_report = |counted: i64| LeaseReport {
+            counted,
+            ..LeaseReport::default()
+        };
+        let lease_reports = counted
+            .iter()
+            .map(|(id, counted)| (*id, lease_report(*counted)));
+        self.exchange(counted_to, &lease_reports.collect(), CATALOG_TIMEOUT)
+            .await?;
+        self.counted_before = counted;
+        self.keep_log_from(counted_to).await
+    }
+
+    /// Reports to the catalog where there is news, and applies its answer. Returns false if it does
+    /// not answer.
+    async fn tick(&mut self, is_timer_tick: bool) -> bool {
+        self.add_new_projects();
+        if self.answered_at.elapsed() > LEASE_EXPIRY {
+            self.leases.values_mut().for_each(QuotaLease::expire);
+        }
+        let count = self.pipeline.import_count();
+        let mut lease_reports = LeaseReports::new();
+        for (id, lease) in &mut self.leases {
+            if let Some(lease_report) = lease.report(counted(&count, *id), is_timer_tick) {
+                lease_reports.insert(*id, lease_report);
+            }
+        }
+        let outcome = match lease_reports.is_empty() {
+            // Everything is counted.
+            true => self.keep_log_from(count.counted_to).await,
+            false => self.renew(&count, &lease_reports).await,
+        };
+        let held = self.leases.iter();
+        let held = held.map(|(id, lease)| lease.held(counted(&count, *id)));
+        metrics::historical_held(held.sum());
+        outcome.inspect_err(|reason| self.failed(reason)).is_ok()
+    }
+
+    async fn renew(
+        &mut self,
+        count: &ImportCount,
+        lease_reports: &LeaseReports,
+    ) -> Result<(), String> {
+        let exchanged = self.exchange(count.counted_to, lease_reports, CATALOG_TIMEOUT);
+        let decisions = match exchanged.await {
+            Ok(decisions) => decisions,
+            Err(reason) => {
+                for id in lease_reports.keys() {
+                    let lease = self.leases.get_mut(id);
+                    lease.into_iter().for_each(QuotaLease::exchange_failed);
+                }
+                return Err(reason);
+            }
+        };
+        if std::mem::take(&mut self.is_failing) {
+            tracing::info!("imports are taken and counted again");
+        }
+        for (id, decision) in decisions {
+            let lease = self.leases.get_mut(&id);
+            if lease.is_some_and(|it| it.apply(counted(count, id), decision)) {
+                self.shared.wake.notify_one();
+            }
+        }
+        self.keep_log_from(count.counted_to).await
+    }
+
+    /// Reports all that was counted, and gives all tokens back.
+    async fn release_leases(&mut self) {
+        let count = self.pipeline.import_count();
+        let mut lease_reports = LeaseReports::new();
+        for (id, lease) in &mut self.leases {
+            if let Some(lease_report) = lease.close(counted(&count, *id)) {
+                lease_reports.insert(*id, lease_report);
+            }
+        }
+        if lease_reports.is_empty() {
+            return;
+        }
+        let exchanged = self
+            .exchange(count.counted_to, &lease_reports, CLOSE_GRACE)
+            .await;
+        if let Err(reason) = exchanged {
+            tracing::warn!(
+                "the next start counts the last imported events, as the catalog was not told: {reason}"
+            );
+            return;
+        }
+        if let Err(reason) = self.keep_log_from(count.counted_to).await {
+            tracing::warn!("the log of imports cannot be released: {reason}");
+        }
+    }
+
+    fn add_new_projects(&mut self) {
+        for project in self.shared.projects() {
+            let before = self.counted_before.get(&project.id()).copied();
+            self.leases
+                .entry(project.id())
+                .or_insert_with(|| QuotaLease::new(project, before.unwrap_or_default()));
+        }
+    }
+
+    async fn exchange(
+        &mut self,
+        counted_to: Position,
+        lease_reports: &LeaseReports,
+        time: Duration,
+    ) -> Result<Decisions, String> {
+        let exchange =
+            self.catalog
+                .exchange_quota_leases(&self.node, place(counted_to), lease_reports);
+        let decisions = flatten(timeout(time, exchange).await)?;
+        self.answered_at = Instant::now();
+        Ok(decisions)
+    }
+
+    /// Releases the log of imports below a position, as all of it is counted.
+    async fn keep_log_from(&mut self, position: Position) -> Result<(), String> {
+        if position == self.log_kept_from {
+            return Ok(());
+        }
+        let pipeline = self.pipeline.clone();
+        let kept =
+            tokio::task::spawn_blocking(move || pipeline.keep_historical_from(position)).await;
+        kept.map_err(|error| error.to_string())?
+            .map_err(|error| error.to_string())?;
+        self.log_kept_from = position;
+        Ok(())
+    }
+
+    fn failed(&mut self, reason: &str) {
+        if !std::mem::replace(&mut self.is_failing, true) {
+            tracing::error!("imports wait for the catalog: {reason}");
+        }
+    }
+}
+
+fn flatten<T, E: ToString>(
+    answer: Result<Result<T, E>, tokio::time::error::Elapsed>,
+) -> Result<T, String> {
+    match answer {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err("it does not answer".to_owned()),
+    }
+}
+
+fn counted(count: &ImportCount, id: TeamId) -> i64 {
+    let counted = count.events.get(&id).copied().unwrap_or_default();
+    i64::try_from(counted).unwrap_or(i64::MAX)
+}
+
+const fn place(position: Position) -> LogPlace {
+    LogPlace {
+        segment: position.segment,
+        offset: position.offset,
+    }
+}
+
+const fn position(place: LogPlace) -> Position {
+    Position {
+        segment: place.segment,
+        offset: place.offset,
+    }
+}

@@ -1,0 +1,138 @@
+//! Import quota: how many events a project may import in all, and how fast.
+//!
+//! The catalog keeps each project's volume and the bucket of its rate. A node has a lease of both,
+//! in events, and admits requests from it without asking: one atomic subtraction. A task
+//! ([`LeaseRenewer`]) asks for more before a lease is used up, reports every second what was
+//! counted, and gives back what is not used. Only a request that finds too few tokens waits for the
+//! catalog, and briefly; requests that are no imports pass none of this.
+//!
+//! | Part | Kept by |
+//! |---|---|
+//! | volume and rate of each project | `historical_migrations` of the catalog, decided under a lock |
+//! | events imported | the commit thread ([`millrace_pipeline::ImportCount`]); after a crash the log |
+//! | tokens of this node | [`ProjectTokens`] |
+//!
+//! Promises: a request is admitted as a whole or not at all; tokens of events that are not stored
+//! go back; no project gets more than its volume, on all nodes together, whoever crashes when;
+//! tokens that a crash withheld are back when the node has started again.
+
+mod lease;
+mod lease_renewer;
+mod project_tokens;
+mod refusal;
+
+#[cfg(test)]
+mod tests;
+
+pub use lease_renewer::RunningImportQuota;
+pub(crate) use refusal::ImportRefusal;
+
+use lease_renewer::LeaseRenewer;
+use millrace_catalog::Catalog;
+use millrace_pipeline::{ImportReservation, Pipeline, Position};
+use millrace_rows::{Clock, TeamId};
+use project_tokens::ProjectTokens;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
+
+/// Time that a request waits for the catalog.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Import quotas of all projects, as far as this node has leases of them. Clones share them.
+#[derive(Clone, Debug)]
+pub struct ImportQuota(Arc<Shared>);
+
+/// State that requests and the lease renewer share.
+struct Shared {
+    /// Projects that imported something since the start.
+    projects: RwLock<BTreeMap<TeamId, Arc<ProjectTokens>>>,
+    /// Notified when a request waits, or a lease is nearly used up.
+    wake: Notify,
+    clock: Arc<dyn Clock>,
+}
+
+impl ImportQuota {
+    /// Starts the lease renewer of a node, on the runtime of the caller, which is the catalog's. To
+    /// be called before anything is shipped, as what is shipped may have to be counted yet.
+    #[must_use]
+    pub fn start(
+        catalog: Catalog,
+        pipeline: Pipeline,
+        node: String,
+        clock: Arc<dyn Clock>,
+    ) -> (Self, RunningImportQuota) {
+        // Only what is below would be released.
+        let _ = pipeline.keep_historical_from(Position::FIRST);
+        let shared = Arc::new(Shared {
+            projects: RwLock::default(),
+            wake: Notify::default(),
+            clock,
+        });
+        let (stop, stopped) = watch::channel(false);
+        let lease_renewer = LeaseRenewer::new(Arc::clone(&shared), catalog, pipeline, node);
+        let task = tokio::spawn(lease_renewer.run(stopped));
+        (Self(shared), RunningImportQuota::new(stop, task))
+    }
+
+    /// Admits all of a project's events, or none.
+    ///
+    /// # Errors
+    /// The reason of the refusal, and when to try again.
+    pub(crate) async fn admit(
+        &self,
+        team_id: TeamId,
+        events: u64,
+    ) -> Result<ImportReservation, ImportRefusal> {
+        let project = self.0.project(team_id);
+        if let Some(reservation) = project.take(events) {
+            if project.needs_refill() {
+                self.0.wake.notify_one();
+            }
+            return Ok(reservation);
+        }
+        if let Some(refusal) = project.refusal(events) {
+            return Err(refusal);
+        }
+        let answer = project.wait(events)?;
+        self.0.wake.notify_one();
+        match timeout(WAIT_MAX, answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) | Err(_) => Err(ImportRefusal::Unavailable),
+        }
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("projects", &self.projects)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn project(&self, id: TeamId) -> Arc<ProjectTokens> {
+        let known = self.projects.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(project) = known.get(&id) {
+            return Arc::clone(project);
+        }
+        drop(known);
+        let mut projects = self
+            .projects
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let project = projects
+            .entry(id)
+            .or_insert_with(|| Arc::new(ProjectTokens::new(id, Arc::clone(&self.clock))));
+        Arc::clone(project)
+    }
+
+    fn projects(&self) -> Vec<Arc<ProjectTokens>> {
+        let projects = self.projects.read().unwrap_or_else(PoisonError::into_inner);
+        projects.values().cloned().collect()
+    }
+}

@@ -1,0 +1,37 @@
+//! The good tenant's work during the whole run, and the responses that it must get.
+//!
+//! | File | Does |
+//! |---|---|
+//! | [`tenant`] | holds the tenant, and judges responses |
+//! | [`load`] | sends single events and batches at a fixed rate, with a ledger |
+//! | [`persons`] | names users, and waits until each name can be queried |
+//! | [`exports`] | exports yesterday's events, and waits for the file |
+//! | [`api`] | calls the organization API, with known responses |
+
+mod api;
+mod exports;
+pub(super) mod load;
+mod persons;
+mod tenant;
+
+pub(super) use tenant::GoodTenant;
+
+use super::runtime::runtime;
+use anyhow::Result;
+
+impl GoodTenant<'_> {
+    /// Names users until the run is over; returns their number.
+    pub(super) fn name_persons(&self) -> Result<u64> {
+        runtime()?.block_on(persons::name_all(self))
+    }
+
+    /// Exports yesterday's events until the run is over.
+    pub(super) fn export(&self) -> Result<()> {
+        runtime()?.block_on(exports::export_all(self))
+    }
+
+    /// Sends requests to the API until the run is over.
+    pub(super) fn ask(&self) -> Result<()> {
+        runtime()?.block_on(api::ask_all(self))
+    }
+}

@@ -1,0 +1,79 @@
+//! State that all attacking tasks share.
+
+use crate::attack::bombs::{self, Bomb};
+use crate::attack::findings::Findings;
+use crate::attack::http::Client;
+use crate::attack::mutate::Corpus;
+use crate::attack::options::Options;
+use crate::attack::subject::Subject;
+use crate::attack::tenants::{ANALYST, SENDER, STRANGER, Tenants};
+use crate::clickhouse::ClickHouse;
+use anyhow::Result;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Control characters that a terminal, a log or a mail would interpret in a line of a table.
+pub(in crate::attack) const HOSTILE_TEXT: &str = "evil\u{1b}]0;pwned\u{7}\u{1b}[2J\r\n9999-99-99 forged\u{7f}\u{9b}31mred\u{202e}\u{2066}\u{2028}z";
+/// Folder that both the good and the hostile tenant export to.
+pub(in crate::attack) const EXPORT_FOLDER: &str = "out";
+
+/// Shared state of all attacking tasks.
+pub(in crate::attack) struct AttackContext {
+    pub(super) tenants: Arc<Tenants>,
+    pub(super) findings: Arc<Findings>,
+    pub(super) corpus: Corpus,
+    pub(super) bombs_of_nobody: Vec<Bomb>,
+    pub(super) bombs_with_key: Vec<Bomb>,
+    /// Paths of image tags, by the encoding of their data.
+    pub(super) image_tags: Vec<(&'static str, String)>,
+    pub(super) stranger: Client,
+    pub(super) sender: Client,
+    pub(super) analyst: Client,
+    pub(super) clickhouse: ClickHouse,
+    pub(super) data_dir: PathBuf,
+    pub(super) pid: u32,
+    pub(super) only: Vec<String>,
+    pub(super) pause: Duration,
+    pub(super) seed: u64,
+}
+
+impl AttackContext {
+    /// Prepares corpora, bombs and clients.
+    pub(in crate::attack) fn new(
+        options: &Options,
+        subject: &Subject,
+        tenants: &Arc<Tenants>,
+        findings: &Arc<Findings>,
+    ) -> Result<Self> {
+        let mut rng = StdRng::seed_from_u64(options.seed);
+        let (ingest, engine) = (
+            &subject.credentials.ingest_url,
+            &subject.credentials.clickhouse_url,
+        );
+        Ok(Self {
+            tenants: Arc::clone(tenants),
+            findings: Arc::clone(findings),
+            corpus: Corpus::read(&options.corpus)?,
+            bombs_of_nobody: bombs::all(None, &mut rng)?,
+            bombs_with_key: bombs::all(Some(&tenants.hostile.project_key), &mut rng)?,
+            image_tags: bombs::image_tags()?,
+            stranger: Client::new(ingest, STRANGER)?,
+            sender: Client::new(ingest, SENDER)?,
+            analyst: Client::new(engine, ANALYST)?,
+            clickhouse: subject.clickhouse(),
+            data_dir: subject.data_dir(),
+            pid: subject.pid(),
+            only: options.only.clone(),
+            pause: options.pause,
+            seed: options.seed,
+        })
+    }
+
+    /// Returns true if a task was selected.
+    pub(super) fn is_wanted(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == name)
+    }
+}

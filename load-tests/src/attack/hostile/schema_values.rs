@@ -1,0 +1,69 @@
+//! Random values of the API's schemas, sometimes of no schema.
+
+use super::context::HOSTILE_TEXT;
+use rand::RngExt;
+use rand::rngs::StdRng;
+use serde_json::{Map, Value, json};
+
+/// Highest depth to which schemas are followed.
+pub(super) const DEPTH_MAX: u8 = 6;
+
+/// A random value of a schema, sometimes of no schema.
+pub(super) fn random_value(schemas: &Value, schema: &Value, depth: u8, rng: &mut StdRng) -> Value {
+    if depth == 0 || rng.random_ratio(1, 12) {
+        return odd(rng);
+    }
+    if let Some(name) = schema.pointer("/$ref").and_then(Value::as_str) {
+        let name = name.rsplit('/').next().unwrap_or_default();
+        let named = schemas.get(name).unwrap_or(&Value::Null);
+        return random_value(schemas, named, depth - 1, rng);
+    }
+    for word in ["anyOf", "oneOf", "allOf", "enum"] {
+        if let Some(choices) = schema.get(word).and_then(Value::as_array) {
+            let at = rng.random_range(0..choices.len().max(1));
+            let chosen = choices.get(at).unwrap_or(&Value::Null);
+            return if word == "enum" {
+                chosen.clone()
+            } else {
+                random_value(schemas, chosen, depth - 1, rng)
+            };
+        }
+    }
+    if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+        let some = properties
+            .iter()
+            .filter(|_| rng.random_ratio(3, 4))
+            .collect::<Vec<_>>();
+        let fields = some.into_iter();
+        let fields =
+            fields.map(|(name, of)| (name.clone(), random_value(schemas, of, depth - 1, rng)));
+        return Value::Object(fields.collect::<Map<_, _>>());
+    }
+    match schema.get("type").and_then(Value::as_str) {
+        Some("integer" | "number") => json!(rng.random_range(-2..30)),
+        Some("boolean") => json!(rng.random::<bool>()),
+        Some("array") => {
+            let items = schema.get("items").unwrap_or(&Value::Null);
+            let count = rng.random_range(0..4);
+            (0..count)
+                .map(|_| random_value(schemas, items, depth - 1, rng))
+                .collect()
+        }
+        Some("string") => json!(format!("made up {}", rng.random::<u16>())),
+        _ => odd(rng),
+    }
+}
+
+/// A value that few programs expect.
+fn odd(rng: &mut StdRng) -> Value {
+    match rng.random_range(0..8) {
+        0 => Value::Null,
+        1 => json!(""),
+        2 => json!(HOSTILE_TEXT),
+        3 => json!("x".repeat(rng.random_range(0..100_000))),
+        4 => json!([[[[[[[[]]]]]]]]),
+        5 => json!(i64::MIN),
+        6 => json!({"": {"": {"": 1e308}}}),
+        _ => json!("9999-12-31T23:59:60Z"),
+    }
+}

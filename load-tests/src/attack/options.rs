@@ -1,0 +1,45 @@
+//! Options of an attack.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Options of an attack.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Path of the server's program.
+    pub server: PathBuf,
+    /// Folder in which the data folder is created.
+    pub dir: PathBuf,
+    /// Folder of the fuzz targets' corpora.
+    pub corpus: PathBuf,
+    /// Length of each phase of calm.
+    pub calm: Duration,
+    /// Length of each phase of attack.
+    pub attack: Duration,
+    /// Number of rounds, each a phase of calm and a phase of attack.
+    pub rounds: u32,
+    /// Selected tasks of [`task_names`](super::task_names); empty selects all.
+    pub only: Vec<String>,
+    /// Approximate pause between two requests of a task; some tasks wait a multiple of it.
+    pub pause: Duration,
+    /// Seed of everything that is random.
+    pub seed: u64,
+}
+
+impl Options {
+    /// Default options: half a minute of calm and half a minute of attack, `minutes` times.
+    #[must_use]
+    pub fn new(server: PathBuf, dir: PathBuf, corpus: PathBuf, minutes: u32) -> Self {
+        Self {
+            server,
+            dir,
+            corpus,
+            calm: Duration::from_secs(30),
+            attack: Duration::from_secs(30),
+            rounds: minutes,
+            only: Vec::new(),
+            pause: Duration::from_millis(20),
+            seed: rand::random(),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Snapshot of what an export exports, taken when a backfill is asked for: its windows and rows are
+//! those that were counted, however the export changes later.
+
+use crate::entities::batch_export_backfills as backfills;
+use crate::entities::batch_exports::{self as exports, ExportModel};
+use sea_orm::ActiveEnum;
+use sea_orm::prelude::Json;
+use serde::{Deserialize, Serialize};
+
+/// Fields of a destination's configuration that filter events.
+const EVENT_FILTERS: [&str; 2] = ["include_events", "exclude_events"];
+
+/// Settings that decide an export's rows and windows.
+#[derive(Serialize, Deserialize)]
+struct ExportSnapshot {
+    interval: String,
+    model: String,
+    hogql_query: Option<String>,
+    query_schema: Option<Json>,
+    /// Those of [`EVENT_FILTERS`] that were given.
+    event_filters: serde_json::Map<String, Json>,
+}
+
+/// Takes a snapshot of an export's present settings.
+pub(super) fn snapshot(export: &exports::Model) -> Option<Json> {
+    let config = export.destination_config.as_object();
+    let given = config.into_iter().flatten();
+    let given = given.filter(|(name, _)| EVENT_FILTERS.contains(&name.as_str()));
+    let snapshot = ExportSnapshot {
+        interval: export.interval.clone(),
+        model: export.model.to_value(),
+        hogql_query: export.hogql_query.clone(),
+        query_schema: export.query_schema.clone(),
+        event_filters: given
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
+    };
+    serde_json::to_value(snapshot).ok()
+}
+
+impl backfills::Model {
+    /// Returns the export as it was when this backfill was asked for, with its present destination.
+    pub(super) fn of_export(&self, mut export: exports::Model) -> exports::Model {
+        let snapshot = self.asked_for.clone();
+        // Only this module writes it.
+        let snapshot =
+            snapshot.and_then(|json| serde_json::from_value::<ExportSnapshot>(json).ok());
+        let Some(snapshot) = snapshot else {
+            return export;
+        };
+        export.interval = snapshot.interval;
+        export.model = ExportModel::try_from_value(&snapshot.model).unwrap_or(export.model);
+        (export.hogql_query, export.query_schema) = (snapshot.hogql_query, snapshot.query_schema);
+        if let Some(config) = export.destination_config.as_object_mut() {
+            config.retain(|name, _| !EVENT_FILTERS.contains(&name.as_str()));
+            config.extend(snapshot.event_filters);
+        }
+        export
+    }
+}

@@ -1,0 +1,327 @@
+//! Creation and progress of runs and backfills, for the process that makes them. No change here has
+//! an entry in the activity log: these rows are its record.
+
+use super::latest::keep_latest_runs;
+use crate::catalog::Catalog;
+use crate::entities::batch_export_backfills as backfills;
+use crate::entities::batch_export_logs::LogLevel;
+use crate::entities::batch_export_runs::{self as runs, RunStatus};
+use crate::entities::batch_exports as exports;
+use crate::error::ChangeError;
+use crate::time::UtcTime;
+use crate::transaction::{Abort, locked};
+use sea_orm::prelude::Uuid;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
+    IntoActiveModel, QueryFilter,
+};
+
+/// Window that is to be exported.
+#[derive(Clone, Copy, Debug)]
+pub struct NewRun {
+    /// Backfill that the run is for; `None`: the run came by the clock.
+    pub backfill_id: Option<Uuid>,
+    /// Start of the window, inclusive; `None`: from the beginning.
+    pub data_interval_start: Option<UtcTime>,
+    /// End of the window, exclusive.
+    pub data_interval_end: UtcTime,
+}
+
+/// Progress of a run; it replaces what was known before.
+#[derive(Clone, Debug)]
+pub struct RunProgress {
+    /// Status of the run.
+    pub status: RunStatus,
+    /// Rows that arrived.
+    pub records_completed: Option<i64>,
+    /// Rows that the window has.
+    pub records_total_count: Option<i64>,
+    /// Bytes that arrived, as they were sent.
+    pub bytes_exported: Option<i64>,
+    /// Position from which the run goes on after a restart.
+    pub cursor: Option<String>,
+    /// Latest error.
+    pub latest_error: Option<String>,
+    /// With [`RunStatus::FailedRetryable`]: the try did not fail, it waits for the server's
+    /// operator.
+    pub waits: bool,
+}
+
+impl Catalog {
+    /// Creates a run of a window.
+    ///
+    /// # Errors
+    ///
+    /// No such export any more, or any database error.
+    pub async fn begin_export_run(
+        &self,
+        export_id: Uuid,
+        new: NewRun,
+    ) -> Result<runs::Model, ChangeError> {
+        let transaction = self.begin().await?;
+        let begun = self.insert_counted(&transaction, export_id, new).await;
+        self.finish(transaction, begun).await
+    }
+
+    /// Creates a run of the next window of a backfill, behind those that it has runs of. `None`:
+    /// the backfill has ended or is gone, or another process has created that run.
+    ///
+    /// # Errors
+    ///
+    /// Any database error.
+    pub async fn begin_backfill_run(
+        &self,
+        backfill_id: Uuid,
+        (start, end): (UtcTime, UtcTime),
+    ) -> Result<Option<runs::Model>, ChangeError> {
+        let transaction = self.begin().await?;
+        let begun = async {
+            let Some(backfill) = lock_open_backfill(&transaction, backfill_id).await? else {
+                return Ok(None);
+            };
+            let later = runs::Entity::find()
+                .filter(runs::Column::BackfillId.eq(backfill_id))
+                .filter(runs::Column::DataIntervalEnd.gte(end));
+            if later.one(&transaction).await?.is_some() {
+                return Ok(None);
+            }
+            let new = NewRun {
+                backfill_id: Some(backfill_id),
+                data_interval_start: Some(start),
+                data_interval_end: end,
+            };
+            self.insert_counted(&transaction, backfill.batch_export_id, new)
+                .await
+                .map(Some)
+        };
+        let begun = begun.await;
+        self.finish(transaction, begun).await
+    }
+
+    /// Adds a run to an export, and counts it there.
+    async fn insert_counted(
+        &self,
+        within: &DatabaseTransaction,
+        export_id: Uuid,
+        new: NewRun,
+    ) -> Result<runs::Model, Abort> {
+        let export = lock_export(within, export_id).await?;
+        let export = export.ok_or_else(|| ChangeError::not_found("batch export", &export_id))?;
+        let (mut export, before) = (export.clone(), export);
+        let run = self.insert_run(within, &mut export, new).await?;
+        let mut counted = before.into_active_model();
+        counted.runs_count = ActiveValue::Set(export.runs_count);
+        counted.update(within).await?;
+        keep_latest_runs(within, export_id).await?;
+        Ok(run)
+    }
+
+    /// Adds a run to an export that is locked, and counts it there.
+    pub(super) async fn insert_run(
+        &self,
+        within: &DatabaseTransaction,
+        export: &mut exports::Model,
+        new: NewRun,
+    ) -> Result<runs::Model, DbErr> {
+        export.runs_count += 1;
+        let now = self.now();
+        let run = runs::Model {
+            id: Uuid::now_v7(),
+            batch_export_id: export.id,
+            ordinal: export.runs_count,
+            backfill_id: new.backfill_id,
+            status: RunStatus::Starting,
+            data_interval_start: new.data_interval_start,
+            data_interval_end: new.data_interval_end,
+            records_completed: None,
+            records_total_count: None,
+            cursor: None,
+            latest_error: None,
+            created_at: now,
+            finished_at: None,
+            last_updated_at: now,
+            bytes_exported: None,
+            claim: None,
+            claim_lapses_at: 0,
+            next_try_at: 0,
+            failures_count: 0,
+        };
+        let row = run.into_active_model().reset_all();
+        runs::Entity::insert(row).exec_with_returning(within).await
+    }
+
+    /// Sets how many runs a backfill takes; a backfill of none is complete at once. `false`: it has
+    /// ended, or is gone.
+    ///
+    /// # Errors
+    ///
+    /// Any database error.
+    pub async fn plan_export_backfill(
+        &self,
+        id: Uuid,
+        total_runs: i64,
+    ) -> Result<bool, ChangeError> {
+        let transaction = self.begin().await?;
+        let planned = async {
+            let Some(mut backfill) = lock_open_backfill(&transaction, id).await? else {
+                return Ok(false);
+            };
+            backfill.total_runs = Some(total_runs);
+            backfill.status = RunStatus::Running;
+            self.save_counts(&transaction, backfill).await?;
+            Ok(true)
+        };
+        let planned = planned.await;
+        self.finish(transaction, planned).await
+    }
+
+    /// Completes a backfill that has no runs, with the reason. `false`: it has ended, or is gone.
+    ///
+    /// # Errors
+    ///
+    /// Any database error.
+    pub async fn end_empty_export_backfill(
+        &self,
+        id: Uuid,
+        why: &str,
+    ) -> Result<bool, ChangeError> {
+        let transaction = self.begin().await?;
+        let ended = async {
+            let Some(mut backfill) = lock_open_backfill(&transaction, id).await? else {
+                return Ok(false);
+            };
+            backfill.total_runs = Some(0);
+            backfill.status = RunStatus::Running;
+            backfill.message = Some(why.to_owned());
+            self.log_empty_backfill(&transaction, &backfill, why)
+                .await?;
+            self.save_counts(&transaction, backfill).await?;
+            Ok(true)
+        };
+        let ended = ended.await;
+        self.finish(transaction, ended).await
+    }
+
+    /// Fails a backfill that cannot be planned. `false`: it has ended, or is gone.
+    ///
+    /// # Errors
+    ///
+    /// Any database error.
+    pub async fn fail_export_backfill(&self, id: Uuid, why: &str) -> Result<bool, ChangeError> {
+        let transaction = self.begin().await?;
+        let failed = async {
+            let Some(mut backfill) = lock_open_backfill(&transaction, id).await? else {
+                return Ok(false);
+            };
+            let now = self.now();
+            backfill.status = RunStatus::Failed;
+            backfill.finished_at = Some(now);
+            backfill.last_updated_at = now;
+            backfill.message = Some(why.to_owned());
+            let export_id = backfill.batch_export_id;
+            let row = backfill.into_active_model().reset_all();
+            row.update(&transaction).await?;
+            let message = format!("Backfill {id} was given up. {why}");
+            self.log_export(&transaction, export_id, None, LogLevel::Error, &message)
+                .await?;
+            Ok(true)
+        };
+        let failed = failed.await;
+        self.finish(transaction, failed).await
+    }
+
+    /// Counts an ended run of a backfill; the last one ends the backfill. A backfill that has ended
+    /// has counted all of its runs.
+    pub(super) async fn backfill_run_ended(
+        &self,
+        within: &DatabaseTransaction,
+        id: Uuid,
+    ) -> Result<(), Abort> {
+        let query = locked(within, backfills::Entity::find_by_id(id));
+        let open = query.one(within).await?.filter(|it| it.status.is_open());
+        if let Some(mut backfill) = open {
+            backfill.finished_runs += 1;
+            self.save_counts(within, backfill).await?;
+        }
+        Ok(())
+    }
+
+    /// Uncounts a run that had ended and starts again. A backfill that ended before all of its runs
+    /// were made stays as it is: only that run was asked for.
+    pub(super) async fn reopen_backfill(
+        &self,
+        within: &DatabaseTransaction,
+        id: Uuid,
+    ) -> Result<(), Abort> {
+        let query = locked(within, backfills::Entity::find_by_id(id));
+        let goes_on = |it: &backfills::Model| {
+            let has_all = it.total_runs.is_some_and(|all| it.finished_runs >= all);
+            it.status.is_open() || (has_all && it.status != RunStatus::Cancelled)
+        };
+        if let Some(mut backfill) = query.one(within).await?.filter(goes_on) {
+            backfill.finished_runs = (backfill.finished_runs - 1).max(0);
+            backfill.status = RunStatus::Running;
+            backfill.finished_at = None;
+            self.save_counts(within, backfill).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes new counts. When all runs are done the backfill is complete, or failed if one of them
+    /// did.
+    async fn save_counts(
+        &self,
+        within: &DatabaseTransaction,
+        mut backfill: backfills::Model,
+    ) -> Result<(), Abort> {
+        let now = self.now();
+        let finished = backfill.finished_runs;
+        let is_done = backfill.total_runs.is_some_and(|total| finished >= total);
+        if is_done && backfill.status.is_open() {
+            backfill.status = end_of(within, backfill.id).await?;
+            backfill.finished_at = Some(now);
+        }
+        backfill.last_updated_at = now;
+        let row = backfill.into_active_model().reset_all();
+        row.update(within).await?;
+        Ok(())
+    }
+}
+
+/// Final status of a backfill whose runs have all ended.
+async fn end_of(within: &DatabaseTransaction, id: Uuid) -> Result<RunStatus, DbErr> {
+    let failed = runs::Entity::find()
+        .filter(runs::Column::BackfillId.eq(id))
+        .filter(runs::Column::Status.is_in([RunStatus::Failed, RunStatus::TimedOut]));
+    Ok(match failed.one(within).await? {
+        Some(_) => RunStatus::Failed,
+        None => RunStatus::Completed,
+    })
+}
+
+/// Locks a backfill that has not ended, and its export before it.
+async fn lock_open_backfill(
+    within: &DatabaseTransaction,
+    id: Uuid,
+) -> Result<Option<backfills::Model>, DbErr> {
+    let query = backfills::Entity::find_by_id(id);
+    let Some(seen) = query.clone().one(within).await? else {
+        return Ok(None);
+    };
+    if lock_export(within, seen.batch_export_id).await?.is_none() {
+        // The backfill's rows are deleted piece by piece after the export.
+        return Ok(None);
+    }
+    let found = locked(within, query).one(within).await?;
+    Ok(found.filter(|backfill| backfill.status.is_open()))
+}
+
+/// Locks an export before any of its rows, in the order of cancellations and deletions. `None` if
+/// it is gone: its remaining rows are waiting for cleanup.
+pub(super) async fn lock_export(
+    within: &DatabaseTransaction,
+    id: Uuid,
+) -> Result<Option<exports::Model>, DbErr> {
+    let query = locked(within, exports::Entity::find_by_id(id));
+    query.one(within).await
+}

@@ -1,0 +1,72 @@
+//! Exports that wait for the server's operator, for example for a missing key.
+//!
+//! Such a try has not failed, so no try is used up, and an export may wait for days. The longer it
+//! waits, the rarer its tries. After an hour its administrators are told, once until it runs again:
+//! the key may be lost.
+
+use super::create_runs::RunProgress;
+use crate::catalog::Catalog;
+use crate::entities::batch_export_runs::RunStatus;
+use crate::entities::batch_exports as exports;
+use sea_orm::{ActiveModelTrait, ActiveValue, DatabaseTransaction, DbErr};
+use std::time::Duration;
+
+/// Time that an export waits before its administrators are told.
+const TOLD_AFTER: Duration = Duration::from_secs(3_600);
+/// Longest pause between two tries of a run that waits, and so the longest delay after a key is
+/// back.
+const PAUSE_MAX: Duration = Duration::from_secs(15 * 60);
+/// Divisor of the time that the export has waited: the quotient is the pause.
+const PAUSE_PART: u32 = 8;
+
+/// State of an export's wait after a record of one of its runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct OperatorWait {
+    /// Time until the run is tried again; zero if it does not wait.
+    pub(super) pause: Duration,
+    /// True once, when the wait has become long.
+    pub(super) is_to_be_told: bool,
+}
+
+impl Catalog {
+    /// Keeps since when an export, which is locked, waits: from the first try that waits until the
+    /// first that ends otherwise.
+    pub(super) async fn record_wait(
+        &self,
+        within: &DatabaseTransaction,
+        export: &mut exports::Model,
+        progress: &RunProgress,
+    ) -> Result<OperatorWait, DbErr> {
+        let waits = progress.waits && progress.status == RunStatus::FailedRetryable;
+        // It was claimed, or its process stops: this try has no result yet.
+        let goes_on = matches!(progress.status, RunStatus::Starting | RunStatus::Running);
+        if goes_on || (!waits && export.waits_since.is_none()) {
+            return Ok(OperatorWait::default());
+        }
+        let now = self.now();
+        let (mut since, mut told_at, mut wait) = (None, None, OperatorWait::default());
+        if waits {
+            let began = export.waits_since.unwrap_or(now);
+            let waited = u64::try_from(now.0.saturating_sub(began.0)).unwrap_or(0);
+            let waited = Duration::from_micros(waited);
+            wait.pause = (waited / PAUSE_PART).min(PAUSE_MAX);
+            wait.is_to_be_told = waited >= TOLD_AFTER && export.wait_told_at.is_none();
+            since = Some(began);
+            told_at = match wait.is_to_be_told {
+                true => Some(now),
+                false => export.wait_told_at,
+            };
+        }
+        if (since, told_at) != (export.waits_since, export.wait_told_at) {
+            let row = exports::ActiveModel {
+                id: ActiveValue::Unchanged(export.id),
+                waits_since: ActiveValue::Set(since),
+                wait_told_at: ActiveValue::Set(told_at),
+                ..Default::default()
+            };
+            row.update(within).await?;
+            (export.waits_since, export.wait_told_at) = (since, told_at);
+        }
+        Ok(wait)
+    }
+}

@@ -1,0 +1,95 @@
+//! Location of the catalog, and classification of the database's errors.
+
+use crate::error::CatalogError;
+use sea_orm::{ConnAcquireErr, DbErr, RuntimeErr, sqlx};
+use std::fmt;
+
+/// Location of the catalog, for messages: a path, or a server without its password.
+#[derive(Clone, Debug)]
+pub(crate) struct CatalogLocation(pub(crate) String);
+
+impl fmt::Display for CatalogLocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl CatalogLocation {
+    /// Classifies a database error.
+    pub(crate) fn error(&self, error: &DbErr) -> CatalogError {
+        let location = self.0.clone();
+        match error {
+            DbErr::ConnectionAcquire(ConnAcquireErr::Timeout) => CatalogError::Unreachable {
+                location,
+                reason: "no connection became free in time".to_owned(),
+            },
+            DbErr::ConnectionAcquire(ConnAcquireErr::ConnectionClosed) => {
+                CatalogError::Unreachable {
+                    location,
+                    reason: "it was closed".to_owned(),
+                }
+            }
+            // The migrator's only error of this kind: applied migrations that it does not know.
+            DbErr::Custom(detail) if detail.contains("Migration file") => {
+                CatalogError::NewerSchema {
+                    location,
+                    detail: newer_migrations(detail),
+                }
+            }
+            DbErr::Conn(RuntimeErr::SqlxError(error))
+            | DbErr::Exec(RuntimeErr::SqlxError(error))
+            | DbErr::Query(RuntimeErr::SqlxError(error)) => self.sqlx_error(error),
+            other => CatalogError::Failed {
+                location,
+                reason: other.to_string(),
+            },
+        }
+    }
+
+    fn sqlx_error(&self, error: &sqlx::Error) -> CatalogError {
+        let location = self.0.clone();
+        let reason = error.to_string();
+        match error {
+            sqlx::Error::Database(database) => {
+                let code = database.code().unwrap_or_default();
+                self.database_error(&code, database.message())
+            }
+            sqlx::Error::Io(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::WorkerCrashed => CatalogError::Unreachable { location, reason },
+            _ => CatalogError::Failed { location, reason },
+        }
+    }
+
+    /// Classifies an error by its code. SQLite's codes are numbers, the kind of error in the lower
+    /// byte; PostgreSQL's have five characters.
+    fn database_error(&self, code: &str, message: &str) -> CatalogError {
+        let location = self.0.clone();
+        let reason = message.to_owned();
+        let sqlite = (code.len() < 5).then(|| code.parse::<u32>().unwrap_or(0) & 0xff);
+        match (sqlite, code) {
+            (Some(5 | 6), _) => CatalogError::Locked { location },
+            (None, "40P01" | "40001") => CatalogError::Conflict { location, reason },
+            (Some(13), _) | (None, "53100") => CatalogError::Full { location },
+            (Some(3 | 8 | 14 | 23), _) => CatalogError::CannotOpen { location, reason },
+            (Some(11 | 26), _) => CatalogError::Damaged { location, reason },
+            (None, "28P01" | "28000" | "42501") => CatalogError::Refused { location, reason },
+            (None, "3D000") => CatalogError::NoSuchDatabase { location, reason },
+            (None, "57P01" | "57P02" | "57P03" | "53300") => {
+                CatalogError::Unreachable { location, reason }
+            }
+            _ => CatalogError::Failed { location, reason },
+        }
+    }
+}
+
+/// Extracts the names of migrations from the migrator's message, which has one on each line.
+fn newer_migrations(detail: &str) -> String {
+    let names: Vec<&str> = detail
+        .lines()
+        .filter_map(|line| line.split('\'').nth(1))
+        .collect();
+    names.join(", ")
+}

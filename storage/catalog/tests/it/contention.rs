@@ -1,0 +1,239 @@
+//! Contention: changes beside another transaction that has not ended, which is one of the test's
+//! own, or concurrent changes that run many times.
+
+use crate::fixture::Fixture;
+use crate::test_env::{DAY_MICROS, START, TestEnv, actor};
+use millrace_catalog::testing::{self, TestDatabase};
+use millrace_catalog::{
+    Actor, BatchExport, ChangeError, DestinationChange, DestinationLimits, DestinationType,
+    ExportPlace, ExportWriter, IdempotencyClaim, Level, NewPersonalKey, Scopes, SecretKey,
+};
+use millrace_rows::Micros;
+use sea_orm::{ConnectionTrait, Database, DatabaseTransaction, TransactionTrait};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+/// Feature that exports need.
+const DATA_PIPELINES: &str = "data_pipelines";
+/// Repetitions of each race.
+const ROUNDS: usize = 12;
+/// Time limit of a change that should not wait at all.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Transaction that has run a statement and stays open.
+async fn holding(database: &TestDatabase, sql: &str) -> DatabaseTransaction {
+    let connection = Database::connect(database.url()).await.unwrap();
+    let open = connection.begin().await.unwrap();
+    open.execute_unprepared(sql).await.unwrap();
+    open
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_skips_responses_that_another_one_deletes() {
+    let database = TestDatabase::postgres().await;
+    let env = TestEnv::new(&database).await;
+    for id in ["a", "b", "c"] {
+        let claimed = env.catalog.claim_idempotency_key(id, "1").await.unwrap();
+        assert!(matches!(claimed, IdempotencyClaim::New(_)));
+    }
+    env.clock.set(Micros(START.0 + DAY_MICROS));
+    let other = "DELETE FROM idempotency_keys WHERE id = 'b'";
+    let other = holding(&database, other).await;
+    // The claim deletes "a" and "c", and does not wait for the holder of "b", who wants these.
+    let claimed = env.catalog.claim_idempotency_key("new", "1");
+    let claimed = tokio::time::timeout(PATIENCE, claimed).await;
+    let claimed = claimed.expect("it waits").unwrap();
+    assert!(matches!(claimed, IdempotencyClaim::New(_)), "{claimed:?}");
+    other
+        .execute_unprepared("DELETE FROM idempotency_keys WHERE id IN ('a', 'c')")
+        .await
+        .unwrap();
+    other.commit().await.unwrap();
+    let left = database.first_column("SELECT id FROM idempotency_keys");
+    assert_eq!(left.await.unwrap(), ["new"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_claims_delete_old_responses_at_the_same_time() {
+    let database = TestDatabase::postgres().await;
+    let env = TestEnv::new(&database).await;
+    let fill = format!(
+        "INSERT INTO idempotency_keys (id, request_hash, status, body, created_at) {} \
+         SELECT 'old ' || i, '1', 200, '', {} - i % 7 FROM n ORDER BY random()",
+        testing::numbers(400),
+        START.0 - 2 * DAY_MICROS,
+    );
+    for _ in 0..ROUNDS {
+        database
+            .execute("DELETE FROM idempotency_keys")
+            .await
+            .unwrap();
+        database.execute(&fill).await.unwrap();
+        let mut claims = JoinSet::new();
+        for number in 1..=24_u32 {
+            let catalog = env.catalog.clone();
+            claims.spawn(async move {
+                // Half of them claim old keys, which another claim may be deleting.
+                let age = ["new", "old"][number as usize % 2];
+                let id = format!("{age} {number}");
+                catalog.claim_idempotency_key(&id, "1").await
+            });
+        }
+        for claimed in claims.join_all().await {
+            let claimed = claimed.unwrap();
+            assert!(matches!(claimed, IdempotencyClaim::New(_)), "{claimed:?}");
+        }
+    }
+    let old = format!(
+        "SELECT count(*)::text FROM idempotency_keys WHERE created_at < {}",
+        START.0
+    );
+    assert_eq!(database.first_column(&old).await.unwrap(), ["0"]);
+}
+
+fn writer<'a>(actor: &'a Actor, key: &'a SecretKey, organization_id: Uuid) -> ExportWriter<'a> {
+    ExportWriter {
+        actor,
+        place: ExportPlace {
+            organization_id,
+            team_id: None,
+        },
+        key,
+        limits: DestinationLimits {
+            allow_private: false,
+            is_public: |_| true,
+            export_root: None,
+        },
+    }
+}
+
+async fn new_export(fixture: &Fixture, key: &SecretKey) -> BatchExport {
+    let config = json!({ "url": "https://in.example.com/", "token": "s3cret" });
+    let new = testing::new_export(DestinationChange {
+        kind: Some(DestinationType::Http),
+        config: config.as_object().unwrap().clone(),
+    });
+    let system = Actor::system();
+    let writer = writer(&system, key, fixture.organization_id);
+    let made = fixture.catalog.create_batch_export(writer, new).await;
+    made.unwrap().export
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn secrets_are_resealed_while_exports_are_paused_and_deleted() {
+    let database = TestDatabase::postgres().await;
+    let fixture = Arc::new(Fixture::open(&database).await);
+    let (system, id) = (Actor::system(), fixture.organization_id);
+    let place = ExportPlace {
+        organization_id: id,
+        team_id: None,
+    };
+    let mut key = SecretKey::generate().unwrap();
+    for round in 0..ROUNDS {
+        let mut made = Vec::new();
+        for _ in 0..8 {
+            made.push(new_export(&fixture, &key).await.id);
+        }
+        // Rows lie in the order of their last write: against the order of ids.
+        for export in made.iter().rev() {
+            let touched = fixture.catalog.pause_batch_export(&system, place, *export);
+            touched.await.unwrap();
+            let touched = fixture
+                .catalog
+                .unpause_batch_export(&system, place, *export, false);
+            touched.await.unwrap();
+        }
+        let next = key.successor().unwrap();
+        let mut changes: JoinSet<Result<(), ChangeError>> = JoinSet::new();
+        let (resealer, sealing) = (fixture.clone(), next.clone());
+        changes.spawn(async move { resealer.catalog.reseal_secrets(&sealing).await.map(drop) });
+        let pauser = fixture.clone();
+        changes.spawn(async move {
+            let system = Actor::system();
+            let feature = [DATA_PIPELINES.to_owned()];
+            for (on, off) in [(&[][..], &feature[..]), (&feature, &[])] {
+                let set = pauser
+                    .catalog
+                    .set_organization_features(&system, id, on, off);
+                set.await?;
+            }
+            Ok(())
+        });
+        let (deleter, last) = (fixture.clone(), made[round % made.len()]);
+        changes.spawn(async move {
+            let system = Actor::system();
+            deleter
+                .catalog
+                .delete_batch_export(&system, place, last)
+                .await
+        });
+        for outcome in changes.join_all().await {
+            outcome.unwrap();
+        }
+        key = next.with_older(0);
+        for export in made.iter().filter(|export| **export != last) {
+            let seen = fixture.catalog.batch_export(place, *export).await.unwrap();
+            let secrets = seen.unwrap().export.secrets(&key).unwrap();
+            assert_eq!(secrets["token"], "s3cret");
+        }
+    }
+}
+
+on_both!(nothing_is_logged_for_a_deleted_organization);
+
+async fn nothing_is_logged_for_a_deleted_organization(database: TestDatabase) {
+    let env = Arc::new(TestEnv::new(&database).await);
+    let user = env.user("bob").await;
+    for _ in 0..ROUNDS {
+        let mut organizations = Vec::new();
+        for number in 0..12 {
+            let (system, name) = (Actor::system(), format!("Organization {number}"));
+            let made = env.catalog.create_organization(&system, &*name, None);
+            let id = made.await.unwrap().id;
+            let added = env.catalog.add_member(id, user.id, Level::Member);
+            added.await.unwrap();
+            organizations.push(id);
+        }
+        let mut changes: JoinSet<Result<(), ChangeError>> = JoinSet::new();
+        for number in 0..3 {
+            let (env, user) = (env.clone(), user.clone());
+            changes.spawn(async move {
+                let new = NewPersonalKey {
+                    email: user.email.clone(),
+                    label: format!("Key {number}"),
+                    scopes: Scopes::all(),
+                    expires_at: None,
+                    scoped_organizations: None,
+                };
+                let who = actor(&user);
+                let made = env.catalog.create_personal_key(&who, new).await?;
+                let id = made.record.id.to_string();
+                env.catalog.revoke_personal_key(&who, &id).await.map(drop)
+            });
+        }
+        for id in organizations {
+            let env = env.clone();
+            changes.spawn(async move {
+                let system = Actor::system();
+                env.catalog.delete_organization(&system, id).await
+            });
+        }
+        for outcome in changes.join_all().await {
+            outcome.unwrap();
+        }
+        // A trigger counts entries of the log: one that is written after its organization was
+        // deleted leaves a count. Older entries are deleted piece by piece.
+        for table in ["activity_counts", "activity_log"] {
+            let orphans = format!(
+                "SELECT CAST(COUNT(*) AS TEXT) FROM {table} WHERE organization_id IS NOT NULL \
+                 AND organization_id NOT IN (SELECT id FROM organizations)"
+            );
+            let orphans = database.first_column(&orphans).await.unwrap();
+            assert_eq!(orphans, ["0"], "{table}");
+            while env.catalog.delete_leftovers().await.unwrap() > 0 {}
+        }
+    }
+}

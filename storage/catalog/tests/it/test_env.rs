@@ -1,0 +1,127 @@
+//! Test environment: a catalog with one organization and a test clock.
+
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{
+    ActivityEntry, ActivityFilter, ActivityScope, Actor, Caller, Catalog, ChangeError,
+    NewPersonalKey, NewUser, PageRequest, Scopes, User, Violation,
+};
+use millrace_rows::{Micros, TestClock};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// First page of a list.
+pub const FIRST: PageRequest = PageRequest {
+    limit: 100,
+    offset: 0,
+};
+pub const DAY_MICROS: i64 = 86_400_000_000;
+pub const START: Micros = Micros(1_800_000_000_000_000);
+
+/// Catalog with an organization "Acme" that Ann owns.
+pub struct TestEnv {
+    pub catalog: Catalog,
+    pub clock: TestClock,
+    pub organization: Uuid,
+    pub ann: User,
+    /// Ann as an actor.
+    pub owner: Actor,
+}
+
+impl TestEnv {
+    pub async fn new(database: &TestDatabase) -> Self {
+        let clock = TestClock::at(START);
+        let opened = Catalog::open_with_clock(database.url(), Arc::new(clock.clone()));
+        let catalog = opened.await.unwrap();
+        let ann = add_user(&catalog, "ann").await;
+        let owner = actor(&ann);
+        let made = catalog.create_organization(&owner, "Acme", Some(ann.id));
+        let organization = made.await.unwrap().id;
+        Self {
+            catalog,
+            clock,
+            organization,
+            owner,
+            ann,
+        }
+    }
+
+    /// Adds a user `<name>@example.com` without memberships.
+    pub async fn user(&self, name: &str) -> User {
+        add_user(&self.catalog, name).await
+    }
+
+    /// Caller with a key for everything.
+    pub async fn caller(&self, user: &User) -> Caller {
+        self.caller_with(user, |_| ()).await
+    }
+
+    /// Caller with another key.
+    pub async fn caller_with(
+        &self,
+        user: &User,
+        change: impl FnOnce(&mut NewPersonalKey),
+    ) -> Caller {
+        let mut new = NewPersonalKey {
+            email: user.email.clone(),
+            label: "Test".to_owned(),
+            scopes: Scopes::all(),
+            expires_at: None,
+            scoped_organizations: None,
+        };
+        change(&mut new);
+        let made = self.catalog.create_personal_key(&actor(user), new).await;
+        let key = made.unwrap().value;
+        let caller = self.catalog.authenticate(key.expose()).await.unwrap();
+        caller.unwrap()
+    }
+
+    /// Newest entry of the activity log.
+    pub async fn newest_entry(&self) -> ActivityEntry {
+        self.entries(None).await.remove(0)
+    }
+
+    /// Entries of a scope, newest first.
+    pub async fn entries(&self, scope: impl Into<Option<ActivityScope>>) -> Vec<ActivityEntry> {
+        let filter = ActivityFilter {
+            organization_id: self.organization,
+            scopes: scope.into().into_iter().collect(),
+            item_id: None,
+        };
+        let entries = self.catalog.list_activity(&filter, FIRST).await;
+        entries.unwrap().rows
+    }
+}
+
+async fn add_user(catalog: &Catalog, name: &str) -> User {
+    let new = NewUser {
+        email: format!("{name}@example.com"),
+        first_name: name.to_owned(),
+        last_name: String::new(),
+    };
+    catalog.create_user(new).await.unwrap()
+}
+
+pub fn actor(user: &User) -> Actor {
+    Actor::user(user, None)
+}
+
+/// Code and field of a refusal.
+pub fn blame<T: std::fmt::Debug>(
+    refused: Result<T, ChangeError>,
+) -> (&'static str, Option<String>) {
+    let error = refused.unwrap_err();
+    match (error.violation(), &error) {
+        (Some(Violation { field, code, .. }), _) => (code, field),
+        (None, ChangeError::Forbidden(_)) => ("permission_denied", None),
+        (None, ChangeError::FeatureMissing(feature)) => {
+            ("payment_required", Some((*feature).to_owned()))
+        }
+        (None, ChangeError::NotFound { .. }) => ("not_found", None),
+        (None, _) => panic!("{error:?}"),
+    }
+}
+
+/// Refusal that blames a field.
+pub fn field(code: &'static str, name: &str) -> (&'static str, Option<String>) {
+    (code, Some(name.to_owned()))
+}

@@ -1,0 +1,41 @@
+//! Retention of person updates: months that were applied long ago are dropped.
+//!
+//! Whole months are dropped: that rewrites no parts, and is done or not.
+
+use crate::settings::{quoted_name, quoted_text};
+use crate::{ClickHouse, QueryError};
+use millrace_rows::{Month, Table};
+
+impl ClickHouse {
+    /// Drops the person updates that arrived in months before this one; returns the months that had
+    /// any, the oldest first. Safe to repeat.
+    ///
+    /// # Errors
+    /// If the server cannot be asked or refuses; some months may be gone then.
+    pub async fn drop_person_updates(&self, before: Month) -> Result<Vec<Month>, QueryError> {
+        let table = Table::PersonUpdates.name();
+        let sql = format!(
+            "SELECT DISTINCT toUInt32(partition) AS month FROM {parts} \
+             WHERE database = {database} AND table = {table} AND active AND month < {before} \
+             ORDER BY month",
+            parts = self.on_every_host("parts"),
+            database = quoted_text(&self.settings.database),
+            table = quoted_text(table),
+        );
+        let months: Vec<u32> = self
+            .within_deadline(self.client.query_raw(&sql).fetch_all())
+            .await?;
+        for month in &months {
+            // Lifts the server's limit, which protects from mistyped names.
+            self.execute(&format!(
+                "ALTER TABLE {database}.{table}{on_cluster} DROP PARTITION {month} \
+                 SETTINGS max_partition_size_to_drop = 0",
+                database = quoted_name(&self.settings.database),
+                table = quoted_name(table),
+                on_cluster = self.on_cluster(),
+            ))
+            .await?;
+        }
+        Ok(months.into_iter().map(Month).collect())
+    }
+}

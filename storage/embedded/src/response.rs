@@ -1,0 +1,361 @@
+//! HTTP responses: ClickHouse's headers, and a query's rows from its pipe to the client.
+//!
+//! The first rows are held back until the query has ended or there are [`HOLD_BYTES`] of them, so a
+//! query that fails early gets an error status. One that fails later ends as on a ClickHouse
+//! server: the body carries the error between two `__exception__` lines with the tag of the
+//! `X-ClickHouse-Exception-Tag` header, then the connection is closed.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::blocks;
+use crate::engine::Engine;
+use crate::exception::Exception;
+use crate::ffi::Summary;
+use crate::response_body::{Body, BodyChunk};
+use crate::statement_progress::{QueryStarted, StatementEnded};
+
+/// Bytes of rows held back before the response's headers are sent.
+const HOLD_BYTES: usize = 1 << 20;
+/// Bytes held back with `wait_end_of_query=1`; longer responses are streamed all the same, which
+/// bounds memory.
+const HOLD_WAITING_BYTES: usize = 64 << 20;
+const READ_BYTES: usize = 256 << 10;
+
+/// State shared by all responses to one request.
+#[derive(Clone)]
+pub(crate) struct ResponseContext {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) query_id: String,
+    /// Identifies the statement in the engine's process list.
+    pub(crate) tag: String,
+    pub(crate) compress: bool,
+    pub(crate) wait_end_of_query: bool,
+    /// Longest time a client may accept no data before its query is stopped.
+    pub(crate) send_max: Duration,
+}
+
+/// Time for the exception frame to reach the socket before the connection is closed.
+const FRAME_FLUSH: Duration = Duration::from_secs(1);
+
+/// Handle of the thread that runs a statement, with its result.
+pub(crate) type StatementTask = JoinHandle<Result<StatementEnded, Exception>>;
+
+// === impl ResponseContext ===
+
+impl ResponseContext {
+    /// Response to a statement that has ended, with all its output.
+    pub(crate) fn finished(&self, ended: &StatementEnded, output: Bytes) -> Response<Body> {
+        let mut response = Response::new(Body::full(self.packed(output)));
+        self.set_headers(response.headers_mut(), &ended.format);
+        set(
+            response.headers_mut(),
+            "x-clickhouse-summary",
+            &summary_text(&ended.finished.summary),
+        );
+        response
+    }
+
+    /// Response to a statement that failed before anything was sent.
+    pub(crate) fn failed(&self, exception: &Exception) -> Response<Body> {
+        let mut response = error_response(exception, &self.engine);
+        set(
+            response.headers_mut(),
+            "x-clickhouse-query-id",
+            &self.query_id,
+        );
+        set(
+            response.headers_mut(),
+            "x-clickhouse-timezone",
+            &self.engine.timezone,
+        );
+        response
+    }
+
+    fn set_headers(&self, headers: &mut HeaderMap, format: &str) {
+        set(headers, "x-clickhouse-query-id", &self.query_id);
+        set(headers, "x-clickhouse-format", format);
+        set(headers, "x-clickhouse-timezone", &self.engine.timezone);
+        set(
+            headers,
+            "x-clickhouse-server-display-name",
+            &self.engine.host,
+        );
+        set(headers, "content-type", content_type(format));
+    }
+
+    fn packed(&self, output: Bytes) -> Bytes {
+        if !self.compress {
+            return output;
+        }
+        let mut packed = Vec::new();
+        blocks::compress_into(&output, &mut packed);
+        packed.into()
+    }
+
+    /// Streams a query's rows as the response.
+    pub(crate) async fn rows(self, started: QueryStarted, job: StatementTask) -> Response<Body> {
+        let mut rows = match RowStream::new(started.pipe, job, &self) {
+            Ok(rows) => rows,
+            Err(error) => {
+                return self.failed(&Exception::new(
+                    1002,
+                    &error.to_string(),
+                    "UNKNOWN_EXCEPTION",
+                ));
+            }
+        };
+        let hold = if self.wait_end_of_query {
+            HOLD_WAITING_BYTES
+        } else {
+            HOLD_BYTES
+        };
+        let mut held = BytesMut::new();
+        while held.len() < hold {
+            if rows.read(&mut held).await == 0 {
+                return match rows.end().await {
+                    Ok(ended) => self.finished(&ended, held.freeze()),
+                    Err(exception) => self.failed(&exception),
+                };
+            }
+        }
+        let (sender, body) = Body::stream();
+        let mut response = Response::new(body);
+        self.set_headers(response.headers_mut(), &started.format);
+        let exception_tag = self.tag.get(..16).unwrap_or_default().to_owned();
+        set(
+            response.headers_mut(),
+            "x-clickhouse-exception-tag",
+            &exception_tag,
+        );
+        set(
+            response.headers_mut(),
+            "x-clickhouse-summary",
+            &summary_text(&Summary::default()),
+        );
+        tokio::spawn(self.send_rows(rows, held, sender, exception_tag));
+        response
+    }
+
+    /// Sends rows until the query ends or the client disconnects.
+    async fn send_rows(
+        self,
+        mut rows: RowStream,
+        held: BytesMut,
+        sender: mpsc::Sender<BodyChunk>,
+        exception_tag: String,
+    ) {
+        let send = async |bytes: Bytes| {
+            let chunk = BodyChunk::Rows(self.packed(bytes));
+            matches!(timeout(self.send_max, sender.send(chunk)).await, Ok(Ok(())))
+        };
+        if !send(held.freeze()).await {
+            return;
+        }
+        let mut buffer = BytesMut::new();
+        loop {
+            // Returning drops `rows`, which stops the query. A query that has no rows for a while
+            // would not notice by itself that its client has gone.
+            let count = tokio::select! {
+                count = rows.read(&mut buffer) => count,
+                () = sender.closed() => return,
+            };
+            if count == 0 {
+                break;
+            }
+            if !send(buffer.split().freeze()).await {
+                return;
+            }
+        }
+        let Err(exception) = rows.end().await else {
+            let _ = timeout(self.send_max, sender.send(BodyChunk::End)).await;
+            return;
+        };
+        let text = exception.body(&self.engine.version);
+        let length = text.len();
+        let frame = format!(
+            "\r\n__exception__\r\n{exception_tag}\r\n{text}{length} {exception_tag}\r\n__exception__\r\n"
+        );
+        if send(frame.into()).await {
+            // hyper throws away what it has not yet written when a body fails, so the frame
+            // gets time to leave; a client that reads slower sees the connection break only.
+            sleep(FRAME_FLUSH).await;
+            let _ = sender
+                .send(BodyChunk::Failed(io::Error::other(exception)))
+                .await;
+        }
+    }
+}
+
+/// Reading side of a running query. Dropping it before the end stops the query.
+struct RowStream {
+    pipe: pipe::Receiver,
+    job: Option<StatementTask>,
+    engine: Arc<Engine>,
+    tag: String,
+}
+
+// === impl RowStream ===
+
+impl RowStream {
+    fn new(pipe: OwnedFd, job: StatementTask, context: &ResponseContext) -> io::Result<Self> {
+        let pipe = pipe::Receiver::from_owned_fd(pipe)?;
+        let (engine, tag) = (Arc::clone(&context.engine), context.tag.clone());
+        Ok(Self {
+            pipe,
+            job: Some(job),
+            engine,
+            tag,
+        })
+    }
+
+    /// Appends the bytes that the query has written; returns zero at its end. A pipe's only error
+    /// is being closed.
+    async fn read(&mut self, buffer: &mut BytesMut) -> usize {
+        buffer.reserve(READ_BYTES);
+        self.pipe.read_buf(buffer).await.unwrap_or(0)
+    }
+
+    async fn end(mut self) -> Result<StatementEnded, Exception> {
+        match self.job.take() {
+            Some(job) => join_statement(job).await,
+            None => Err(Exception::new(
+                1002,
+                "The statement has already ended",
+                "UNKNOWN_EXCEPTION",
+            )),
+        }
+    }
+}
+
+impl Drop for RowStream {
+    fn drop(&mut self) {
+        let Some(mut job) = self.job.take() else {
+            return;
+        };
+        let (engine, tag) = (Arc::clone(&self.engine), std::mem::take(&mut self.tag));
+        tokio::spawn(async move {
+            // The query may not yet be in the engine's list when it is looked for, so ask until it
+            // has ended.
+            loop {
+                let (engine, tag) = (Arc::clone(&engine), tag.clone());
+                let _ = tokio::task::spawn_blocking(move || engine.kill(&tag)).await;
+                if timeout(Duration::from_millis(500), &mut job).await.is_ok() {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+/// Waits for a statement's thread and returns its result.
+pub(crate) async fn join_statement(job: StatementTask) -> Result<StatementEnded, Exception> {
+    job.await.unwrap_or_else(|error| {
+        Err(Exception::new(
+            1001,
+            &format!("The statement's thread ended early: {error}"),
+            "STD_EXCEPTION",
+        ))
+    })
+}
+
+/// Error response to a request that ran no statement.
+pub(crate) fn error_response(exception: &Exception, engine: &Engine) -> Response<Body> {
+    let mut response = Response::new(Body::full(exception.body(&engine.version).into()));
+    *response.status_mut() = exception.status();
+    set(
+        response.headers_mut(),
+        "x-clickhouse-exception-code",
+        &exception.code.to_string(),
+    );
+    set(
+        response.headers_mut(),
+        "x-clickhouse-server-display-name",
+        &engine.host,
+    );
+    set(
+        response.headers_mut(),
+        "content-type",
+        "text/plain; charset=UTF-8",
+    );
+    response
+}
+
+/// Short response in plain text.
+pub(crate) fn text_response(status: StatusCode, text: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::full(Bytes::from_static(text.as_bytes())));
+    *response.status_mut() = status;
+    set(
+        response.headers_mut(),
+        "content-type",
+        "text/html; charset=UTF-8",
+    );
+    response
+}
+
+/// Sets a header; a value that no header can hold is left out.
+fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+fn summary_text(summary: &Summary) -> String {
+    let Summary {
+        read_rows,
+        read_bytes,
+        written_rows,
+        written_bytes,
+        result_rows,
+        result_bytes,
+        elapsed_ns,
+    } = summary;
+    format!(
+        "{{\"read_rows\":\"{read_rows}\",\"read_bytes\":\"{read_bytes}\",\"written_rows\":\"{written_rows}\",\
+         \"written_bytes\":\"{written_bytes}\",\"total_rows_to_read\":\"0\",\"result_rows\":\"{result_rows}\",\
+         \"result_bytes\":\"{result_bytes}\",\"elapsed_ns\":\"{elapsed_ns}\"}}"
+    )
+}
+
+fn content_type(format: &str) -> &'static str {
+    let lower = format.to_ascii_lowercase();
+    match lower.as_str() {
+        "tabseparated"
+        | "tsv"
+        | "tabseparatedraw"
+        | "tsvraw"
+        | "tabseparatedwithnames"
+        | "tsvwithnames"
+        | "tabseparatedwithnamesandtypes"
+        | "tsvwithnamesandtypes" => "text/tab-separated-values; charset=UTF-8",
+        "csv" => "text/csv; charset=UTF-8; header=absent",
+        "csvwithnames" | "csvwithnamesandtypes" => "text/csv; charset=UTF-8; header=present",
+        "jsoneachrow" | "jsonlines" | "ndjson" | "jsoncompacteachrow" => {
+            "application/x-ndjson; charset=UTF-8"
+        }
+        "xml" => "application/xml; charset=UTF-8",
+        "rowbinary"
+        | "rowbinarywithnames"
+        | "rowbinarywithnamesandtypes"
+        | "native"
+        | "parquet"
+        | "arrow"
+        | "arrowstream"
+        | "orc"
+        | "avro"
+        | "protobuf"
+        | "msgpack" => "application/octet-stream",
+        other if other.starts_with("json") => "application/json; charset=UTF-8",
+        _ => "text/plain; charset=UTF-8",
+    }
+}
