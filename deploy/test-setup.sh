@@ -76,10 +76,14 @@ for folder in load-tests/clients admin/exports/tests/npm; do
 done
 
 # A server that speaks S3, in Rust. Not a library of the tests: what it is built of is not to be in
-# our lock.
+# our lock. It is installed beside cargo's other programs, so that the next checkout finds it.
 s3s_version=0.14.1
-s3s=.test-env/s3s-fs
-if [[ $("$s3s/bin/s3s-fs" --version 2>/dev/null) != *" $s3s_version" ]]; then
+s3s=.test-env/s3s-fs/bin/s3s-fs
+installed=${CARGO_INSTALL_ROOT:-${CARGO_HOME:-$HOME/.cargo}}/bin/s3s-fs
+if [[ $("$installed" --version 2>/dev/null) != *" $s3s_version" ]]; then
     echo "Building a server that speaks S3 for the tests; this takes minutes"
-    cargo install --locked --quiet --root "$s3s" s3s-fs --version "$s3s_version" --features binary
+    CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off \
+        cargo install --locked --quiet s3s-fs --version "$s3s_version" --features binary
 fi
+mkdir -p "${s3s%/*}"
+ln -sf "$installed" "$s3s"

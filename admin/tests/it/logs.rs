@@ -3,7 +3,8 @@
 use serde_json::Value;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
-use tracing::subscriber::DefaultGuard;
+use tracing::Dispatch;
+use tracing::subscriber::{DefaultGuard, NoSubscriber};
 use tracing_subscriber::EnvFilter;
 
 /// Filter of the captured lines: the default level, and everything of our crates.
@@ -13,6 +14,10 @@ const FILTER: &str = "info,millrace_admin=trace,millrace_catalog=trace";
 pub struct Logs {
     written: Written,
     _subscriber: DefaultGuard,
+    /// While a process has one subscriber only, an event that another thread reaches first is
+    /// turned off for ever by that thread's having none (`callsite::dispatchers` of tracing-core
+    /// 0.1).
+    _second: Dispatch,
 }
 
 #[derive(Clone, Default)]
@@ -32,6 +37,7 @@ impl Logs {
     pub fn catch() -> Self {
         let written = Written::default();
         let writer = written.clone();
+        let second = Dispatch::new(NoSubscriber::default());
         let subscriber = tracing_subscriber::fmt()
             .json()
             .with_env_filter(EnvFilter::new(FILTER))
@@ -40,6 +46,7 @@ impl Logs {
         Self {
             written,
             _subscriber: tracing::subscriber::set_default(subscriber),
+            _second: second,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Starts that cannot succeed print one sentence and exit with a code other than 0.
 
 use crate::nodes::states;
-use crate::server::{Server, eventually, free_address, millrace, on_own_ports};
+use crate::server::{Server, error_line, eventually, free_address, millrace, on_own_ports};
 use millrace_catalog::NodeState;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
@@ -38,10 +38,10 @@ fn with(mode: &str, data_dir: &Path, given: &[&str]) -> Command {
     command
 }
 
-/// Last line of the error output; the lines before it are log.
+/// Error of a start.
 fn sentence(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
-    text.lines().last().unwrap_or_default().to_owned()
+    error_line(&text).to_owned()
 }
 
 #[test]

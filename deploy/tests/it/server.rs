@@ -310,6 +310,15 @@ pub fn get(url: &str, headers: &[(&str, &str)]) -> (u16, String) {
     )
 }
 
+/// Error with which a server ended, of its error output. Lines of log stand before it, and behind it
+/// those of threads that had not ended yet.
+pub fn error_line(output: &str) -> &str {
+    let mut lines = output.lines().rev();
+    lines
+        .find(|line| line.starts_with("millrace: "))
+        .unwrap_or_default()
+}
+
 /// Repeats an attempt until it returns a value; fails after [`DEADLINE`].
 pub fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();

@@ -39,6 +39,9 @@ impl Subscriber for PanicsIn {
 
 #[tokio::test]
 async fn the_worker_ends_when_the_lease_renewer_panics() {
+    // While a process has one subscriber only, an event that another thread reaches first is turned
+    // off for ever by that thread's having none (`callsite::dispatchers` of tracing-core 0.1).
+    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let _panics = tracing::subscriber::set_default(PanicsIn("millrace_persons::leader"));
     let database = TestDatabase::sqlite();
     let catalog = Catalog::open(database.url());

@@ -3,7 +3,7 @@
 use super::full::DiskFiller;
 use super::{SmallDisk, is_in_mount_namespace, mount};
 use crate::clickhouse_outage::test_env::{Load, TestEnv};
-use crate::server::{Server, eventually, on_own_ports};
+use crate::server::{Server, error_line, eventually, on_own_ports};
 use serde_json::json;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, PermissionsExt, chown};
@@ -14,12 +14,12 @@ use tempfile::TempDir;
 /// Id of an unused user.
 const STRANGER: u32 = 65_534;
 
-/// Last line of the error output of a start, which must exit with 1; the lines before it are log.
+/// Error of a start, which must exit with 1.
 fn sentence(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(!text.contains("panicked"), "{text}");
-    text.lines().last().unwrap_or_default().to_owned()
+    error_line(&text).to_owned()
 }
 
 fn assert_says(what: &str, output: &Output, words: &[&str]) {
@@ -176,10 +176,10 @@ fn a_folder_that_is_deleted_under_a_server_ends_it_with_a_reason() {
     }
     assert_eq!(server.wait().code(), Some(1));
     let text = std::fs::read_to_string(&said).unwrap();
-    let last = text.lines().last().unwrap_or_default();
+    let error = error_line(&text);
     assert!(!text.contains("panicked"), "{text}");
     for word in [data_dir.to_str().unwrap(), "No such file"] {
-        assert!(last.contains(word), "{word} is not in: {last}\n{text}");
+        assert!(error.contains(word), "{word} is not in: {error}\n{text}");
     }
     drop(server);
     // Nothing of the folder is left, so this is a first start.
