@@ -5,10 +5,12 @@ use rustix::fs::{Access, FlockOperation, access, flock};
 use rustix::io::Errno;
 use std::fs::{DirBuilder, File, OpenOptions, rename};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
+/// Role of the lock that a process with ingestion holds.
+pub const INGEST_ROLE: &str = "millrace";
 /// Folder of the rows that ClickHouse cannot read.
 pub const DEAD_LETTERS: &str = "dead-letters";
 /// Its name in data folders and backups of before.
@@ -109,6 +111,14 @@ pub fn take(dir: &Path, role: &str) -> anyhow::Result<DataDirLock> {
     }
 }
 
+/// Id of the lock of a role on a folder: as long as this machine runs, whoever holds it is alone
+/// with the folder. A copy of the folder has another one. `None` if it cannot be told.
+pub fn lock_id(dir: &Path, role: &str) -> Option<String> {
+    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let file = std::fs::metadata(lock_path(dir, role)).ok()?;
+    Some(format!("{} {} {}", boot_id.trim(), file.dev(), file.ino()))
+}
+
 /// Name of this node, generated at the first start: no two nodes that write to one ClickHouse may
 /// share it.
 ///
@@ -159,5 +169,27 @@ pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     match path.parent() {
         Some(dir) => File::open(dir)?.sync_all(),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    #[test]
+    fn the_lock_of_a_folder_keeps_its_id_and_a_copy_has_another() {
+        let (folder, copied) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        let id = |dir: &TempDir| lock_id(dir.path(), INGEST_ROLE);
+        assert_eq!(id(&folder), None);
+        drop(take(folder.path(), INGEST_ROLE).unwrap());
+        let first = id(&folder);
+        assert!(first.is_some());
+        drop(take(folder.path(), INGEST_ROLE).unwrap());
+        assert_eq!(id(&folder), first);
+        let [from, to] = [&folder, &copied].map(|dir| lock_path(dir.path(), INGEST_ROLE));
+        std::fs::copy(from, to).unwrap();
+        drop(take(copied.path(), INGEST_ROLE).unwrap());
+        assert_ne!(id(&copied), first);
     }
 }

@@ -1,5 +1,6 @@
 //! Ingestion as a part of the process: the listener with its log, and the shippers.
 
+use crate::backlog_hold;
 use crate::config::Config;
 use crate::credentials::Credentials;
 use crate::signals::StopSignal;
@@ -45,6 +46,8 @@ pub struct AcceptingIngest {
     key_watcher: JoinHandle<()>,
     node: RunningNode,
     node_name: String,
+    /// Has `true` once the shippers may start, if they have to wait.
+    hold: Option<watch::Receiver<bool>>,
 }
 
 /// Running ingestion, with its shippers.
@@ -98,7 +101,7 @@ impl AcceptingIngest {
         // Before the first request, as exports could otherwise miss its events.
         let registered =
             node_registration::register(catalog, &config.data_dir, &node_name, stop).await;
-        let Ok(Some(node)) = registered else {
+        let Ok(Some((node, hold))) = registered else {
             let is_empty = pipeline.is_all_shipped();
             finish_commits(running).await?;
             if is_empty && registered.is_ok() {
@@ -139,6 +142,7 @@ impl AcceptingIngest {
             key_watcher,
             node,
             node_name,
+            hold: hold.begin(catalog.clone()),
         }))
     }
 
@@ -170,6 +174,7 @@ impl AcceptingIngest {
             key_watcher,
             node,
             node_name,
+            hold,
         } = self;
         let settings = connect::configured_settings(config)
             .unwrap_or_else(|| connect::embedded_settings(credentials));
@@ -191,13 +196,15 @@ impl AcceptingIngest {
                 let left = stopped.wait_for(Option::is_some).await;
                 left.map_or(Duration::ZERO, |left| left.unwrap_or_default())
             };
-            shippers.spawn(ship::run(
-                options,
-                output,
-                clickhouse.clone(),
-                Arc::new(SystemClock),
-                stop,
-            ));
+            let (clickhouse, hold) = (clickhouse.clone(), hold.clone());
+            shippers.spawn(async move {
+                let mut stop = Box::pin(stop);
+                tokio::select! {
+                    () = backlog_hold::released(hold) => {}
+                    _ = &mut stop => return Ok(()),
+                }
+                ship::run(options, output, clickhouse, Arc::new(SystemClock), stop).await
+            });
         }
         Ingest {
             server,

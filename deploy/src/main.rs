@@ -23,6 +23,7 @@
 
 mod admin;
 mod background_parts;
+mod backlog_hold;
 mod backup_dir;
 mod bootstrap;
 mod capacity;
@@ -48,6 +49,7 @@ mod reference;
 mod secret_key;
 mod serve;
 mod signals;
+mod starts_file;
 mod thread_priority;
 
 use clap::FromArgMatches;

@@ -5,17 +5,21 @@
 //! node. So the folder records its last starts, and a start that is in the catalog but not in the
 //! folder is one of another copy ([`NodeStarts`]). While that copy runs, this one does not start.
 //! If two run all the same, because a folder was copied while it was in use, the one that started
-//! first ends. Where the catalog lies in the folder, each copy has its own, and the others cannot
-//! be detected.
+//! first ends. What both have in their logs is shipped by one of them ([`BacklogHold`]). Where the
+//! catalog lies in the folder, each copy has its own, and the others cannot be detected.
 
-use crate::data_dir::replace;
+use crate::backlog_hold::BacklogHold;
+use crate::data_dir;
 use crate::signals::StopSignal;
+use crate::starts_file::{self, StartsFile};
 use anyhow::{Context, anyhow};
-use millrace_catalog::{Catalog, IngestNode, NodeStart, NodeStarts, RegisterError, UtcTime};
+use millrace_catalog::{
+    Catalog, CatalogError, IngestNode, NextStart, NodeStarts, RegisterError, UtcTime,
+};
 use millrace_ingest::watermark::Node;
 use millrace_rows::{Clock, SystemClock, shown};
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -24,9 +28,25 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Timeout of a withdrawal.
 const WITHDRAW_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// A start that is being registered.
+struct Registration<'a> {
+    catalog: &'a Catalog,
+    data_dir: &'a Path,
+    name: &'a str,
+    /// One id for all attempts, as one whose response was lost may have been recorded.
+    id: String,
+    /// Lock that this process holds.
+    lock: Option<String>,
+    /// Record of the folder as this process found it.
+    found: StartsFile,
+    /// Starts that the folder knows by now.
+    known: NodeStarts,
+    hold: BacklogHold,
+}
+
 /// Registers this node in the catalog, as soon as the catalog answers; `None` if a stop was
 /// requested before. A stop takes effect between attempts only: a cancelled one might register the
-/// node all the same.
+/// node all the same. The process must hold the lock on the folder.
 ///
 /// # Errors
 /// When another copy of the data folder runs, or the folder cannot be read or written.
@@ -35,12 +55,21 @@ pub async fn register(
     data_dir: &Path,
     name: &str,
     stop: &mut StopSignal,
-) -> anyhow::Result<Option<Node>> {
-    // One id for all attempts, as one whose response was lost may have been recorded.
-    let id = Uuid::new_v4().simple().to_string();
+) -> anyhow::Result<Option<(Node, BacklogHold)>> {
+    let found = StartsFile::load(data_dir, name)?;
+    let mut registration = Registration {
+        catalog,
+        data_dir,
+        name,
+        id: Uuid::new_v4().simple().to_string(),
+        lock: data_dir::lock_id(data_dir, data_dir::INGEST_ROLE),
+        known: found.starts.clone(),
+        found,
+        hold: BacklogHold::default(),
+    };
     loop {
-        match attempt(catalog, data_dir, name, &id).await? {
-            Ok(node) => return Ok(Some(node)),
+        match registration.attempt().await? {
+            Ok(node) => return Ok(Some((node, registration.hold))),
             Err(error) => tracing::error!(
                 "no events are taken until the catalog has noted that this node takes them: {error}"
             ),
@@ -52,47 +81,86 @@ pub async fn register(
     }
 }
 
-async fn attempt(
-    catalog: &Catalog,
-    data_dir: &Path,
-    name: &str,
-    id: &str,
-) -> anyhow::Result<Result<Node, RegisterError>> {
-    let row = match catalog.ingest_node(name).await {
-        Ok(row) => row,
-        Err(error) => return Ok(Err(error.into())),
-    };
-    let known = load(data_dir, name)?;
-    let next = known
-        .next(row.as_ref(), id.to_owned(), SystemClock.now().into())
-        .map_err(|other| runs_elsewhere(data_dir, &other))?;
-    let starts = match store(data_dir, name, &next.starts) {
-        Ok(()) => next.starts,
-        // Only shipping makes room, so this start counts as the last one.
-        Err(error) if is_disk_full(&error) => {
-            tracing::warn!(%error, "there is no room to note this start in the data folder; a copy of it is not told apart");
-            let last = next.starts.before;
-            NodeStarts {
-                before: last.clone(),
-                own: last,
+impl Registration<'_> {
+    async fn attempt(&mut self) -> anyhow::Result<Result<Node, RegisterError>> {
+        let row = match self.look().await {
+            Ok(row) => row,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        let next = self
+            .known
+            .next(row.as_ref(), self.id.clone(), SystemClock.now().into())
+            .map_err(|other| runs_elsewhere(self.data_dir, &other))?;
+        let is_behind = next.is_behind;
+        let starts = self.store(next)?;
+        let registered = Node::register(
+            self.catalog.clone(),
+            self.name.to_owned(),
+            host_name(),
+            starts,
+        );
+        let registered = registered.await;
+        if let (Ok(_), Some(other), true) = (&registered, &row, is_behind) {
+            tracing::warn!(
+                node = self.name,
+                host = %shown(&other.host),
+                started_at = %other.started_at,
+                "another copy of this data folder was started since this one ran last, on that host; it does not run \
+                 now. What waits here may be stored already, and is looked up before it is sent"
+            );
+        }
+        Ok(registered)
+    }
+
+    /// Finds this node in the catalog, and who else may ship what the log has.
+    async fn look(&mut self) -> Result<Option<IngestNode>, CatalogError> {
+        let now = SystemClock.now().into();
+        let row = self.catalog.ingest_node(self.name).await?;
+        // An attempt whose response was lost has taken the name over: who had it before is known.
+        if let Some(last) = row.as_ref().filter(|row| row.start_id != self.id) {
+            let lock = self.lock.as_deref();
+            self.hold.is_taken_over = self.found.may_run_elsewhere(last, lock, now);
+        }
+        self.hold.origin = match &self.found.origin {
+            None => None,
+            Some(origin) => {
+                let row = self.catalog.ingest_node(&origin.name).await?;
+                origin.holding(row.as_ref(), now)
+            }
+        };
+        Ok(row)
+    }
+
+    /// Notes a start in the folder.
+    fn store(&mut self, next: NextStart) -> anyhow::Result<NodeStarts> {
+        let now = SystemClock.now().into();
+        let is_taken_over = self.hold.is_taken_over;
+        let file = StartsFile {
+            starts: next.starts,
+            lock: self.lock.clone(),
+            taken_over_until: is_taken_over.then(|| starts_file::silence_after(now)),
+            origin: self.hold.origin.clone(),
+        };
+        match file.store(self.data_dir, self.name) {
+            Ok(()) => {
+                self.known = file.starts.clone();
+                Ok(file.starts)
+            }
+            // Only shipping makes room, so this start counts as the last one.
+            Err(error) if is_disk_full(&error) => {
+                tracing::warn!(%error, "there is no room to note this start in the data folder; a copy of it is not told apart");
+                let last = file.starts.before;
+                Ok(NodeStarts {
+                    before: last.clone(),
+                    own: last,
+                })
+            }
+            Err(error) => {
+                let path = starts_file::path(self.data_dir);
+                Err(error).with_context(|| format!("cannot write {}", path.display()))
             }
         }
-        Err(error) => {
-            return Err(error)
-                .with_context(|| format!("cannot write {}", starts_path(data_dir).display()));
-        }
-    };
-    let registered = Node::register(catalog.clone(), name.to_owned(), host_name(), starts).await;
-    if let (Ok(_), Some(other), true) = (&registered, &row, next.is_behind) {
-        tracing::warn!(
-            node = name,
-            host = %shown(&other.host),
-            started_at = %other.started_at,
-            "another copy of this data folder was started since this one ran last, on that host; it does not run \
-             now. What waits here may be stored already, and is looked up before it is sent"
-        );
     }
-    Ok(registered)
 }
 
 fn runs_elsewhere(data_dir: &Path, other: &IngestNode) -> anyhow::Error {
@@ -101,7 +169,7 @@ fn runs_elsewhere(data_dir: &Path, other: &IngestNode) -> anyhow::Error {
     anyhow!(
         "another copy of the data folder {} is running on {} since {} (node {}, heard of {silence} s ago), and this one is \
          older: stop that one, or, if both are to run, delete the file {} here: this one is a node of its own then, \
-         and ships what its log has and the other one has not shipped",
+         and ships what its log has and the other one does not ship",
         data_dir.display(),
         shown(&other.host),
         other.started_at,
@@ -123,77 +191,9 @@ fn host_name() -> String {
     name.trim().to_owned()
 }
 
-fn starts_path(data_dir: &Path) -> PathBuf {
-    data_dir.join("starts")
-}
-
-/// Loads the starts that the folder records for the node of this name; none by default.
-fn load(data_dir: &Path, name: &str) -> anyhow::Result<NodeStarts> {
-    let path = starts_path(data_dir);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Ok(parse(&text, name).unwrap_or_default()),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(NodeStarts::default()),
-        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
-    }
-}
-
-fn store(data_dir: &Path, name: &str, starts: &NodeStarts) -> std::io::Result<()> {
-    let line = |start: &NodeStart| format!("{} {}\n", start.count, start.id);
-    let text = format!("{name}\n{}{}", line(&starts.before), line(&starts.own));
-    replace(&starts_path(data_dir), text.as_bytes())
-}
-
-fn parse(text: &str, name: &str) -> Option<NodeStarts> {
-    let mut lines = text.lines();
-    let start = |line: &str| {
-        let (count, id) = line.split_once(' ')?;
-        let (count, id) = (count.parse().ok()?, id.to_owned());
-        Some(NodeStart { count, id })
-    };
-    // A file with another name was copied along with the folder.
-    lines.next().filter(|of| *of == name)?;
-    Some(NodeStarts {
-        before: start(lines.next()?)?,
-        own: start(lines.next()?)?,
-    })
-}
-
 fn is_disk_full(error: &std::io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tempfile::TempDir;
-
-    #[test]
-    fn starts_are_stored_with_the_name_of_their_node() {
-        let dir = TempDir::new().unwrap();
-        assert_eq!(load(dir.path(), "a").unwrap(), NodeStarts::default());
-        let start = |count, id: &str| NodeStart {
-            count,
-            id: id.to_owned(),
-        };
-        for (before, own) in [
-            (NodeStart::default(), start(1, "x")),
-            (start(1, "x"), start(2, "y")),
-        ] {
-            let starts = NodeStarts { before, own };
-            store(dir.path(), "a", &starts).unwrap();
-            assert_eq!(load(dir.path(), "a").unwrap(), starts);
-            assert_eq!(load(dir.path(), "b").unwrap(), NodeStarts::default());
-        }
-        for text in ["", "a", "a\n", "a\n1 x", "a\n1\n2", "a\nx 1\n2 y"] {
-            std::fs::write(dir.path().join("starts"), text).unwrap();
-            assert_eq!(
-                load(dir.path(), "a").unwrap(),
-                NodeStarts::default(),
-                "{text}"
-            );
-        }
-    }
 }

@@ -67,7 +67,10 @@ pub fn run(config: &Config, parts: Parts) -> anyhow::Result<()> {
         let _context = runtime.enter();
         StopSignal::listen()
     };
-    let role = if parts.ingest { "millrace" } else { "admin" };
+    let role = match parts.ingest {
+        true => data_dir::INGEST_ROLE,
+        false => "admin",
+    };
     // First, as another process on the folder has the addresses, too.
     let lock = data_dir::take_used(&config.data_dir, role)?;
     preflight::check(config, parts)?;

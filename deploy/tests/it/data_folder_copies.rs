@@ -1,13 +1,25 @@
 //! Copied or restored data folders that share a catalog.
 
-use crate::server::{Server, eventually, on_own_ports};
+use crate::clickhouse_outage::test_env::{Engine, PASSWORD};
+use crate::server::{LAST_TABLE, Server, eventually, on_own_ports};
 use millrace_catalog::testing::TestDatabase;
+use millrace_load::proxy::Proxy;
+use serde_json::json;
 use std::fs::{self, File};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use tempfile::TempDir;
 
-/// Folders of nodes with one catalog; ClickHouse is away, and events wait.
+/// Address at which ClickHouse is away, so that events wait.
+const NOWHERE: &str = "http://127.0.0.1:9";
+/// Pairs of an accepted and a rejected event in each request.
+const PAIRS: usize = 20;
+/// Texts of the log when a copy waits, and when it begins to ship.
+const HOLDS: &str = "nothing is sent to ClickHouse";
+const BEGINS: &str = "shipping begins";
+
+/// Folders of nodes with one catalog.
 struct CopiedFolders {
     dir: TempDir,
     database: TestDatabase,
@@ -23,21 +35,39 @@ impl CopiedFolders {
         self.dir.path().join(name)
     }
 
-    fn args(&self) -> [&str; 4] {
-        let (nowhere, database) = ("http://127.0.0.1:9", self.database.url());
-        ["--clickhouse-url", nowhere, "--database-url", database]
+    fn args<'a>(&'a self, clickhouse_url: &'a str) -> [&'a str; 8] {
+        let database = self.database.url();
+        [
+            ["--clickhouse-url", clickhouse_url],
+            ["--clickhouse-user", "millrace"],
+            ["--clickhouse-password", PASSWORD],
+            ["--database-url", database],
+        ]
+        .concat()
+        .try_into()
+        .unwrap()
     }
 
     /// Starts a node, and waits for its first watermark.
     fn start(&self, name: &str) -> Server {
+        self.start_on(name, NOWHERE)
+    }
+
+    /// Starts a node that ships to this ClickHouse.
+    fn start_on(&self, name: &str, clickhouse_url: &str) -> Server {
         let folder = self.folder(name);
         let log = File::create(self.folder(&format!("{name}.log"))).unwrap();
         let mut command = on_own_ports("ingest", &folder);
-        let server = Server::start_command(command.args(self.args()).stderr(log), &folder);
+        let command = command.args(self.args(clickhouse_url));
+        let server = Server::start_command(command.stderr(log), &folder);
         eventually("its watermark", || {
             server.metric("millrace_watermark_age_seconds")
         });
         server
+    }
+
+    fn until_logged(&self, name: &str, text: &str) {
+        eventually(text, || self.log(name).contains(text).then_some(()));
     }
 
     fn log(&self, name: &str) -> String {
@@ -47,7 +77,7 @@ impl CopiedFolders {
     /// Starts a node that must be rejected; returns its error output.
     fn refused(&self, name: &str) -> String {
         let mut command = on_own_ports("ingest", &self.folder(name));
-        let Output { status, stderr, .. } = command.args(self.args()).output().unwrap();
+        let Output { status, stderr, .. } = command.args(self.args(NOWHERE)).output().unwrap();
         let said = String::from_utf8(stderr).unwrap();
         assert_eq!(status.code(), Some(1), "{said}");
         said
@@ -68,6 +98,45 @@ fn copy(from: &Path, to: &Path) {
             false => drop(fs::copy(&path, to).unwrap()),
         }
     }
+}
+
+/// Sends events that are accepted, say something of a person, and are rejected.
+fn capture(server: &Server) {
+    let pair = |number: usize| {
+        let id = format!("user-{number}");
+        [
+            json!({"event": "seen", "distinct_id": id, "properties": {"$set": {"n": number}}}),
+            json!({"event": "lost"}),
+        ]
+    };
+    let batch: Vec<_> = (0..PAIRS).flat_map(pair).collect();
+    server.capture(&json!(batch));
+}
+
+/// Rows of the tables of which ClickHouse merges none.
+fn rows(engine: &Engine) -> Vec<usize> {
+    let tables = ["rejected_events", "person_updates"];
+    let count = |table| engine.query(&format!("SELECT count() FROM millrace.{table}"));
+    tables.map(|table| count(table).parse().unwrap()).to_vec()
+}
+
+/// Waits until this many requests are stored.
+fn until_stored(engine: &Engine, requests: usize) {
+    eventually("the rows", || {
+        let exists = engine.query(&format!("EXISTS millrace.{LAST_TABLE}"));
+        let expected = vec![requests * PAIRS; 2];
+        (exists == "1" && rows(engine) == expected).then_some(())
+    });
+}
+
+/// Waits until all that a node had in its log is settled.
+fn until_shipped(copies: &CopiedFolders, name: &str, server: &Server) {
+    copies.until_logged(name, BEGINS);
+    // While anything of before waits, no watermark passes it.
+    eventually("the log's end", || {
+        let age = server.metric("millrace_watermark_age_seconds")?;
+        (age < 3.0).then_some(())
+    });
 }
 
 fn host() -> String {
@@ -126,6 +195,75 @@ fn the_first_of_two_running_copies_ends_with_a_reason(database: TestDatabase) {
     assert!(!copies.log("original").contains("another copy"));
 }
 
+fn a_folder_that_is_brought_back_ships_all_once(database: TestDatabase) {
+    let copies = CopiedFolders::new(database);
+    let engine = Engine::start(&copies.folder("engine"), PASSWORD);
+    // The last request waits when the folder is copied.
+    let original = copies.start_on("original", &engine.url);
+    capture(&original);
+    until_stored(&engine, 1);
+    assert!(original.stop().success());
+    let original = copies.start("original");
+    capture(&original);
+    drop(original);
+    copies.copy("original", "copy");
+    let original = copies.start_on("original", &engine.url);
+    until_stored(&engine, 2);
+    capture(&original);
+    until_stored(&engine, 3);
+    assert!(original.stop().success());
+    let said = copies.log("original");
+    assert!(
+        !said.contains(HOLDS),
+        "after a kill it need not wait: {said}"
+    );
+    let copy = copies.start_on("copy", &engine.url);
+    capture(&copy);
+    until_stored(&engine, 4);
+    assert!(copy.stop().success());
+    assert_eq!(rows(&engine), [4 * PAIRS; 2]);
+    let said = copies.log("copy");
+    let warned = said.lines().find(|line| line.contains("another copy"));
+    assert!(warned.unwrap().contains("WARN"), "{said}");
+    assert!(!said.contains(HOLDS), "it need not have waited: {said}");
+}
+
+/// Copies a node's folder while it runs with events that wait. Then the copy can reach ClickHouse,
+/// and the original a little later.
+fn run_both_with_one_backlog(copies: &CopiedFolders, as_own_node: bool) {
+    let engine = Engine::start(&copies.folder("engine"), PASSWORD);
+    let proxy = Proxy::start(SocketAddr::from(([127, 0, 0, 1], 0)), &engine.url).unwrap();
+    proxy.set("down".parse().unwrap());
+    let mut original = copies.start_on("original", &proxy.url());
+    capture(&original);
+    copies.copy("original", "copy");
+    if as_own_node {
+        fs::remove_file(copies.folder("copy").join("node")).unwrap();
+    }
+    let copy = copies.start_on("copy", &engine.url);
+    copies.until_logged("copy", HOLDS);
+    capture(&copy);
+    proxy.lift();
+    if as_own_node {
+        until_shipped(copies, "copy", &copy);
+        assert!(original.stop().success());
+    } else {
+        assert_eq!(original.wait().code(), Some(1));
+        until_shipped(copies, "copy", &copy);
+    }
+    until_stored(&engine, 2);
+    assert!(copy.stop().success());
+    assert_eq!(rows(&engine), [2 * PAIRS; 2]);
+}
+
+fn a_copy_ships_nothing_until_its_original_has_ended(database: TestDatabase) {
+    run_both_with_one_backlog(&CopiedFolders::new(database), false);
+}
+
+fn a_copy_as_a_node_of_its_own_ships_after_its_original(database: TestDatabase) {
+    run_both_with_one_backlog(&CopiedFolders::new(database), true);
+}
+
 fn postgres() -> TestDatabase {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(TestDatabase::postgres())
@@ -149,4 +287,34 @@ fn the_first_of_two_running_copies_ends_with_a_reason_on_sqlite() {
 #[test]
 fn the_first_of_two_running_copies_ends_with_a_reason_on_postgres() {
     the_first_of_two_running_copies_ends_with_a_reason(postgres());
+}
+
+#[test]
+fn a_folder_that_is_brought_back_ships_all_once_on_sqlite() {
+    a_folder_that_is_brought_back_ships_all_once(TestDatabase::sqlite());
+}
+
+#[test]
+fn a_folder_that_is_brought_back_ships_all_once_on_postgres() {
+    a_folder_that_is_brought_back_ships_all_once(postgres());
+}
+
+#[test]
+fn a_copy_ships_nothing_until_its_original_has_ended_on_sqlite() {
+    a_copy_ships_nothing_until_its_original_has_ended(TestDatabase::sqlite());
+}
+
+#[test]
+fn a_copy_ships_nothing_until_its_original_has_ended_on_postgres() {
+    a_copy_ships_nothing_until_its_original_has_ended(postgres());
+}
+
+#[test]
+fn a_copy_as_a_node_of_its_own_ships_after_its_original_on_sqlite() {
+    a_copy_as_a_node_of_its_own_ships_after_its_original(TestDatabase::sqlite());
+}
+
+#[test]
+fn a_copy_as_a_node_of_its_own_ships_after_its_original_on_postgres() {
+    a_copy_as_a_node_of_its_own_ships_after_its_original(postgres());
 }

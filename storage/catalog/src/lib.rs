@@ -129,7 +129,9 @@ pub use historical_migrations::{
     NewHistoricalMigration, NodeCounts,
 };
 pub use idempotency::{IdempotencyClaim, StoredResponse};
-pub use ingest_nodes::{NextStart, NodeStart, NodeStarts, Published, RegisterError};
+pub use ingest_nodes::{
+    NODE_SILENCE_MAX, NextStart, NodeStart, NodeStarts, Published, RegisterError,
+};
 pub use invites::{Invite, InviteToken, Joined, NewInvite, OpenInvite, SentInvite};
 pub use level::Level;
 pub use limits::CatalogLimits;

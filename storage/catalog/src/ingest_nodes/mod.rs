@@ -27,7 +27,7 @@ mod starts;
 #[cfg(test)]
 mod tests;
 
-pub use starts::{NextStart, NodeStart, NodeStarts};
+pub use starts::{NODE_SILENCE_MAX, NextStart, NodeStart, NodeStarts};
 
 use crate::catalog::Catalog;
 use crate::entities::historical_slices as slices;

@@ -14,10 +14,11 @@
 
 use crate::entities::ingest_nodes::{Model, NodeState};
 use crate::time::UtcTime;
+use std::time::Duration;
 
-/// Time since a node's last sign of life, in microseconds, within which it counts as running: twice
-/// the time between two signs of life.
-const RUNS_MICROS: i64 = 20_000_000;
+/// Time since a node's last sign of life within which it counts as running: twice the time between
+/// two signs of life. A node whose name was taken over ends in less.
+pub const NODE_SILENCE_MAX: Duration = Duration::from_secs(20);
 
 /// One start of a node. Nodes whose starts were not counted yet have the number 0 and no id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,8 +77,7 @@ impl NodeStarts {
             });
         };
         let is_behind = !self.knows(&row.start_id) && row.start_count > self.before.count;
-        let silence = now.0.saturating_sub(row.published_at.0).saturating_abs();
-        if is_behind && row.state != NodeState::Stopped && silence < RUNS_MICROS {
+        if is_behind && row.may_run(now) {
             return Err(Box::new(row.clone()));
         }
         let starts = NodeStarts {
@@ -99,6 +99,13 @@ impl Model {
             count: self.start_count,
             id: self.start_id.clone(),
         }
+    }
+
+    /// Returns true unless the node has stopped, or was not heard of for [`NODE_SILENCE_MAX`].
+    #[must_use]
+    pub fn may_run(&self, now: UtcTime) -> bool {
+        let silence = now.0.saturating_sub(self.published_at.0).unsigned_abs();
+        self.state != NodeState::Stopped && u128::from(silence) < NODE_SILENCE_MAX.as_micros()
     }
 }
 

@@ -1,0 +1,81 @@
+//! Hold of a log's backlog: while another process may ship rows that this log has, too, as one
+//! folder is a copy of the other, this one ships nothing. Both would look the rows up before either
+//! has stored them, and store them twice.
+//!
+//! Requests are answered meanwhile.
+
+use crate::starts_file::Origin;
+use millrace_catalog::{Catalog, NODE_SILENCE_MAX};
+use millrace_rows::{Clock, SystemClock};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Interval and timeout of looking at the origin.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Processes that may ship rows of this folder's log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BacklogHold {
+    /// True if the process that had the name of this node before may still run. It ends within
+    /// [`NODE_SILENCE_MAX`], when it hears of this start.
+    pub is_taken_over: bool,
+    /// Node whose folder this one is a copy of, if it runs.
+    pub origin: Option<Origin>,
+}
+
+impl BacklogHold {
+    /// Begins to wait until nobody else may ship the rows. The receiver then has `true`; `None` if
+    /// nobody may.
+    pub fn begin(self, catalog: Catalog) -> Option<watch::Receiver<bool>> {
+        if self == Self::default() {
+            return None;
+        }
+        let (sender, released) = watch::channel(false);
+        tokio::spawn(async move {
+            self.wait(&catalog).await;
+            tracing::info!("nobody else ships what this log has: shipping begins");
+            sender.send_replace(true);
+        });
+        Some(released)
+    }
+
+    async fn wait(self, catalog: &Catalog) {
+        if self.is_taken_over {
+            tracing::warn!(
+                "the process that had the name of this node may still run, on the folder that this one was copied from: \
+                 nothing is sent to ClickHouse for {} s, in which it ends",
+                NODE_SILENCE_MAX.as_secs()
+            );
+            tokio::time::sleep(NODE_SILENCE_MAX).await;
+        }
+        let Some(origin) = self.origin else { return };
+        tracing::warn!(
+            origin = origin.name,
+            "this folder is a copy of the one of a node that runs: nothing is sent to ClickHouse until that node has \
+             shipped what both logs have, or has ended"
+        );
+        while holds(catalog, &origin).await {
+            tokio::time::sleep(CHECK_INTERVAL).await;
+        }
+    }
+}
+
+/// Returns true while the origin may ship rows of this log, or the catalog cannot be asked.
+async fn holds(catalog: &Catalog, origin: &Origin) -> bool {
+    let row = tokio::time::timeout(CHECK_TIMEOUT, catalog.ingest_node(&origin.name)).await;
+    match row {
+        Ok(Ok(row)) => {
+            let now = SystemClock.now().into();
+            origin.holding(row.as_ref(), now).is_some()
+        }
+        _ => true,
+    }
+}
+
+/// Waits until the backlog is released; at once if nothing holds it, or if nobody can tell.
+pub async fn released(hold: Option<watch::Receiver<bool>>) {
+    if let Some(mut hold) = hold {
+        let _ = hold.wait_for(|is_released| *is_released).await;
+    }
+}

@@ -1,0 +1,392 @@
+//! File `starts` of a data folder: the last starts of its node, the lock that the last one held,
+//! and the node whose folder this one is a copy of.
+
+use crate::data_dir::replace;
+use anyhow::Context;
+use millrace_catalog::{IngestNode, NODE_SILENCE_MAX, NodeStart, NodeStarts, NodeState, UtcTime};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// Contents of the file. Earlier versions wrote, and read, the starts only.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StartsFile {
+    pub starts: NodeStarts,
+    /// [Lock](crate::data_dir::lock_id) of the last start: a process that holds it knows that the
+    /// one before has ended.
+    pub lock: Option<String>,
+    /// Time until which a process elsewhere may run whose name the last start took over.
+    pub taken_over_until: Option<UtcTime>,
+    pub origin: Option<Origin>,
+}
+
+/// Node whose folder was copied, and which may have rows in its log that the copy has, too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    pub name: String,
+    /// Time after the copy, by all clocks; `None` until it is set.
+    pub copied_by: Option<UtcTime>,
+}
+
+impl StartsFile {
+    /// Loads what the folder records for the node of this name; nothing by default. A file with
+    /// another name was copied along with the folder.
+    pub fn load(data_dir: &Path, name: &str) -> anyhow::Result<Self> {
+        let path = path(data_dir);
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Ok(parse(&text, name).unwrap_or_default()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+        }
+    }
+
+    /// Stores it durably.
+    pub fn store(&self, data_dir: &Path, name: &str) -> std::io::Result<()> {
+        let start = |start: &NodeStart| format!("{} {}\n", start.count, start.id);
+        let mut text = format!(
+            "{name}\n{}{}",
+            start(&self.starts.before),
+            start(&self.starts.own)
+        );
+        if let Some(lock) = &self.lock {
+            text += &format!("lock {lock}\n");
+        }
+        if let Some(until) = self.taken_over_until {
+            text += &format!("taken-over-until {}\n", until.0);
+        }
+        if let Some(Origin { name, copied_by }) = &self.origin {
+            let copied_by = copied_by.map(|at| format!(" {}", at.0)).unwrap_or_default();
+            text += &format!("copy-of {name}{copied_by}\n");
+        }
+        replace(&path(data_dir), text.as_bytes())
+    }
+
+    /// Returns true if a process that started before may still run, on the folder that this one was
+    /// copied from. `last` has the node's last start.
+    pub fn may_run_elsewhere(&self, last: &IngestNode, lock: Option<&str>, now: UtcTime) -> bool {
+        let is_own = self.lock.is_some() && self.lock.as_deref() == lock;
+        let is_last = is_own && last.start_id == self.starts.own.id;
+        let is_ending = self.taken_over_until.is_some_and(|until| now < until);
+        last.may_run(now) && (is_ending || !is_last)
+    }
+}
+
+impl Origin {
+    /// Returns the origin if it runs and may still ship rows that this folder's log has. Its
+    /// watermark tells when it has shipped them: no row of before the copy has a later time.
+    pub fn holding(&self, row: Option<&IngestNode>, now: UtcTime) -> Option<Self> {
+        let row = row.filter(|row| row.may_run(now))?;
+        let copied_by = self.copied_by.unwrap_or_else(|| {
+            let latest = now.max(row.published_at).max(row.watermark.unwrap_or(now));
+            silence_after(latest)
+        });
+        let is_past = row.watermark.is_some_and(|watermark| watermark > copied_by);
+        let has_shipped = row.state == NodeState::Running && is_past;
+        (!has_shipped).then(|| Self {
+            name: self.name.clone(),
+            copied_by: Some(copied_by),
+        })
+    }
+}
+
+/// Time at which a process has ended or is heard of that ran at another.
+pub fn silence_after(at: UtcTime) -> UtcTime {
+    let silence = i64::try_from(NODE_SILENCE_MAX.as_micros()).unwrap_or(i64::MAX);
+    UtcTime(at.0.saturating_add(silence))
+}
+
+pub fn path(data_dir: &Path) -> PathBuf {
+    data_dir.join("starts")
+}
+
+fn parse(text: &str, name: &str) -> Option<StartsFile> {
+    let mut lines = text.lines();
+    let node = lines.next().filter(|node| !node.is_empty())?;
+    if node != name {
+        return Some(StartsFile {
+            origin: Some(Origin {
+                name: node.to_owned(),
+                copied_by: None,
+            }),
+            ..StartsFile::default()
+        });
+    }
+    let starts = NodeStarts {
+        before: parse_start(lines.next()?)?,
+        own: parse_start(lines.next()?)?,
+    };
+    let mut file = StartsFile {
+        starts,
+        ..StartsFile::default()
+    };
+    for line in lines {
+        if let Some(lock) = line.strip_prefix("lock ") {
+            file.lock = Some(lock.to_owned());
+        } else if let Some(until) = line.strip_prefix("taken-over-until ") {
+            file.taken_over_until = until.parse().ok().map(UtcTime);
+        } else if let Some(origin) = line.strip_prefix("copy-of ") {
+            file.origin = parse_origin(origin);
+        }
+    }
+    Some(file)
+}
+
+fn parse_start(line: &str) -> Option<NodeStart> {
+    let (count, id) = line.split_once(' ')?;
+    let (count, id) = (count.parse().ok()?, id.to_owned());
+    Some(NodeStart { count, id })
+}
+
+fn parse_origin(text: &str) -> Option<Origin> {
+    let (name, copied_by) = match text.split_once(' ') {
+        Some((name, at)) => (name, Some(UtcTime(at.parse().ok()?))),
+        None => (text, None),
+    };
+    Some(Origin {
+        name: name.to_owned(),
+        copied_by,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    fn start(count: i64, id: &str) -> NodeStart {
+        let id = id.to_owned();
+        NodeStart { count, id }
+    }
+
+    fn origin(name: &str, copied_by: Option<i64>) -> Origin {
+        let (name, copied_by) = (name.to_owned(), copied_by.map(UtcTime));
+        Origin { name, copied_by }
+    }
+
+    fn row(start_id: &str, state: NodeState, watermark: Option<i64>) -> IngestNode {
+        IngestNode {
+            name: "n".to_owned(),
+            host: "h".to_owned(),
+            state,
+            watermark: watermark.map(UtcTime),
+            published_at: UtcTime(0),
+            started_at: UtcTime(0),
+            start_count: 1,
+            start_id: start_id.to_owned(),
+        }
+    }
+
+    #[test]
+    fn starts_are_stored_with_the_name_of_their_node() {
+        let dir = TempDir::new().unwrap();
+        let load = |name| StartsFile::load(dir.path(), name).unwrap();
+        assert_eq!(load("a"), StartsFile::default());
+        let copied = StartsFile {
+            origin: Some(origin("a", None)),
+            ..StartsFile::default()
+        };
+        for (before, own, lock, until, origin) in [
+            (NodeStart::default(), start(1, "x"), None, None, None),
+            (start(1, "x"), start(2, "y"), Some("b 1 2"), Some(5), None),
+            (
+                start(2, "y"),
+                start(3, "z"),
+                None,
+                None,
+                Some(origin("o", None)),
+            ),
+            (
+                start(3, "z"),
+                start(4, "q"),
+                Some("b 1 2"),
+                Some(5),
+                Some(origin("o", Some(7))),
+            ),
+        ] {
+            let file = StartsFile {
+                starts: NodeStarts { before, own },
+                lock: lock.map(str::to_owned),
+                taken_over_until: until.map(UtcTime),
+                origin,
+            };
+            file.store(dir.path(), "a").unwrap();
+            assert_eq!(load("a"), file);
+            assert_eq!(load("b"), copied);
+        }
+        for text in ["", "\n", "a", "a\n", "a\n1 x", "a\n1\n2", "a\nx 1\n2 y"] {
+            std::fs::write(path(dir.path()), text).unwrap();
+            assert_eq!(load("a"), StartsFile::default(), "{text}");
+        }
+        // As earlier versions wrote it.
+        std::fs::write(path(dir.path()), "a\n1 x\n2 y\n").unwrap();
+        let starts = NodeStarts {
+            before: start(1, "x"),
+            own: start(2, "y"),
+        };
+        assert_eq!(load("a").starts, starts);
+    }
+
+    #[test]
+    fn the_last_process_may_run_elsewhere_unless_this_folder_was_its() {
+        use NodeState::{Running, Starting, Stopped};
+        let taking_over = |lock: Option<&str>, until: Option<i64>| StartsFile {
+            starts: NodeStarts {
+                before: start(1, "before"),
+                own: start(2, "own"),
+            },
+            lock: lock.map(str::to_owned),
+            taken_over_until: until.map(UtcTime),
+            origin: None,
+        };
+        let file = |lock| taking_over(lock, None);
+        let here = Some("here");
+        let table = [
+            (
+                "killed on this folder",
+                file(here),
+                here,
+                "own",
+                Running,
+                0,
+                false,
+            ),
+            (
+                "stopped elsewhere",
+                file(here),
+                Some("there"),
+                "own",
+                Stopped,
+                0,
+                false,
+            ),
+            ("copied", file(here), Some("there"), "own", Running, 0, true),
+            (
+                "copied, and it has just started",
+                file(here),
+                Some("there"),
+                "own",
+                Starting,
+                0,
+                true,
+            ),
+            (
+                "copied, and long silent",
+                file(here),
+                Some("there"),
+                "own",
+                Running,
+                20,
+                false,
+            ),
+            (
+                "the copy died before it was noted",
+                file(here),
+                here,
+                "before",
+                Running,
+                0,
+                true,
+            ),
+            (
+                "a copy was killed at once",
+                taking_over(here, Some(1)),
+                here,
+                "own",
+                Running,
+                0,
+                true,
+            ),
+            (
+                "a copy was killed later",
+                taking_over(here, Some(0)),
+                here,
+                "own",
+                Running,
+                0,
+                false,
+            ),
+            (
+                "by an earlier version",
+                file(None),
+                here,
+                "own",
+                Running,
+                0,
+                true,
+            ),
+            (
+                "locks cannot be told",
+                file(None),
+                None,
+                "own",
+                Running,
+                0,
+                true,
+            ),
+        ];
+        for (name, file, lock, last, state, silent_seconds, expected) in table {
+            let now = UtcTime(silent_seconds * 1_000_000);
+            let may_run = file.may_run_elsewhere(&row(last, state, None), lock, now);
+            assert_eq!(may_run, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_copy_waits_until_its_origin_has_shipped_or_is_gone() {
+        use NodeState::{Running, Starting, Stopped};
+        const MARGIN: i64 = 20_000_000;
+        let first = origin("n", None);
+        let later = origin("n", Some(50));
+        // Row of the origin, the time, and the time by which it was copied if it still holds.
+        let table = [
+            ("deregistered", &first, None, 0, None),
+            ("stopped", &first, Some(row("", Stopped, Some(1))), 0, None),
+            (
+                "silent",
+                &first,
+                Some(row("", Running, Some(1))),
+                MARGIN,
+                None,
+            ),
+            (
+                "runs",
+                &first,
+                Some(row("", Running, Some(-9))),
+                5,
+                Some(5 + MARGIN),
+            ),
+            (
+                "its clock is ahead",
+                &first,
+                Some(row("", Running, Some(9))),
+                5,
+                Some(9 + MARGIN),
+            ),
+            (
+                "has not shipped",
+                &later,
+                Some(row("", Running, Some(50))),
+                60,
+                Some(50),
+            ),
+            (
+                "has shipped",
+                &later,
+                Some(row("", Running, Some(51))),
+                60,
+                None,
+            ),
+            (
+                "starts again",
+                &later,
+                Some(row("", Starting, Some(51))),
+                60,
+                Some(50),
+            ),
+        ];
+        for (name, found, row, now, expected) in table {
+            let holding = found.holding(row.as_ref(), UtcTime(now));
+            let expected = expected.map(|at| origin("n", Some(at)));
+            assert_eq!(holding, expected, "{name}");
+        }
+    }
+}
