@@ -2,6 +2,9 @@
 //! others. The process may open its own folders and nothing else, connect to nobody, listen
 //! nowhere, and signal no process but itself.
 //!
+//! The kernel judges a file by where it is and not by the path to it, so links lead nowhere. Device
+//! files cannot be made: as root, one of a disk would be a way to every file.
+//!
 //! `/proc` is not allowed, so neither its own environment and memory nor those of its parent can be
 //! read. The sandbox is best effort: an older kernel enforces less, one without Landlock nothing,
 //! and both cases give a warning.
@@ -111,8 +114,9 @@ pub(crate) fn confine(policy: &SandboxPolicy<'_>) -> Result<Confinement, Confine
         rules = rules.handle_access(AccessNet::ConnectTcp)?;
     }
     let mut rules = rules.create()?;
+    let all = AccessFs::from_all(ABI_NEEDED) & !(AccessFs::MakeBlock | AccessFs::MakeChar);
     for folder in policy.folders {
-        rules = allow(rules, folder, AccessFs::from_all(ABI_NEEDED))?;
+        rules = allow(rules, folder, all)?;
     }
     let read = AccessFs::from_read(ABI_NEEDED);
     for path in MACHINE_PATHS
@@ -147,8 +151,10 @@ fn allow(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::FileType;
     use std::fs;
     use std::net::{TcpListener, TcpStream};
+    use std::os::unix::fs::symlink;
     use std::thread;
 
     #[test]
@@ -199,6 +205,48 @@ mod tests {
             eprintln!("NOT TESTED in full: {warning}");
         }
         assert_eq!(fs::read(secret).unwrap(), b"canary", "others are not");
+    }
+
+    #[test]
+    fn links_in_its_folder_lead_a_confined_thread_nowhere_and_it_makes_no_device() {
+        let (own, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (own, other) = (own.path(), other.path());
+        let secret = other.join("secret.key");
+        fs::write(&secret, "canary").unwrap();
+        symlink(&secret, own.join("file")).unwrap();
+        symlink(other, own.join("folder")).unwrap();
+        assert_eq!(fs::read(own.join("folder/secret.key")).unwrap(), b"canary");
+        let in_sandbox = || {
+            let policy = SandboxPolicy {
+                folders: &[own],
+                may_connect: false,
+            };
+            if confine(&policy).unwrap() == Confinement::None {
+                return;
+            }
+            symlink(other, own.join("later")).unwrap();
+            for name in ["file", "folder/secret.key", "later/secret.key"] {
+                fs::read(own.join(name)).unwrap_err();
+                fs::OpenOptions::new()
+                    .append(true)
+                    .open(own.join(name))
+                    .unwrap_err();
+            }
+            for name in ["folder", "later"] {
+                fs::read_dir(own.join(name)).unwrap_err();
+                fs::write(own.join(name).join("new"), "a").unwrap_err();
+            }
+            fs::hard_link(&secret, own.join("hard")).unwrap_err();
+            fs::rename(&secret, own.join("moved")).unwrap_err();
+            for kind in [FileType::BlockDevice, FileType::CharacterDevice] {
+                let mode = rustix::fs::Mode::RUSR;
+                let path = own.join("device");
+                rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, 0).unwrap_err();
+            }
+        };
+        thread::scope(|scope| scope.spawn(in_sandbox).join().unwrap());
+        assert_eq!(fs::read(&secret).unwrap(), b"canary");
+        assert_eq!(fs::read_dir(other).unwrap().count(), 1);
     }
 
     #[test]

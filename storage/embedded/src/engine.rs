@@ -8,10 +8,11 @@
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::access::Access;
 use crate::backups;
@@ -224,7 +225,8 @@ fn arguments(options: &EngineOptions, access: &Access) -> Result<Vec<CString>, E
 }
 
 /// Creates the directory if missing and locks it, so that a mistake gives an error of ours before
-/// the engine starts.
+/// the engine starts. The sandbox does not apply yet, so a link is not followed: whoever took over
+/// an engine could have made one to a file outside, which would be overwritten here.
 fn lock_directory(directory: &Path) -> Result<File, EngineError> {
     let unusable = |source| EngineError::DataDirectory {
         path: directory.to_owned(),
@@ -233,6 +235,7 @@ fn lock_directory(directory: &Path) -> Result<File, EngineError> {
     fs::create_dir_all(directory).map_err(unusable)?;
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
+    options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
     let mut file = options
         .open(directory.join("millrace.lock"))
         .map_err(unusable)?;
@@ -247,4 +250,25 @@ fn lock_directory(directory: &Path) -> Result<File, EngineError> {
     file.set_len(0).map_err(unusable)?;
     writeln!(file, "{}", std::process::id()).map_err(unusable)?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_in_the_place_of_the_lock_leaves_its_target_unchanged() {
+        let home = tempfile::tempdir().unwrap();
+        let (data_dir, secret) = (home.path().join("clickhouse"), home.path().join("secret"));
+        drop(lock_directory(&data_dir).unwrap());
+        fs::write(&secret, "canary").unwrap();
+        fs::remove_file(data_dir.join("millrace.lock")).unwrap();
+        std::os::unix::fs::symlink(&secret, data_dir.join("millrace.lock")).unwrap();
+        let error = lock_directory(&data_dir).unwrap_err();
+        assert!(
+            matches!(error, EngineError::DataDirectory { .. }),
+            "{error}"
+        );
+        assert_eq!(fs::read_to_string(secret).unwrap(), "canary");
+    }
 }
