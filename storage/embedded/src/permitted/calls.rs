@@ -13,6 +13,9 @@ use crate::sql::names::{unescaped, without_literals};
 /// Deepest nesting of literals in literals that is searched.
 const DEPTH_MAX: usize = 8;
 
+/// Times its own length that a text is read to find what comes behind comments.
+const AHEAD_FACTOR_MAX: usize = 8;
+
 /// Returns the first function that `is_refused` (asked in lower case) and that is called, or passed
 /// to a function that calls it.
 pub(super) fn find(
@@ -51,14 +54,16 @@ fn find_as_written(
     is_refused: &dyn Fn(&str) -> bool,
 ) -> Option<String> {
     let mut tokens = RawTokens::new(text, skips_comments);
-    let after = |tokens: RawTokens<'_>| {
-        tokens
-            .without_comments()
-            .map(|token| token.text.to_owned())
-            .next()
-            .unwrap_or_default()
+    let mut ahead_bytes = 0;
+    let mut after = |tokens: RawTokens<'_>| {
+        let mut ahead = tokens.without_comments();
+        let next = ahead.next().map(|token| token.text.to_owned());
+        ahead_bytes += ahead.at() - tokens.at();
+        // Comments within comments are skipped again for each around them.
+        let is_read = ahead_bytes <= AHEAD_FACTOR_MAX * text.len();
+        is_read.then(|| next.unwrap_or_default())
     };
-    let first = after(tokens);
+    let first = after(tokens).unwrap_or_default();
     let is_backup = ["BACKUP", "RESTORE"]
         .iter()
         .any(|word| first.eq_ignore_ascii_case(word));
@@ -68,7 +73,9 @@ fn find_as_written(
     while let Some(token) = tokens.next() {
         let name = token.text.to_ascii_lowercase();
         if is_word(token.text) && is_refused(&name) {
-            let next = after(tokens);
+            let Some(next) = after(tokens) else {
+                return Some(name);
+            };
             let is_backup_location = is_backup
                 && ["TO", "FROM", "="]
                     .iter()

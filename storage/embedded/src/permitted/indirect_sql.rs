@@ -12,6 +12,10 @@ use crate::sql::names::{token_name, unescaped, without_literals};
 /// Table functions whose columns are given as a string, besides those that an operator opens.
 const COLUMN_STRING_FUNCTIONS: [&str; 5] = ["format", "generaterandom", "input", "null", "values"];
 
+/// Times its own length that the arguments of a statement are read: those of calls within calls are
+/// read again for each call around them.
+const AHEAD_FACTOR_MAX: usize = 8;
+
 /// Parts of a statement that the engine reads as SQL, besides the statement's own text.
 #[derive(Debug, Default)]
 pub(super) struct IndirectSql {
@@ -24,6 +28,8 @@ pub(super) struct IndirectSql {
     /// A table function whose string is made while the statement runs, or given later, and so
     /// cannot be checked.
     pub(super) unchecked: Option<String>,
+    /// The end of the statement was not read: it has too many heredocs without an end.
+    pub(super) is_unreadable: bool,
 }
 
 /// Analyses a statement; `is_opened` is true for table functions that the operator has opened.
@@ -35,29 +41,35 @@ pub(super) fn find(sql: &[u8], is_opened: &dyn Fn(&str) -> bool) -> IndirectSql 
             .iter()
             .any(|word| first.is(word))
     });
-    let (mut indirect, mut context, mut froms) =
-        (IndirectSql::default(), TokenContext::default(), Vec::new());
+    let (mut indirect, mut context, mut froms) = (
+        IndirectSql::default(),
+        TokenContext::default(),
+        Froms::default(),
+    );
+    let mut ahead_bytes = 0;
     while let Some(token) = lexer.next() {
-        froms.retain(|depth| *depth <= token.depth);
-        if token.is("FROM") {
-            froms.push(token.depth);
-        } else if token.is("SELECT") || context.ends_tables(&token) {
-            froms.retain(|depth| *depth < token.depth);
-        }
+        indirect.is_unreadable |= token.kind == Kind::Unreadable;
+        froms.advance(&token, &context);
         indirect.sets_parameters |= token.kind == Kind::Word && token.text.starts_with(b"param_");
         indirect.names |= token.is("Identifier");
         if opens(lexer.peek())
             && let Some(name) = token_name(&token)
         {
             let takes_columns = COLUMN_STRING_FUNCTIONS.contains(&name.as_str());
-            let is_table = name != "format" || context.is_table(froms.contains(&token.depth));
+            let is_table = name != "format" || context.is_table(froms.contains(token.depth));
             indirect.literals |= (takes_columns && (is_table || !is_plain)) || is_opened(&name);
+            let mut ahead = lexer;
             let is_unchecked = takes_columns
                 && is_table
-                && (!is_plain || !are_literals(&name, is_ddl, lexer, token.depth));
-            let is_passed = is_ddl && calls_its_arguments(&name) && passes_a_parameter(lexer);
-            if is_unchecked || is_passed {
+                && (!is_plain || !are_literals(&name, is_ddl, &mut ahead, token.depth));
+            ahead_bytes += ahead.at() - lexer.at();
+            let mut ahead = lexer;
+            let is_passed = is_ddl && calls_its_arguments(&name) && passes_a_parameter(&mut ahead);
+            ahead_bytes += ahead.at() - lexer.at();
+            let is_too_nested = ahead_bytes > AHEAD_FACTOR_MAX * sql.len();
+            if is_unchecked || is_passed || is_too_nested {
                 indirect.unchecked = Some(name);
+                return indirect;
             }
         }
         context.advance(&token);
@@ -82,6 +94,25 @@ pub(super) fn parameter_words(sql: &[u8]) -> Vec<String> {
         values.push(value.trim_matches(['\'', '"', '`', '$', ' ']).to_owned());
     }
     values
+}
+
+/// Depths at which tables are listed after a FROM, ascending.
+#[derive(Debug, Default)]
+struct Froms(Vec<usize>);
+
+impl Froms {
+    fn contains(&self, depth: usize) -> bool {
+        self.0.last() == Some(&depth)
+    }
+
+    fn advance(&mut self, token: &Token<'_>, context: &TokenContext) {
+        while self.0.pop_if(|depth| *depth > token.depth).is_some() {}
+        if token.is("FROM") && !self.contains(token.depth) {
+            self.0.push(token.depth);
+        } else if token.is("SELECT") || context.ends_tables(token) {
+            self.0.pop_if(|depth| *depth == token.depth);
+        }
+    }
 }
 
 /// Syntax before the current token.
@@ -132,7 +163,7 @@ fn opens(token: Option<Token<'_>>) -> bool {
 /// Returns true if all arguments are literals: strings, numbers, parameters of a statement that
 /// runs now, and a format's name. For `values` only the first one counts, which may be the columns;
 /// the others are rows.
-fn are_literals(function: &str, is_ddl: bool, mut lexer: Lexer<'_>, depth: usize) -> bool {
+fn are_literals(function: &str, is_ddl: bool, lexer: &mut Lexer<'_>, depth: usize) -> bool {
     lexer.next();
     if function == "values" && opens(lexer.peek()) {
         return is_row(lexer, depth + 1);
@@ -157,6 +188,7 @@ fn are_literals(function: &str, is_ddl: bool, mut lexer: Lexer<'_>, depth: usize
             }
             Kind::Punctuation(byte) => matches!(byte, b'-' | b'+' | b'.'),
             Kind::Quoted => matches!(token.text, [b'\'' | b'$', ..]),
+            Kind::Unreadable => false,
             Kind::Word => is_number || token.is("NULL") || (function == "format" && index == 0),
         };
         if !is_fine {
@@ -168,7 +200,7 @@ fn are_literals(function: &str, is_ddl: bool, mut lexer: Lexer<'_>, depth: usize
 
 /// Returns true if a row of several values comes next and is used as it is. A single value in
 /// parentheses may be a string.
-fn is_row(mut lexer: Lexer<'_>, depth: usize) -> bool {
+fn is_row(lexer: &mut Lexer<'_>, depth: usize) -> bool {
     lexer.next();
     let mut has_several = false;
     while let Some(token) = lexer.next().filter(|token| token.depth > depth) {
@@ -180,7 +212,7 @@ fn is_row(mut lexer: Lexer<'_>, depth: usize) -> bool {
 
 /// Returns true if a parameter is passed where a function takes another function: a view's
 /// parameter is given later.
-fn passes_a_parameter(mut lexer: Lexer<'_>) -> bool {
+fn passes_a_parameter(lexer: &mut Lexer<'_>) -> bool {
     let Some(depth) = lexer.next().map(|open| open.depth + 1) else {
         return false;
     };

@@ -105,6 +105,11 @@ impl StatementPolicy {
             return Err(Exception::new(497, &message, "ACCESS_DENIED"));
         }
         let indirect = indirect_sql::find(sql, &|name| self.opened.contains(name));
+        if indirect.is_unreadable {
+            let message = "Syntax error: too many texts between dollar signs have no end; write texts between single \
+                           quotes, and such names between back quotes";
+            return Err(Exception::new(62, message, "SYNTAX_ERROR"));
+        }
         if let Some(name) = indirect.unchecked {
             let message = format!(
                 "Not enough privileges: what {name} is given here may be read as SQL; write it down in the statement, \

@@ -27,6 +27,11 @@ impl<'a> RawTokens<'a> {
         }
     }
 
+    /// Offset behind the last token.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
     /// Returns the remaining tokens without comments.
     pub(super) fn without_comments(self) -> Self {
         Self {

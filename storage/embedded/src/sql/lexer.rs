@@ -1,10 +1,16 @@
-//! Lexer that splits SQL into words, quoted texts and punctuation.
+//! Lexer that splits SQL into words, quoted texts and punctuation, in time linear in its length.
+
+/// Texts `$tag$` without an end up to which a statement is read: each is looked for up to the end
+/// of the statement, here and by the engine.
+const OPEN_HEREDOCS_MAX: u8 = 16;
 
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Kind {
     Word,
     Quoted,
     Punctuation(u8),
+    /// The rest of a statement that has too many heredocs without an end.
+    Unreadable,
 }
 
 #[derive(Copy, Clone, Debug)]
@@ -33,6 +39,8 @@ pub(crate) struct Lexer<'a> {
     sql: &'a [u8],
     at: usize,
     depth: usize,
+    /// Heredocs without an end before this position.
+    open_heredocs: u8,
 }
 
 // === impl Lexer ===
@@ -43,7 +51,13 @@ impl<'a> Lexer<'a> {
             sql,
             at: 0,
             depth: 0,
+            open_heredocs: 0,
         }
+    }
+
+    /// Offset behind the last token.
+    pub(crate) fn at(&self) -> usize {
+        self.at
     }
 
     pub(crate) fn peek(&self) -> Option<Token<'a>> {
@@ -63,6 +77,10 @@ impl<'a> Lexer<'a> {
             b'$' if let Some(end) = self.after_heredoc(start) => {
                 self.at = end;
                 Kind::Quoted
+            }
+            b'$' if self.open_heredocs > OPEN_HEREDOCS_MAX => {
+                self.at = self.sql.len();
+                Kind::Unreadable
             }
             byte if is_word(byte) => {
                 let rest = self.sql.get(start..)?;
@@ -105,14 +123,19 @@ impl<'a> Lexer<'a> {
         self.sql.len()
     }
 
-    /// Offset of the end of `$tag$ … $tag$`, if it is one.
-    fn after_heredoc(&self, start: usize) -> Option<usize> {
+    /// Offset of the end of `$tag$ … $tag$`, if it is one. Counts tags that do not come again.
+    fn after_heredoc(&mut self, start: usize) -> Option<usize> {
         let rest = self.sql.get(start..)?;
         let is_tag = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
         let length = rest.get(1..)?.iter().take_while(is_tag).count() + 2;
         let tag = rest.get(..length).filter(|tag| tag.ends_with(b"$"))?;
-        let inside = memchr::memmem::find(rest.get(length..)?, tag)?;
-        Some(start + length + inside + length)
+        match memchr::memmem::find(rest.get(length..)?, tag) {
+            Some(inside) => Some(start + length + inside + length),
+            None => {
+                self.open_heredocs += 1;
+                None
+            }
+        }
     }
 
     fn skip_blanks_and_comments(&mut self) {
@@ -161,4 +184,47 @@ pub(crate) fn comment_length(text: &[u8]) -> Option<usize> {
 
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || !byte.is_ascii()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(sql: &str) -> Vec<Kind> {
+        let mut lexer = Lexer::new(sql.as_bytes());
+        std::iter::from_fn(|| lexer.next().map(|token| token.kind)).collect()
+    }
+
+    #[test]
+    fn a_heredoc_ends_with_its_tag_and_one_without_an_end_is_a_word() {
+        for (sql, expected) in [
+            ("$$ ' $$", vec![Kind::Quoted]),
+            ("$a$ ' $b$ $a$ b", vec![Kind::Quoted, Kind::Word]),
+            ("$a$ b", vec![Kind::Word, Kind::Word]),
+            ("$group_0 $group_1", vec![Kind::Word, Kind::Word]),
+        ] {
+            assert_eq!(kinds(sql), expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn heredocs_without_an_end_are_searched_a_fixed_number_of_times_however_many_there_are() {
+        let searches_max = usize::from(OPEN_HEREDOCS_MAX) + 1;
+        for count in [searches_max - 1, searches_max, 10 * searches_max, 100_000] {
+            let sql: String = (0..count).map(|number| format!("${number}$ ")).collect();
+            let kinds = kinds(&sql);
+            let is_readable = count < searches_max;
+            assert_eq!(kinds.len(), count.min(searches_max));
+            assert_eq!(
+                kinds.last(),
+                Some(if is_readable {
+                    &Kind::Word
+                } else {
+                    &Kind::Unreadable
+                })
+            );
+        }
+        let closed: String = (0..1_000).map(|it| format!("${it}$ ' ${it}$ ")).collect();
+        assert_eq!(kinds(&closed), [Kind::Quoted; 1_000]);
+    }
 }

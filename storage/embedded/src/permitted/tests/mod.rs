@@ -69,3 +69,34 @@ fn an_operator_opens_a_source_by_its_name() {
         policy(&["sqlite"]).check(sql.as_bytes(), &[]).unwrap_err();
     }
 }
+
+/// Each of these was read once for each of its repetitions.
+#[test]
+fn statements_that_are_read_again_and_again_are_refused() {
+    let heredocs: String = (0..100_000).map(|it| format!("${it}$, ")).collect();
+    for (head, repeated) in [
+        ("SELECT ", heredocs.as_str()),
+        ("SELECT * FROM ", &"values((1, ".repeat(100_000)),
+        ("SELECT * FROM ", &"null({".repeat(100_000)),
+        ("CREATE VIEW v AS SELECT ", &"arrayMap({".repeat(100_000)),
+        ("SELECT $a, ", &"file /* ".repeat(100_000)),
+    ] {
+        let sql = [head, repeated].concat();
+        let Err(exception) = policy(&[]).check(sql.as_bytes(), &[]) else {
+            panic!("{head}: passed");
+        };
+        assert!([62, 497].contains(&exception.code), "{exception}");
+    }
+    for sql in [
+        "FROM ".repeat(100_000),
+        "(FROM ".repeat(100_000),
+        "SELECT * FROM values((1, 2)), ".repeat(10_000),
+        "SELECT 1 /* ".repeat(100_000),
+        "SELECT $a$, $b$, $c$".to_owned(),
+        "SELECT * FROM values((1, (SELECT a FROM values((2, 3)))))".to_owned(),
+    ] {
+        let start = sql.get(..60).unwrap_or(&sql);
+        let checked = policy(&[]).check(sql.as_bytes(), &[]);
+        checked.unwrap_or_else(|error| panic!("{start}: {error}"));
+    }
+}
