@@ -252,7 +252,7 @@ fn config_reading(config: &Config, from: &Path) -> Config {
 fn move_backup(made: &Path, to: &Path) -> anyhow::Result<()> {
     match fs::rename(made, to) {
         Err(error) if error.kind() == ErrorKind::CrossesDevices => {
-            let copied = copy(made, to);
+            let copied = refuse_links(made).and_then(|()| copy(made, to));
             // Copied or not, the original is not needed any more.
             let removed = fs::remove_dir_all(made);
             copied?;
@@ -266,6 +266,23 @@ fn move_backup(made: &Path, to: &Path) -> anyhow::Result<()> {
             )
         }),
     }
+}
+
+/// Fails unless a folder that ClickHouse wrote has files and folders only. It writes no links; a
+/// copy would follow one that somebody who took it over has made, to files that it may not read.
+fn refuse_links(dir: &Path) -> anyhow::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let (entry, path) = entry.map(|entry| (entry.file_type(), entry.path()))?;
+        match entry? {
+            kind if kind.is_dir() => refuse_links(&path)?,
+            kind if kind.is_file() => {}
+            _ => bail!(
+                "{} is no file and no folder; it is not copied",
+                path.display()
+            ),
+        }
+    }
+    Ok(())
 }
 
 async fn wait_until_copied(clickhouse: &ClickHouse, id: CopyId) -> anyhow::Result<()> {
@@ -324,4 +341,21 @@ fn make_durable(dir: &Path) -> anyhow::Result<()> {
 fn utf8(path: &Path) -> anyhow::Result<&str> {
     let utf8 = path.to_str();
     utf8.with_context(|| format!("{} is not UTF-8, which ClickHouse needs", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backup_with_a_link_in_it_is_not_copied() {
+        let home = tempfile::tempdir().unwrap();
+        let part = home.path().join("part");
+        fs::create_dir_all(part.join("data/events")).unwrap();
+        fs::write(part.join("data/events/all.bin"), "a").unwrap();
+        refuse_links(&part).unwrap();
+        std::os::unix::fs::symlink(home.path(), part.join("data/events/up")).unwrap();
+        let error = refuse_links(&part).unwrap_err().to_string();
+        assert!(error.contains("data/events/up"), "{error}");
+    }
 }
