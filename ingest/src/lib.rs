@@ -17,7 +17,7 @@
 //! | [`keys`] | cache of project keys |
 //! | `request_dedup` | fingerprints of requests that were acknowledged lately |
 //! | [`ImportQuota`] (`import_quota`) | how much projects may import, and how fast |
-//! | `month_limiter` | how many older months a project may begin |
+//! | `month_limiter` | how many older months organizations may begin |
 //! | `detached_tasks` | submissions whose client went away |
 //! | `fair_queue` | deficit round robin between the projects on a core |
 //! | [`watermark`] | watermark of the node, which exports wait for |

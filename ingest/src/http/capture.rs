@@ -14,7 +14,7 @@ use super::response::HttpResponse;
 use super::{RequestContext, Route};
 use crate::core::Core;
 use crate::metrics::Stage;
-use crate::month_limiter::{MONTHS_MAX, MonthCharge, MonthLimitRefusal};
+use crate::month_limiter::{MONTHS_MAX, MonthCharge, MonthLimitRefusal, MonthOwner};
 use crate::watermark::EpochGuard;
 use http::{HeaderValue, StatusCode};
 use hyper::body::Incoming;
@@ -189,13 +189,15 @@ async fn store(
 
 /// Charges for the older months of the events that are to be stored.
 fn charge_months(request: &RequestContext<'_>, parsed: &Parsed) -> Result<MonthCharge, ApiError> {
-    let months = &request.core.shared.month_limiter;
-    let paid = months.charge(
-        parsed.team_id,
-        &parsed.batch,
-        request.received_at,
-        Instant::now(),
-    );
+    let shared = &request.core.shared;
+    let owner = || match shared.deps.keys.organization_of(parsed.team_id) {
+        Some(organization) => MonthOwner::Organization(organization),
+        None => MonthOwner::Project(parsed.team_id),
+    };
+    let paid =
+        shared
+            .month_limiter
+            .charge(owner, &parsed.batch, request.received_at, Instant::now());
     paid.map_err(|refusal| match refusal {
         MonthLimitRefusal::TooMany { months } => ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -212,8 +214,9 @@ fn charge_months(request: &RequestContext<'_>, parsed: &Parsed) -> Result<MonthC
             retry_after_seconds: Some(retry_after_seconds),
             ..ApiError::unavailable(
                 "too_many_months",
-                "The project sends events of many months that are over for a while; nothing of the request was \
-                 stored. Send it again, and such events in the order of their time.",
+                "The organization's projects, or those of many others at once, send events of many months that are \
+                 over for a while; nothing of the request was stored. Send it again, and such events in the order \
+                 of their time.",
             )
         },
     })

@@ -85,7 +85,12 @@ impl Lookup {
         loop {
             let generation = self.shared.generation.load(Ordering::Acquire);
             let row = self.shared.catalog.project_by_key(&self.key);
-            let project = self.shared.ask(row).await?.map(|row| Project {
+            let row = self.shared.ask(row).await?;
+            if let Some(row) = row {
+                let organizations = &self.shared.organizations;
+                organizations.insert(row.team_id, row.organization_id);
+            }
+            let project = row.map(|row| Project {
                 team_id: row.team_id,
                 anonymize_ips: row.anonymize_ips,
                 ingested_event: row.ingested_event,

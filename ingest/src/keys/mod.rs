@@ -29,12 +29,14 @@ use lookup::PendingLookup;
 use millrace_catalog::key::{PROJECT_KEY_BYTES_MAX, ProjectKeyForm};
 use millrace_catalog::{Catalog, CatalogError};
 use millrace_parse::{KeyLookup, Project};
+use millrace_rows::TeamId;
 use moka::sync::Cache;
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use uuid::Uuid;
 
 /// Time for which a found key is used without asking again, in microseconds.
 const FOUND_MICROS: u64 = 60_000_000;
@@ -63,6 +65,8 @@ struct Shared {
     id: u64,
     catalog: Catalog,
     found: Cache<Arc<str>, Found>,
+    /// Organizations of the projects that were found. A project stays in its organization.
+    organizations: Cache<TeamId, Uuid>,
     /// Unknown keys.
     unknown: Cache<Arc<str>, Validity>,
     /// Look-ups under way; further requests for the same key wait for the first.
@@ -106,6 +110,7 @@ impl Keys {
             id: IDS.fetch_add(1, Ordering::Relaxed),
             catalog,
             found: Cache::new(FOUND_MAX),
+            organizations: Cache::new(FOUND_MAX),
             unknown: Cache::new(UNKNOWN_MAX),
             lookups: Mutex::default(),
             first_events: Mutex::default(),
@@ -176,6 +181,13 @@ impl Keys {
                 found => return Ok(found.project),
             }
         }
+    }
+
+    /// Organization of a project whose key was looked up; `None` if it is not cached any more. Not
+    /// for the hot path.
+    #[must_use]
+    pub fn organization_of(&self, team_id: TeamId) -> Option<Uuid> {
+        self.0.organizations.get(&team_id)
     }
 
     /// Reason why every event is refused: the catalog does not answer, and no key is known from

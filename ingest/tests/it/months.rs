@@ -1,5 +1,5 @@
-//! Limit of older months: how many a project may send at once, and that other projects do not
-//! notice.
+//! Limit of older months: how many an organization may send at once, and that other organizations
+//! do not notice.
 
 use crate::test_env::{KEY, OTHER_KEY, TestEnv, batch};
 use serde_json::json;
@@ -33,9 +33,9 @@ fn an_import_of_very_many_months_is_accepted_and_the_next_one_waits() {
 }
 
 #[test]
-fn a_project_that_spent_its_months_waits_and_others_do_not() {
+fn an_organization_that_spent_its_months_waits_in_all_projects_and_others_do_not() {
     let env = TestEnv::start();
-    let send = |key, year, count| {
+    let send = |key: &str, year, count| {
         let answer = env.post("/batch/", months(key, year, count));
         let retry_after = answer
             .header("retry-after")
@@ -51,17 +51,20 @@ fn a_project_that_spent_its_months_waits_and_others_do_not() {
     );
     assert_eq!(send(KEY, 1970, 120), (200, None, None));
     let (status, told, retry_after) = send(KEY, 1990, 120);
-    assert_eq!((status, told), (503, code));
+    assert_eq!((status, told), (503, code.clone()));
     assert!((1..=15).contains(&retry_after.unwrap()), "{retry_after:?}");
+    let (status, told, _) = send(OTHER_KEY, 1990, 120);
+    assert_eq!((status, told), (503, code), "its other project waits, too");
     assert_eq!(
         env.post("/batch/", batch(&["new"])).status,
         200,
         "what happens now costs nothing"
     );
-    assert_eq!(send(OTHER_KEY, 1990, 120), (200, None, None));
+    let other = env.other_organization();
+    assert_eq!(send(&other, 1990, 60), (200, None, None));
     assert_eq!(
         env.rows().events.len(),
-        241,
+        181,
         "what was refused is not stored"
     );
 }

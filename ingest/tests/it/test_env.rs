@@ -215,6 +215,17 @@ impl TestEnv {
         self.catalog.runtime().block_on(granted).unwrap()
     }
 
+    /// Creates another organization; returns the key of its project.
+    pub fn other_organization(&self) -> String {
+        let (catalog, system) = (&self.catalog, Actor::system());
+        let created = async {
+            let other = catalog.create_organization(&system, "Another", None).await;
+            let projects = catalog.list_projects(Some(other.unwrap().id)).await;
+            projects.unwrap().remove(0).api_token.unwrap()
+        };
+        catalog.runtime().block_on(created)
+    }
+
     /// Reads a migration from the catalog.
     pub fn migration(&self, id: Uuid) -> HistoricalMigration {
         let found = self.catalog.historical_migration(self.organization_id, id);

@@ -81,7 +81,10 @@ async fn a_found_key_is_asked_for_again_after_a_minute() {
     let fixture = Fixture::new().await;
     let keys = &fixture.keys;
     assert_eq!(keys.cached(&fixture.key), KeyLookup::Missing);
+    let team_id = fixture.project.team_id;
+    assert_eq!(keys.organization_of(team_id), None);
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
+    assert_eq!(keys.organization_of(team_id), Some(fixture.organization));
     let elsewhere = fixture.elsewhere().await;
     let anonymize = ProjectChange {
         anonymize_ips: Some(true),

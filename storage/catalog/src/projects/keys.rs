@@ -20,6 +20,8 @@ use sea_orm::{
 pub struct ProjectKey {
     /// Number under which its events are stored.
     pub team_id: TeamId,
+    /// Organization of the project.
+    pub organization_id: Uuid,
     /// True if clients' addresses are left out of its events.
     pub anonymize_ips: bool,
     /// True if the project is marked as having events; see [`Catalog::note_first_event`].
@@ -34,9 +36,10 @@ impl Catalog {
     ///
     /// Any database error.
     pub async fn project_by_key(&self, key: &str) -> Result<Option<ProjectKey>, CatalogError> {
-        let row: Option<(i64, bool, bool)> = projects::Entity::find()
+        let row: Option<(i64, Uuid, bool, bool)> = projects::Entity::find()
             .select_only()
             .column(projects::Column::Id)
+            .column(projects::Column::OrganizationId)
             .column(projects::Column::AnonymizeIps)
             .column(projects::Column::IngestedEvent)
             .filter(projects::Column::ApiToken.eq(key))
@@ -44,11 +47,14 @@ impl Catalog {
             .one(&self.db)
             .await
             .map_err(|error| self.error(&error))?;
-        Ok(row.map(|(id, anonymize_ips, ingested_event)| ProjectKey {
-            team_id: TeamId(id),
-            anonymize_ips,
-            ingested_event,
-        }))
+        Ok(row.map(
+            |(id, organization_id, anonymize_ips, ingested_event)| ProjectKey {
+                team_id: TeamId(id),
+                organization_id,
+                anonymize_ips,
+                ingested_event,
+            },
+        ))
     }
 
     /// Lists up to `keys_max` keys with our format but not our checksum, because they came from
