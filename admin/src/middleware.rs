@@ -126,18 +126,24 @@ where
     let Some(operation) = routed.operation().cloned() else {
         return Err(ApiError::method_not_allowed(&routed.item.allow()));
     };
+    let organization_id = context.organization.as_ref();
+    let organization_id = organization_id.map(|access| access.organization.id);
     if let Some(caller) = &context.caller {
         let bounds = &operation.bounds;
         let body_bytes = body::declared_bytes(&routed.request.headers)
             .unwrap_or(bounds.body_bytes_max)
             .min(bounds.body_bytes_max);
         let bytes = bounds.answer_bytes_max + body_bytes;
-        *memory = Some(app.response_budget.reserve(caller.user.id, bytes).await?);
+        let reserved = app
+            .response_budget
+            .reserve(caller.user.id, organization_id, bytes);
+        *memory = Some(reserved.await?);
     }
     if routed.method == Method::GET {
         let _permit = match &context.caller {
             Some(caller) if operation.takes_read_slot() => {
-                Some(app.read_slots.acquire(caller.user.id).await)
+                let slots = &app.read_slots;
+                Some(slots.acquire(caller.user.id, organization_id).await)
             }
             _ => None,
         };

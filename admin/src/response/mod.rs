@@ -6,11 +6,11 @@
 //! | `paced_body` | a body that is sent in pieces, and cut off if it is read too slowly |
 //! | `budget` | memory that all bodies and responses may take |
 //! | `read_slots` | concurrency limit of large reads |
-//! | `per_user` | semaphores of users |
+//! | `keyed` | semaphores of users and organizations |
 
 pub(crate) mod budget;
+mod keyed;
 pub(crate) mod paced_body;
-mod per_user;
 pub(crate) mod read_slots;
 pub(crate) mod render;
 
