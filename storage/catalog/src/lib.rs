@@ -15,7 +15,7 @@
 //! | `persons` | persons and groups, and how events change them |
 //! | `historical_migrations` | imports: requests, decisions, quota |
 //! | [`leases`] | leases of work that one process does at a time |
-//! | `cleanup` | rows of deleted projects, organizations and batch exports |
+//! | `cleanup` | rows of deleted projects, organizations, batch exports and plugins |
 //! | `invites` | sending and accepting invites |
 //! | `domains` | e-mail domains: claims, proofs, login rules |
 //! | `roles` | named groups of members |

@@ -3,7 +3,8 @@
 use super::{BYTES_MAX, ENTRIES_MAX, ROWS_MAX};
 use crate::catalog::Catalog;
 use crate::entities::{
-    activity_log as log, deleted_batch_exports, deleted_organizations, deleted_projects,
+    activity_log as log, deleted_batch_exports, deleted_organizations, deleted_plugins,
+    deleted_projects,
 };
 use crate::error::CatalogError;
 use sea_orm::{
@@ -19,7 +20,7 @@ const TABLES: [(&str, &str); 3] = [
 ];
 
 impl Catalog {
-    /// Tells whether deleted projects, organizations or batch exports have left any rows.
+    /// Tells whether deleted projects, organizations, batch exports or plugins have left any rows.
     ///
     /// # Errors
     ///
@@ -29,28 +30,33 @@ impl Catalog {
             let project = deleted_projects::Entity::find().one(&self.db).await?;
             let organization = deleted_organizations::Entity::find().one(&self.db).await?;
             let export = deleted_batch_exports::Entity::find().one(&self.db).await?;
-            Ok(project.is_some() || organization.is_some() || export.is_some())
+            let plugin = deleted_plugins::Entity::find().one(&self.db).await?;
+            let is_any = project.is_some() || organization.is_some();
+            Ok(is_any || export.is_some() || plugin.is_some())
         };
         looked.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// Deletes a piece of the rows that deleted projects, organizations and batch exports left: at
-    /// most 2 000 rows, and 8 MiB of properties but for the last of them. Answers how many rows; 0:
-    /// nothing is left.
+    /// Deletes a piece of the rows that deleted projects, organizations, batch exports and plugins
+    /// left: at most 2 000 rows, and 8 MiB of properties but for the last of them. Answers how many
+    /// rows; 0: nothing is left.
     ///
     /// # Errors
     ///
     /// Any database error; then nothing was deleted.
     pub async fn delete_leftovers(&self) -> Result<u64, CatalogError> {
         let deleted = async {
-            let of_project = self.delete_of_project().await?;
-            if of_project > 0 {
-                return Ok(of_project);
+            let mut count = self.delete_of_project().await?;
+            if count == 0 {
+                count = self.delete_of_batch_export().await?;
             }
-            match self.delete_of_batch_export().await? {
-                0 => self.delete_of_organization().await,
-                count => Ok(count),
+            if count == 0 {
+                count = self.delete_of_plugin().await?;
             }
+            if count == 0 {
+                count = self.delete_of_organization().await?;
+            }
+            Ok(count)
         };
         deleted.await.map_err(|error: DbErr| self.error(&error))
     }

@@ -1,21 +1,24 @@
-//! Cleanup in pieces: rows of deleted projects, organizations and batch exports, and old entries of
-//! the activity log.
+//! Cleanup in pieces: rows of deleted projects, organizations, batch exports and plugins, and old
+//! entries of the activity log.
 //!
 //! Deleting a project deletes its row and leaves a mark (see migration `m0038`): from then on the
 //! project is gone for everybody. Its persons, distinct ids and groups follow piece by piece, each
 //! a transaction of its own, as in SQLite all other writers wait for one. The mark goes last, so
-//! after a crash the next process goes on. Batch exports (migration `m0042`) are deleted likewise,
-//! whatever deletes them: their runs, backfills and lines follow.
+//! after a crash the next process goes on. Batch exports (migration `m0042`) and plugins (`m0045`)
+//! are deleted likewise, whatever deletes them: the runs, backfills and lines of exports follow, and
+//! the source files of plugins.
 //!
 //! | Module | Holds |
 //! |---|---|
 //! | `leftovers` | rows that deleted projects and organizations left |
 //! | `activity` | old entries of the activity log |
 //! | `exports` | rows that deleted batch exports left |
+//! | `plugins` | source files that deleted plugins left |
 
 mod activity;
 mod exports;
 mod leftovers;
+mod plugins;
 
 /// Rows that one piece deletes at most.
 const ROWS_MAX: u64 = 2_000;

@@ -10,6 +10,7 @@ pub mod batch_exports;
 pub mod catalog_versions;
 pub mod deleted_batch_exports;
 pub mod deleted_organizations;
+pub mod deleted_plugins;
 pub mod deleted_projects;
 pub mod group_types;
 pub mod groups;

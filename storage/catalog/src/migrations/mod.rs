@@ -39,6 +39,7 @@ mod m0040_email_forms;
 mod m0041_node_starts;
 mod m0042_deleted_exports;
 mod m0043_person_bytes;
+mod m0045_deleted_plugins;
 
 use crate::connect::begin_write;
 use crate::error::CatalogError;
@@ -89,6 +90,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0041_node_starts::Migration),
             Box::new(m0042_deleted_exports::Migration),
             Box::new(m0043_person_bytes::Migration),
+            Box::new(m0045_deleted_plugins::Migration),
         ]
     }
 }

@@ -223,9 +223,9 @@ impl Catalog {
         let before = lock_organization(within, id).await?;
         must_act_as(within, actor, id, Level::Owner).await?;
         must_share_no_plugins(within, id).await?;
-        // Everything below is deleted with it, by ON DELETE CASCADE. Persons, runs of exports and
-        // the log may be many: triggers mark the organization, and `cleanup` deletes those rows
-        // piece by piece. The log's last entry stays for the operator.
+        // Everything below is deleted with it, by ON DELETE CASCADE. Persons, runs of exports,
+        // sources of plugins and the log may be many: triggers mark the organization, and `cleanup`
+        // deletes those rows piece by piece. The log's last entry stays for the operator.
         organizations::Entity::delete_by_id(id).exec(within).await?;
         activity_counts::Entity::delete_many()
             .filter(activity_counts::Column::OrganizationId.eq(id))

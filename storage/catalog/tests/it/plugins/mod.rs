@@ -1,6 +1,7 @@
 //! Plugins: permissions, fields, source and configurations.
 
 mod access;
+mod deleted;
 mod limits;
 mod log;
 mod records;

@@ -1,0 +1,69 @@
+//! Delayed deletion of a plugin's source files, as of runs after their export: an organization has
+//! five hundred plugins of five megabytes, and its deletion took all of their files along in one
+//! transaction. A trigger records each deletion of a plugin, also by a cascade, and `cleanup`
+//! deletes the files, one plugin after the other.
+//!
+//! SQLite cannot take a foreign key away, so the table is copied there.
+
+use sea_orm::{ConnectionTrait, DbBackend};
+use sea_orm_migration::schema::{big_integer, text};
+use sea_orm_migration::sea_query::{Index, Table};
+use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
+
+pub(super) struct Migration;
+
+impl MigrationName for Migration {
+    fn name(&self) -> &'static str {
+        "m0045_deleted_plugins"
+    }
+}
+
+#[async_trait::async_trait]
+impl MigrationTrait for Migration {
+    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        let mut marks = Table::create();
+        marks
+            .table("deleted_plugins")
+            .col(big_integer("plugin_id").primary_key());
+        manager.create_table(marks).await?;
+        let connection = manager.get_connection();
+        match manager.get_database_backend() {
+            DbBackend::Postgres => {
+                connection.execute_unprepared(MARK_IN_POSTGRES).await?;
+                connection.execute_unprepared(RELEASE_IN_POSTGRES).await?;
+            }
+            _ => {
+                connection.execute_unprepared(MARK_IN_SQLITE).await?;
+                let mut copied = Table::create();
+                copied
+                    .table("plugin_source_files_copied")
+                    .col(big_integer("plugin_id"))
+                    .col(text("filename"))
+                    .col(text("source"))
+                    .col(big_integer("updated_at"))
+                    .primary_key(Index::create().col("plugin_id").col("filename"));
+                manager.create_table(copied).await?;
+                connection.execute_unprepared(COPY_IN_SQLITE).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+const MARK_IN_SQLITE: &str = "CREATE TRIGGER plugins_deleted AFTER DELETE ON plugins BEGIN \
+     INSERT INTO deleted_plugins (plugin_id) VALUES (OLD.id) ON CONFLICT DO NOTHING; END";
+
+const MARK_IN_POSTGRES: &str = "CREATE FUNCTION plugins_deleted() RETURNS trigger LANGUAGE plpgsql \
+     AS $$ BEGIN INSERT INTO deleted_plugins (plugin_id) VALUES (OLD.id) \
+     ON CONFLICT DO NOTHING; RETURN NULL; END $$; \
+     CREATE TRIGGER plugins_deleted AFTER DELETE ON plugins FOR EACH ROW \
+     EXECUTE FUNCTION plugins_deleted()";
+
+/// The name is PostgreSQL's, as `m0010` gave none.
+const RELEASE_IN_POSTGRES: &str =
+    "ALTER TABLE plugin_source_files DROP CONSTRAINT plugin_source_files_plugin_id_fkey";
+
+const COPY_IN_SQLITE: &str = "INSERT INTO plugin_source_files_copied (plugin_id, filename, source, updated_at) \
+     SELECT plugin_id, filename, source, updated_at FROM plugin_source_files; \
+     DROP TABLE plugin_source_files; \
+     ALTER TABLE plugin_source_files_copied RENAME TO plugin_source_files";
