@@ -1,5 +1,6 @@
 //! Delivers the rows of one run: reads, counts, hands over, publishes.
 
+use super::pace::{MinimumPace, PaceGuard};
 use super::source::RunSource;
 use super::state::Inner;
 use crate::destination::{Delivered, Delivery, Destination};
@@ -67,8 +68,9 @@ pub(super) async fn deliver(
     let destination = (inner.open)(&claimed.export)?;
     let parts = parts(&source, before, destination.as_ref()).await?;
     let mut delivery = destination.begin(&scope, parts).await?;
+    let to = (destination.as_ref(), delivery.as_mut());
     let copied = tokio::select! {
-        copied = copy(&source, destination.as_ref(), delivery.as_mut(), parts, progress) => copied,
+        copied = copy(&source, to, parts, progress, inner.options.pace) => copied,
         () = stopped.cancelled() => Err(ExportError::retryable("The run was interrupted.")),
     };
     let checked = match copied {
@@ -121,18 +123,19 @@ async fn parts(
 /// Hands all parts over; returns their number of rows.
 async fn copy(
     source: &RunSource<'_>,
-    destination: &dyn Destination,
-    delivery: &mut dyn Delivery,
+    (destination, delivery): (&dyn Destination, &mut dyn Delivery),
     count: u32,
     progress: &Progress,
+    pace: MinimumPace,
 ) -> Result<u64, ExportError> {
     let mut copied = 0;
+    let mut guard = PaceGuard::new(pace);
     for index in 0..count {
         let part = Part { index, count };
         let mut reader = source.read(destination.form(), part)?;
         while let Some(bytes) = reader.next().await? {
             let rows = copied + reader.so_far();
-            delivery.write(bytes).await?;
+            guard.write(&mut *delivery, bytes).await?;
             progress.rows.store(rows, Ordering::Relaxed);
             progress.bytes.store(delivery.bytes(), Ordering::Relaxed);
         }

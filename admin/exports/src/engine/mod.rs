@@ -14,6 +14,7 @@
 //! | `backfill` | the next runs of one backfill |
 //! | `runner` | one run: claim, progress, time-out, retries |
 //! | `delivery` | delivers the rows of one run: read, count, hand over, publish |
+//! | `pace` | minimum pace at which a destination takes rows |
 //! | `source` | rows that a run reads |
 //! | `retention` | deletes old runs and log lines |
 //! | `notices` | [`Notices`] to administrators |
@@ -26,6 +27,7 @@ mod leader;
 mod metrics;
 mod notices;
 mod options;
+mod pace;
 mod planner;
 mod retention;
 mod runner;
@@ -34,6 +36,7 @@ mod state;
 
 pub use notices::{Notice, Notices};
 pub use options::EngineOptions;
+pub use pace::MinimumPace;
 pub use state::OpenDestination;
 
 use millrace_catalog::{Catalog, RunRoundRobin};

@@ -1,5 +1,6 @@
 //! Options of the engine.
 
+use super::pace::MinimumPace;
 use std::time::Duration;
 
 const DAY_SECONDS: u64 = 86_400;
@@ -23,6 +24,8 @@ pub struct EngineOptions {
     pub retry_pause_max: Duration,
     /// Retries before a run is given up.
     pub retries_max: u32,
+    /// Slowest pace at which a destination may take rows.
+    pub pace: MinimumPace,
     /// Time for which runs are kept after their end; `None`: for ever.
     pub runs_kept: Option<Duration>,
     /// Time for which log lines are kept, but no longer than their run; `None`: as long as their
@@ -42,6 +45,10 @@ impl EngineOptions {
         retry_pause: Duration::from_secs(60),
         retry_pause_max: Duration::from_secs(3_600),
         retries_max: 5,
+        pace: MinimumPace {
+            window: Duration::from_secs(900),
+            bytes_per_second: 16 << 10,
+        },
         runs_kept: Some(Duration::from_secs(365 * DAY_SECONDS)),
         logs_kept: Some(Duration::from_secs(30 * DAY_SECONDS)),
         retention_every: Duration::from_secs(3_600),

@@ -10,7 +10,7 @@ mod test_env;
 
 use millrace_catalog::testing::{TestDatabase, on_both};
 use millrace_catalog::{DestinationType, RunStatus, TeamId};
-use millrace_exports::engine::Notice;
+use millrace_exports::engine::{MinimumPace, Notice};
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
 use slow_server::SlowServer;
@@ -26,6 +26,7 @@ on_both!(
     an_empty_backfill_has_a_reason,
     a_run_that_cannot_succeed_is_given_up_with_a_notice,
     progress_of_a_run_is_recorded_while_it_runs,
+    a_destination_that_takes_rows_too_slowly_loses_its_slot,
     old_runs_are_deleted_by_the_leader,
 );
 
@@ -247,6 +248,27 @@ async fn progress_of_a_run_is_recorded_while_it_runs(database: TestDatabase) {
     assert_eq!(runs[0].records_completed, Some(ROWS));
     assert!(runs[0].bytes_exported > running.bytes_exported, "{runs:?}");
     assert_eq!(runs[0].bytes_exported, Some(server.taken()), "{runs:?}");
+}
+
+async fn a_destination_that_takes_rows_too_slowly_loses_its_slot(database: TestDatabase) {
+    const ROWS: i64 = 3_000;
+    let mut env = TestEnv::open(&database).await;
+    env.pace = MinimumPace {
+        window: Duration::from_millis(300),
+        bytes_per_second: 100_000_000,
+    };
+    let server = SlowServer::start().await;
+    let config = json!({"url": server.url(), "token": "t"});
+    let export = env.export_to(DestinationType::Http, config).await;
+    let rows: Vec<_> = (0..ROWS).map(|n| (n as u64, n, n)).collect();
+    env.store(env.team_id, &rows).await;
+    env.pass(WINDOW).await;
+    let _process = env.start();
+    let is_slow = |error: &String| error.contains("too slowly");
+    env.until_run(export.id, |run| {
+        run.latest_error.as_ref().is_some_and(is_slow)
+    })
+    .await;
 }
 
 async fn old_runs_are_deleted_by_the_leader(database: TestDatabase) {

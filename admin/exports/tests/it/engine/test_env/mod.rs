@@ -13,7 +13,9 @@ use millrace_catalog::{
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::shared;
 use millrace_exports::destination::Destinations;
-use millrace_exports::engine::{Engine, EngineOptions, Notice, Notices, OpenDestination};
+use millrace_exports::engine::{
+    Engine, EngineOptions, MinimumPace, Notice, Notices, OpenDestination,
+};
 use millrace_rows::{Clock as _, Micros, TestClock};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -39,6 +41,8 @@ pub struct TestEnv {
     url: String,
     pub team_id: TeamId,
     pub notices: Arc<Mutex<Vec<(Notice, String)>>>,
+    /// Slowest pace at which destinations may take rows.
+    pub pace: MinimumPace,
     key: SecretKey,
     place: ExportPlace,
     actor: Actor,
@@ -69,6 +73,7 @@ impl TestEnv {
             url: database.url().to_owned(),
             team_id: made.team_id,
             notices: Arc::default(),
+            pace: EngineOptions::DEFAULT.pace,
             key: SecretKey::generate().unwrap(),
             place: ExportPlace {
                 organization_id: made.organization_id,
@@ -129,6 +134,7 @@ impl TestEnv {
             ask_timeout: Duration::from_secs(30),
             retry_pause: Duration::from_millis(10),
             retention_every: Duration::from_millis(100),
+            pace: self.pace,
             ..EngineOptions::default()
         };
         let (url, clock) = (self.url.clone(), Arc::new(self.clock.clone()));
