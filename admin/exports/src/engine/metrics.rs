@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
-/// Interval at which the lag of exports is recorded.
+/// Interval at which the state of exports in the catalog is recorded.
 const LAG_EVERY: Duration = Duration::from_secs(5);
 
 /// True (1) while this process leads.
@@ -19,6 +19,8 @@ const ROWS: &str = "millrace_export_rows_total";
 const BYTES: &str = "millrace_export_bytes_total";
 /// Time since the end of the oldest window by the clock that is not delivered, in seconds.
 const LAG: &str = "millrace_export_lag_seconds";
+/// Exports that wait for the operator.
+const WAITING: &str = "millrace_exports_waiting";
 
 /// Describes the metrics; called once, when the engine starts.
 pub(super) fn describe() {
@@ -30,6 +32,11 @@ pub(super) fn describe() {
         LAG,
         Unit::Seconds,
         "How long the oldest window by the clock has ended that is not delivered"
+    );
+    describe_gauge!(
+        WAITING,
+        Unit::Count,
+        "Exports that wait for the server's operator, as for a key that is missing"
     );
 }
 
@@ -46,9 +53,10 @@ pub(super) fn delivered(rows: u64, bytes: u64) {
     counter!(BYTES).increment(bytes);
 }
 
-/// Records the lag of exports at intervals. Every process does so, whether it leads or not:
-/// otherwise the lag would be missing when no process leads, or the leader hangs. Without an answer
-/// from the catalog the last lag grows with time, as the real one would.
+/// Records the lag of exports, and how many wait for the operator, at intervals. Every process does
+/// so, whether it leads or not: otherwise the lag would be missing when no process leads, or the
+/// leader hangs. Without an answer from the catalog the last lag grows with time, as the real one
+/// would.
 pub(super) async fn record_lag(catalog: &Catalog) -> Infallible {
     let mut every = tokio::time::interval(LAG_EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -63,5 +71,9 @@ pub(super) async fn record_lag(catalog: &Catalog) -> Infallible {
             }
         }
         gauge!(LAG).set(last.as_secs_f64());
+        match catalog.exports_waiting().await {
+            Ok(waiting) => gauge!(WAITING).set(u32::try_from(waiting).unwrap_or(u32::MAX)),
+            Err(error) => tracing::warn!(%error, "exports that wait cannot be counted"),
+        }
     }
 }

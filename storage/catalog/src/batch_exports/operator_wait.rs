@@ -8,7 +8,11 @@ use super::create_runs::RunProgress;
 use crate::catalog::Catalog;
 use crate::entities::batch_export_runs::RunStatus;
 use crate::entities::batch_exports as exports;
-use sea_orm::{ActiveModelTrait, ActiveValue, DatabaseTransaction, DbErr};
+use crate::error::CatalogError;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
+    PaginatorTrait, QueryFilter,
+};
 use std::time::Duration;
 
 /// Time that an export waits before its administrators are told.
@@ -29,6 +33,20 @@ pub(super) struct OperatorWait {
 }
 
 impl Catalog {
+    /// Number of exports that wait for the operator and are not paused.
+    ///
+    /// # Errors
+    ///
+    /// Any database error.
+    pub async fn exports_waiting(&self) -> Result<u64, CatalogError> {
+        let waiting = exports::Entity::find()
+            .filter(exports::Column::WaitsSince.is_not_null())
+            .filter(exports::Column::Paused.eq(false))
+            .count(&self.db)
+            .await;
+        waiting.map_err(|error| self.error(&error))
+    }
+
     /// Keeps since when an export, which is locked, waits: from the first try that waits until the
     /// first that ends otherwise.
     pub(super) async fn record_wait(

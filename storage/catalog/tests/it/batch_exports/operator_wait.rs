@@ -60,7 +60,9 @@ async fn a_long_wait_is_reported_once_until_the_export_runs_again(database: Test
     assert_eq!(first.export.id, id);
     let wait =
         async |claimed: &ClaimedRun| record(&env, claimed, RunStatus::FailedRetryable, true).await;
+    assert_eq!(env.fixture.catalog.exports_waiting().await.unwrap(), 0);
     assert_eq!(wait(&first).await, RunOutcome::Kept);
+    assert_eq!(env.fixture.catalog.exports_waiting().await.unwrap(), 1);
     let after = export(&env, id).await;
     assert_eq!(after.waits_since.map(|at| at.0), Some(since.0));
     begun(&env, other, None, 0).await;
@@ -104,4 +106,5 @@ async fn a_long_wait_is_reported_once_until_the_export_runs_again(database: Test
     let after = export(&env, id).await;
     assert_eq!((after.waits_since, after.wait_told_at), (None, None));
     assert!(!after.paused);
+    assert_eq!(env.fixture.catalog.exports_waiting().await.unwrap(), 0);
 }
