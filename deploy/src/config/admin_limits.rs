@@ -37,7 +37,7 @@ pub struct AdminLimits {
         long,
         global = true,
         env = "MILLRACE_ACTIVITY_LOG_KEPT_DAYS",
-        default_value_t = 0,
+        default_value_t = 730,
         value_name = "DAYS"
     )]
     pub activity_log_kept_days: u32,
