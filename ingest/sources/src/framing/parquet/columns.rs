@@ -165,8 +165,13 @@ fn leaf_type(value: &DataType, physical: Option<Type>, is_key: bool) -> DataType
         DataType::Utf8 => DataType::Utf8View,
         DataType::Binary if is_key => DataType::Utf8View,
         DataType::Binary => DataType::BinaryView,
-        DataType::Timestamp(_, zone) if physical == Some(Type::INT96) => {
-            DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
+        DataType::Timestamp(unit, zone) => {
+            let unit = match physical {
+                Some(Type::INT96) => TimeUnit::Microsecond,
+                _ => *unit,
+            };
+            // Parquet's only zone is UTC; as an offset it needs no database of zones.
+            DataType::Timestamp(unit, zone.as_ref().map(|_| "+00:00".into()))
         }
         other => other.clone(),
     }
