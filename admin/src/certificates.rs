@@ -4,8 +4,12 @@
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use x509_parser::parse_x509_certificate;
-use x509_parser::pem::Pem;
+use tokio_rustls::rustls::pki_types::pem::{Error, PemObject as _, SectionKind};
+use x509_cert::certificate::{CertificateInner, Raw};
+use x509_cert::der::Decode as _;
+
+/// Beginning of a block of PEM.
+const PEM_BEGIN: &str = "-----BEGIN";
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
@@ -16,20 +20,26 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 /// until when it is valid, is not checked.
 #[must_use]
 pub fn is_certificate(text: &str) -> bool {
-    if !text.contains("-----BEGIN") {
+    if !text.contains(PEM_BEGIN) {
         let digits: String = text.split_whitespace().collect();
         return BASE64.decode(digits).is_ok_and(|der| is_der(&der));
     }
-    let mut blocks = Pem::iter_from_buffer(text.as_bytes()).peekable();
-    let certificate = |block: Result<Pem, _>| {
-        block.is_ok_and(|block| block.label == "CERTIFICATE" && is_der(&block.contents))
-    };
-    blocks.peek().is_some() && blocks.all(certificate)
+    // Blocks with labels that the library does not know are skipped, so they are counted.
+    let blocks: Result<Vec<Block>, Error> = Block::pem_slice_iter(text.as_bytes()).collect();
+    blocks.is_ok_and(|blocks| {
+        let certificates = blocks
+            .iter()
+            .filter(|(kind, der)| *kind == SectionKind::Certificate && is_der(der));
+        certificates.count() == text.matches(PEM_BEGIN).count()
+    })
 }
 
-/// Returns true for one certificate with no bytes after it.
+type Block = (SectionKind, Vec<u8>);
+
+/// Returns true for one certificate with no bytes after it. Rules for authorities are not checked:
+/// people's own certificates break them.
 fn is_der(bytes: &[u8]) -> bool {
-    parse_x509_certificate(bytes).is_ok_and(|(rest, _)| rest.is_empty())
+    CertificateInner::<Raw>::from_der(bytes).is_ok()
 }
 
 #[cfg(test)]
@@ -71,6 +81,11 @@ mod tests {
             ),
             ("a private key", key.clone(), false),
             ("a certificate and its key", format!("{pem}{key}"), false),
+            (
+                "a certificate and another label",
+                format!("{pem}{}", pem.replace("CERTIFICATE", "TEXT")),
+                false,
+            ),
             ("no end", pem.replace("-----END", "-----"), false),
             ("another label", pem.replace("CERTIFICATE", "TEXT"), false),
             (
