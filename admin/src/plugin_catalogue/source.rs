@@ -1,8 +1,13 @@
 //! Sources of plugin catalogues.
 
 use super::error::CatalogueError;
+use millrace_dial::tls;
+use reqwest::Client;
+use reqwest::redirect::Policy;
+use std::error::Error as _;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 use thiserror::Error;
 use tokio::task::spawn_blocking;
@@ -90,16 +95,17 @@ impl CatalogueSource {
         if !is_inside(name) {
             return Err(outside());
         }
-        let read = match self {
+        match self {
             Self::BuiltIn => {
                 let file = BUILT_IN.iter().find(|(known, _)| *known == name);
-                return file
-                    .map(|(_, text)| (*text).to_owned())
-                    .ok_or_else(|| unreadable("there is no such file".to_owned()));
+                file.map(|(_, text)| (*text).to_owned())
+                    .ok_or_else(|| unreadable("there is no such file".to_owned()))
             }
             Self::Folder(folder) => {
                 let path = folder.join(name);
-                spawn_blocking(move || from_folder(&path)).await
+                let read = spawn_blocking(move || from_folder(&path)).await;
+                let read = read.map_err(|ended| unreadable(ended.to_string()))?;
+                read.map_err(unreadable)
             }
             Self::Url(base) => {
                 let url = base
@@ -108,12 +114,8 @@ impl CatalogueSource {
                 if !url.as_str().starts_with(base.as_str()) {
                     return Err(outside());
                 }
-                spawn_blocking(move || from_server(&url)).await
+                from_server(url).await.map_err(unreadable)
             }
-        };
-        match read {
-            Ok(read) => read.map_err(unreadable),
-            Err(ended) => Err(unreadable(ended.to_string())),
         }
     }
 }
@@ -134,25 +136,52 @@ fn from_folder(path: &Path) -> Result<String, String> {
     };
     let text = read().map_err(|error: std::io::Error| error.to_string())?;
     if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(format!("it has more than {FILE_BYTES_MAX} bytes"));
+        return Err(too_long());
     }
     Ok(text)
 }
 
-fn from_server(url: &Url) -> Result<String, String> {
-    let agent: ureq::Agent = ureq::Agent::config_builder()
-        .timeout_global(Some(FETCH_TIMEOUT))
+/// HTTP client, or the reason that there is none. It keeps no connection, as the runtime that
+/// opened one may end before it.
+static CLIENT: LazyLock<Result<Client, String>> = LazyLock::new(|| {
+    let tls = tls::client(tls::authorities()).map_err(|error| error.to_string())?;
+    let client = Client::builder()
+        .tls_backend_preconfigured(tls)
+        .timeout(FETCH_TIMEOUT)
         // The server must not redirect us to other hosts.
-        .max_redirects(0)
-        .build()
-        .into();
-    let answer = agent.get(url.as_str()).call();
-    let mut answer = answer.map_err(|error| error.to_string())?;
-    if !answer.status().is_success() {
-        return Err(format!("the server answers {}", answer.status()));
+        .redirect(Policy::none())
+        .pool_max_idle_per_host(0)
+        .build();
+    client.map_err(|error| error.to_string())
+});
+
+async fn from_server(url: Url) -> Result<String, String> {
+    let client = CLIENT.as_ref().map_err(Clone::clone)?;
+    let response = client.get(url).send().await;
+    let mut response = response.map_err(|error| reason(&error))?;
+    if !response.status().is_success() {
+        return Err(format!("the server answers {}", response.status()));
     }
-    let body = answer.body_mut().with_config().limit(FILE_BYTES_MAX);
-    body.read_to_string().map_err(|error| error.to_string())
+    let mut bytes = Vec::new();
+    while let Some(piece) = response.chunk().await.map_err(|error| reason(&error))? {
+        if (bytes.len() + piece.len()) as u64 > FILE_BYTES_MAX {
+            return Err(too_long());
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    String::from_utf8(bytes).map_err(|error| error.to_string())
+}
+
+/// Innermost error, which names the cause; the outer ones repeat the address.
+fn reason(error: &reqwest::Error) -> String {
+    let chain = std::iter::successors(error.source(), |error| (*error).source());
+    chain
+        .last()
+        .map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+fn too_long() -> String {
+    format!("it has more than {FILE_BYTES_MAX} bytes")
 }
 
 #[cfg(test)]

@@ -4,12 +4,16 @@
 //! is rejected again makes no second rejected event. The others are sent again without it.
 
 use super::corrected::CorrectedEvent;
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
+use millrace_import::send::client;
+use reqwest::StatusCode;
+use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use std::error::Error;
 use std::io;
 use std::time::Duration;
-use ureq::http::StatusCode;
+use tokio::runtime::{Builder, Runtime};
 
 /// Timeout of a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -68,21 +72,23 @@ struct ErrorBody {
 
 /// HTTP client for the ingest listener of a server.
 pub(super) struct ResendClient {
-    agent: ureq::Agent,
+    client: reqwest::Client,
+    runtime: Runtime,
     url: String,
 }
 
 impl ResendClient {
     /// Creates a client for the ingest listener at this URL.
-    pub(super) fn new(ingest_url: &str) -> Self {
-        let agent = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .timeout_global(Some(RESPONSE_TIMEOUT))
-            .build();
-        Self {
-            agent: agent.into(),
+    ///
+    /// # Errors
+    /// When the client or its runtime cannot be set up.
+    pub(super) fn new(ingest_url: &str) -> anyhow::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        Ok(Self {
+            client: client()?,
+            runtime: runtime.context("cannot start the runtime")?,
             url: format!("{ingest_url}/batch/?strict=true"),
-        }
+        })
     }
 
     /// Sends events of one project until a response decides about them.
@@ -103,7 +109,7 @@ impl ResendClient {
         let mut may_be_stored = false;
         let mut last = anyhow!("it was not tried");
         for _ in 0..TRIES_MAX {
-            let pause = match self.post(&body) {
+            let pause = match self.runtime.block_on(self.post(&body)) {
                 Ok((status, after, answer)) => {
                     if let Some(outcome) = outcome(status, &answer) {
                         return Ok(outcome);
@@ -113,10 +119,11 @@ impl ResendClient {
                     last = anyhow!("the server takes nothing now: {detail}");
                     after.unwrap_or(PAUSE_MAX).min(PAUSE_MAX)
                 }
-                Err(ureq::Error::Io(error)) if is_connection_broken(&error) => {
+                Err(error) if is_connection_broken(&error) => {
                     if body.len() > ALWAYS_READ_BYTES {
                         return Ok(ResendOutcome::RequestRejected(format!(
-                            "the connection broke: {error}"
+                            "the connection broke: {}",
+                            innermost(&error)
                         )));
                     }
                     may_be_stored = true;
@@ -124,7 +131,7 @@ impl ResendClient {
                     PAUSE_AFTER_BREAK
                 }
                 Err(error) => {
-                    may_be_stored |= !is_before_sending(&error);
+                    may_be_stored |= !error.is_connect();
                     last = anyhow!(error).context(format!("cannot reach {}", self.url));
                     break;
                 }
@@ -137,35 +144,39 @@ impl ResendClient {
         Err(last)
     }
 
-    fn post(&self, body: &str) -> Result<(StatusCode, Option<Duration>, String), ureq::Error> {
-        let request = self.agent.post(&self.url);
-        let request = request.header("Content-Type", "application/json");
-        let mut answer = request.send(body)?;
-        let after = answer.headers().get("Retry-After");
+    async fn post(&self, body: &str) -> reqwest::Result<(StatusCode, Option<Duration>, String)> {
+        let request = self.client.post(&self.url);
+        let request = request
+            .header(CONTENT_TYPE, "application/json")
+            .timeout(RESPONSE_TIMEOUT)
+            .body(body.to_owned());
+        let response = request.send().await?;
+        let status = response.status();
+        let after = response.headers().get(RETRY_AFTER);
         let after = after.and_then(|after| after.to_str().ok()?.parse().ok());
-        let text = answer.body_mut().read_to_string()?;
-        Ok((answer.status(), after.map(Duration::from_secs), text))
+        let text = response.text().await?;
+        Ok((status, after.map(Duration::from_secs), text))
     }
+}
+
+/// Text of the innermost error, which names the cause; the outer ones repeat the address.
+fn innermost(error: &reqwest::Error) -> String {
+    let chain = std::iter::successors(error.source(), |error| (*error).source());
+    chain
+        .last()
+        .map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// Returns true if the server broke the connection before it read the request to its end.
-fn is_connection_broken(error: &io::Error) -> bool {
+fn is_connection_broken(error: &reqwest::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
-    matches!(
-        error.kind(),
-        BrokenPipe | ConnectionAborted | ConnectionReset
-    )
-}
-
-/// Returns true for an error from before the request was sent.
-fn is_before_sending(error: &ureq::Error) -> bool {
-    use ureq::Error::{ConnectionFailed, HostNotFound, Io, Timeout};
-    match error {
-        HostNotFound | ConnectionFailed => true,
-        Timeout(timeout) => matches!(timeout, ureq::Timeout::Resolve | ureq::Timeout::Connect),
-        Io(error) => error.kind() == io::ErrorKind::ConnectionRefused,
-        _ => false,
-    }
+    let mut chain = std::iter::successors(error.source(), |error| (*error).source());
+    let broken = [BrokenPipe, ConnectionAborted, ConnectionReset];
+    !error.is_connect()
+        && chain.any(|error| {
+            let error = error.downcast_ref::<io::Error>();
+            error.is_some_and(|error| broken.contains(&error.kind()))
+        })
 }
 
 /// Codes of 503 responses to requests that are, or may be, stored all the same.

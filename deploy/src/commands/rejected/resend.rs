@@ -47,7 +47,7 @@ pub(super) fn run(
     set: &[(String, Value)],
     invocation: &Invocation,
 ) -> anyhow::Result<()> {
-    let client = ResendClient::new(&connect::running_credentials(config)?.ingest_url);
+    let client = ResendClient::new(&connect::running_credentials(config)?.ingest_url)?;
     let mut events = find(config, selection)?;
     let mut pending = PendingResend::take(&config.data_dir)?;
     if let Some(request) = pending.load()? {
