@@ -105,37 +105,6 @@ fn peers(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, body: &[u8]) {
             batch.batch.len()
         });
     });
-    group.bench_function(format!("sonic_value/{name}"), |bencher| {
-        bencher.iter(|| sonic_rs::from_slice::<sonic_rs::Value>(black_box(body)).unwrap());
-    });
-    group.bench_function(format!("sonic_lazy/{name}"), |bencher| {
-        bencher.iter(|| {
-            let batch: LazyBatch<'_> = sonic_rs::from_slice(black_box(body)).unwrap();
-            batch.batch.len()
-        });
-    });
-}
-
-#[derive(Deserialize)]
-#[allow(dead_code, reason = "what is measured is reading the fields")]
-struct LazyBatch<'a> {
-    api_key: &'a str,
-    #[serde(borrow)]
-    batch: Vec<LazyEvent<'a>>,
-}
-
-#[derive(Deserialize)]
-#[allow(dead_code, reason = "what is measured is reading the fields")]
-struct LazyEvent<'a> {
-    #[serde(borrow)]
-    event: Cow<'a, str>,
-    #[serde(borrow)]
-    distinct_id: Cow<'a, str>,
-    timestamp: &'a str,
-    #[serde(default)]
-    uuid: Option<&'a str>,
-    #[serde(borrow)]
-    properties: sonic_rs::LazyValue<'a>,
 }
 
 fn parse(criterion: &mut Criterion) {
