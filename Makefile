@@ -36,6 +36,10 @@ run: $(ENGINE) $(BROWSER) ## Build and start everything on this machine
 build: $(BROWSER) ## Build the release binary: target/release/millrace
 	cargo build --release
 
+.PHONY: dist
+dist: $(BROWSER) ## Build what is shipped, stripped and linked as one: target/dist/millrace
+	cargo build --profile dist
+
 ## Test
 
 .PHONY: test
