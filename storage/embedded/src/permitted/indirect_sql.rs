@@ -28,7 +28,7 @@ pub(super) struct IndirectSql {
     /// A table function whose string is made while the statement runs, or given later, and so
     /// cannot be checked.
     pub(super) unchecked: Option<String>,
-    /// The end of the statement was not read: it has too many heredocs without an end.
+    /// The end of the statement was not read ([`Kind::Unreadable`]).
     pub(super) is_unreadable: bool,
 }
 

@@ -106,8 +106,8 @@ impl StatementPolicy {
         }
         let indirect = indirect_sql::find(sql, &|name| self.opened.contains(name));
         if indirect.is_unreadable {
-            let message = "Syntax error: too many texts between dollar signs have no end; write texts between single \
-                           quotes, and such names between back quotes";
+            let message = "Syntax error: too many dollar signs or other than plain words between typographic quotes; \
+                           write texts between single quotes, and names between back quotes";
             return Err(Exception::new(62, message, "SYNTAX_ERROR"));
         }
         if let Some(name) = indirect.unchecked {

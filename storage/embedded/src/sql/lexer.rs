@@ -2,14 +2,17 @@
 
 /// Texts `$tag$` without an end up to which a statement is read: each is looked for up to the end
 /// of the statement, here and by the engine.
-const OPEN_HEREDOCS_MAX: u8 = 16;
+const OPEN_HEREDOCS_MAX: u8 = 64;
+/// Quotes that the engine knows besides those of ASCII.
+const TYPOGRAPHIC_QUOTES: [(&str, &str); 2] = [("\u{2018}", "\u{2019}"), ("\u{201c}", "\u{201d}")];
 
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Kind {
     Word,
     Quoted,
     Punctuation(u8),
-    /// The rest of a statement that has too many heredocs without an end.
+    /// The rest of a statement in which the engine may see other texts than we do, or that has too
+    /// many heredocs without an end.
     Unreadable,
 }
 
@@ -78,15 +81,9 @@ impl<'a> Lexer<'a> {
                 self.at = end;
                 Kind::Quoted
             }
-            b'$' if self.open_heredocs > OPEN_HEREDOCS_MAX => {
-                self.at = self.sql.len();
-                Kind::Unreadable
-            }
-            byte if is_word(byte) => {
-                let rest = self.sql.get(start..)?;
-                self.at = start + rest.iter().take_while(|byte| is_word(**byte)).count();
-                Kind::Word
-            }
+            b'$' if self.open_heredocs > OPEN_HEREDOCS_MAX => self.unreadable(),
+            _ if self.opens_unreadable(start) => self.unreadable(),
+            byte if is_word(byte) => self.word(start),
             byte => {
                 self.at = start + 1;
                 Kind::Punctuation(byte)
@@ -106,6 +103,24 @@ impl<'a> Lexer<'a> {
             self.depth += 1;
         }
         Some(token)
+    }
+
+    /// Moves behind a word. A typographic quote within it begins another token.
+    fn word(&mut self, start: usize) -> Kind {
+        self.at = start + 1;
+        while let Some([byte, ..]) = self.sql.get(self.at..)
+            && is_word(*byte)
+            && typographic_quotes(self.sql, self.at).is_none()
+        {
+            self.at += 1;
+        }
+        Kind::Word
+    }
+
+    /// Moves to the end.
+    fn unreadable(&mut self) -> Kind {
+        self.at = self.sql.len();
+        Kind::Unreadable
     }
 
     /// Offset of a quoted text's end; backslash escapes and doubled quotes do not end it. An
@@ -132,10 +147,25 @@ impl<'a> Lexer<'a> {
         match memchr::memmem::find(rest.get(length..)?, tag) {
             Some(inside) => Some(start + length + inside + length),
             None => {
-                self.open_heredocs += 1;
+                self.open_heredocs = self.open_heredocs.saturating_add(1);
                 None
             }
         }
+    }
+
+    /// Returns true if a typographic quote opens here, and the text up to its end is not plain.
+    fn opens_unreadable(&self, start: usize) -> bool {
+        let Some((open, close)) = typographic_quotes(self.sql, start) else {
+            return false;
+        };
+        let rest = self.sql.get(start + open.len()..).unwrap_or_default();
+        let end = memchr::memmem::find(rest, close.as_bytes());
+        let inner = end.and_then(|end| rest.get(..end));
+        // Nothing that could end it earlier, or begin another text or a comment.
+        let is_plain = |byte: &u8| {
+            byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || b"_.,()".contains(byte)
+        };
+        inner.is_none_or(|inner| !inner.iter().all(is_plain))
     }
 
     fn skip_blanks_and_comments(&mut self) {
@@ -182,6 +212,13 @@ pub(crate) fn comment_length(text: &[u8]) -> Option<usize> {
     }
 }
 
+/// Typographic quotes, if one opens there.
+fn typographic_quotes(sql: &[u8], at: usize) -> Option<&'static (&'static str, &'static str)> {
+    let rest = sql.get(at..)?;
+    let mut quotes = TYPOGRAPHIC_QUOTES.iter();
+    quotes.find(|(open, _)| rest.starts_with(open.as_bytes()))
+}
+
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || !byte.is_ascii()
 }
@@ -196,12 +233,21 @@ mod tests {
     }
 
     #[test]
-    fn a_heredoc_ends_with_its_tag_and_one_without_an_end_is_a_word() {
+    fn texts_whose_end_is_uncertain_are_unreadable() {
         for (sql, expected) in [
             ("$$ ' $$", vec![Kind::Quoted]),
             ("$a$ ' $b$ $a$ b", vec![Kind::Quoted, Kind::Word]),
             ("$a$ b", vec![Kind::Word, Kind::Word]),
             ("$group_0 $group_1", vec![Kind::Word, Kind::Word]),
+            ("$a $b $a $b", vec![Kind::Word; 4]),
+            ("\u{2018}a b\u{2019} c", vec![Kind::Word; 3]),
+            ("\u{2018} ' \u{2019} b", vec![Kind::Unreadable]),
+            (
+                "a\u{201c} \" \u{201d} b",
+                vec![Kind::Word, Kind::Unreadable],
+            ),
+            ("\u{2018} a", vec![Kind::Unreadable]),
+            ("'\u{2018}' gr\u{f6}\u{df}e", vec![Kind::Quoted, Kind::Word]),
         ] {
             assert_eq!(kinds(sql), expected, "{sql}");
         }

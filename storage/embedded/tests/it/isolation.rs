@@ -3,6 +3,7 @@
 //! the embedded engine.
 
 use millrace_embedded::testing::{TestEngine, shared};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use crate::client::{Response, post, query};
@@ -207,6 +208,9 @@ const ESCAPES: &[&str] = &[
     "CREATE VIEW isolation_v AS SELECT arrayMap({f:Identifier}, ['PATH'])",
     "CREATE VIEW isolation_v AS SELECT arrayMap({f:Identifier} AS q, ['PATH'])",
     "SET param_s = 'a UInt8, b String DEFAULT file(''PATH'')'",
+    "SELECT $ a $ ' $ a $",
+    "SELECT \u{2018} ' \u{2019}, a FROM format(Values, 'a String', concat('(fi', 'le(''PATH''))')) -- '",
+    "SELECT a, $b$ ' FROM format(Values, 'a String', concat('(fi', 'le(''PATH''))')) -- '",
 ];
 
 /// Parameters that every such statement is try_statement with.
@@ -289,7 +293,8 @@ const ALLOWED: &[&str] = &[
     "SELECT count() FROM isolation_in.t WHERE url = 'file (x)' AND format('{}', lower(url)) != 'file(x)' -- file (x)",
     "SELECT * FROM format(JSONEachRow, 'a String', $$ {\"a\": \"b\"} $$) LIMIT 1",
     "SELECT * FROM values('a UInt8, b String', (1, lower('A')), (2, 'b')) LIMIT 1",
-    "SELECT isolation_plus(1), arrayMap(x -> x + 1, [1]), JSONExtractString('{}', 'file')",
+    "SELECT $a, $b FROM (SELECT 1 AS $a, 2 AS $b) GROUP BY $a, $b",
+    "SELECT \u{2018}a b\u{2019}, isolation_plus(1), arrayMap(x -> x + 1, [1]), JSONExtractString('{}', 'file')",
     "SELECT arrayMap(x -> concat(x, file), [url]), arrayElement(splitByChar('/', file), 1) FROM isolation_in.t",
     "ALTER TABLE isolation_in.t ADD COLUMN b Int8, MODIFY SETTING merge_with_ttl_timeout = 100",
     "ALTER TABLE isolation_in.t UPDATE b = 1 WHERE a = 2 SETTINGS mutations_sync = 1",
@@ -327,9 +332,15 @@ fn the_kernel_confines_the_process_to_its_folders_with_sources_opened() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("catalog.db"), "canary").unwrap();
     let parent = format!("SELECT file('/proc/{}/environ')", std::process::id());
+    let own = engine.data_dir().unwrap();
+    symlink(folder.path().join("catalog.db"), own.join("link")).unwrap();
+    symlink(folder.path(), own.join("folder")).unwrap();
     for sql in [
         "SELECT file('PATH')",
         "SELECT * FROM file('PATH', 'LineAsString')",
+        "SELECT file('OWN/link')",
+        "SELECT file('OWN/folder/catalog.db')",
+        "INSERT INTO FUNCTION file('OWN/folder/out', 'TSV') SELECT 1",
         "SELECT * FROM file('/etc/passwd', 'LineAsString')",
         "SELECT * FROM file('/proc/self/environ', 'RawBLOB')",
         "SELECT file('/proc/self/environ')",
@@ -339,7 +350,8 @@ fn the_kernel_confines_the_process_to_its_folders_with_sources_opened() {
         "SELECT * FROM sqlite('PATH', 'personal_api_keys')",
         "INSERT INTO FUNCTION file('DIR/out', 'TSV') SELECT 1",
     ] {
-        let response = try_statement(&engine, sql, folder.path());
+        let sql = sql.replace("OWN", own.to_str().unwrap());
+        let response = try_statement(&engine, &sql, folder.path());
         assert_ne!(response.status, 200, "{sql}: {}", response.text());
         assert!(
             !response.text().contains("canary"),
@@ -353,7 +365,7 @@ fn the_kernel_confines_the_process_to_its_folders_with_sources_opened() {
         );
     }
     // The engine's own folder stays accessible, and so does a source that was opened.
-    let own = engine.data_dir().unwrap().join("out");
+    let own = own.join("out");
     let own = own.to_str().unwrap();
     query(
         &engine,
