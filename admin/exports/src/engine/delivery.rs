@@ -68,9 +68,9 @@ pub(super) async fn deliver(
     let destination = (inner.open)(&claimed.export)?;
     let parts = parts(&source, before, destination.as_ref()).await?;
     let mut delivery = destination.begin(&scope, parts).await?;
-    let to = (destination.as_ref(), delivery.as_mut());
+    let (to, pace) = (destination.as_ref(), inner.options.pace);
     let copied = tokio::select! {
-        copied = copy(&source, to, parts, progress, inner.options.pace) => copied,
+        copied = copy(&source, to, delivery.as_mut(), parts, progress, pace) => copied,
         () = stopped.cancelled() => Err(ExportError::retryable("The run was interrupted.")),
     };
     let checked = match copied {
@@ -123,7 +123,8 @@ async fn parts(
 /// Hands all parts over; returns their number of rows.
 async fn copy(
     source: &RunSource<'_>,
-    (destination, delivery): (&dyn Destination, &mut dyn Delivery),
+    destination: &dyn Destination,
+    delivery: &mut dyn Delivery,
     count: u32,
     progress: &Progress,
     pace: MinimumPace,
