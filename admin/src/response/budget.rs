@@ -200,7 +200,8 @@ mod tests {
             while let Ok(memory) = budget.reserve(user, hostile, PAGE_BYTES).await {
                 held.push(memory);
             }
-            held.push(budget.reserve(user, hostile, SMALL_BYTES).await.unwrap());
+            let colleague = budget.reserve(200 + user, hostile, SMALL_BYTES);
+            held.push(colleague.await.unwrap());
         }
         for _ in 0..3 {
             held.push(budget.reserve(100, good, PAGE_BYTES).await.unwrap());
