@@ -152,7 +152,7 @@ impl Case {
 
 fn basis_of(hostile: HostileRequest, encoded: &EncodedRequest) -> CostBasis {
     match hostile.scenario {
-        Scenario::KnownKey => CostBasis {
+        Scenario::KnownKey | Scenario::KnownBomb => CostBasis {
             unit: "a decoded byte",
             parts: encoded.plain_bytes as u64,
             parts_per_unit: 1,

@@ -4,6 +4,7 @@ use super::payloads::Piece;
 use anyhow::{Result, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
+use millrace_encoding::testing::{gzip_behind_blocks, zstd_of_tables};
 use millrace_encoding::{Encoding, Hints};
 use std::io::Write;
 
@@ -23,7 +24,21 @@ pub enum Compression {
     /// Brotli of copies of two bytes each, which take no bit: the most steps for each byte sent
     /// that the format allows.
     Copies,
+    /// Gzip after blocks without output, and before an empty member, so that no trailer gives the
+    /// size of the output.
+    Blocks,
+    /// Zstandard after blocks of little but tables.
+    Tables,
+    /// Event in many parts, each of them a beginning of the text as [`Compression::Copies`].
+    Parts,
 }
+
+/// Bytes as sent before the text of [`Compression::Blocks`] and [`Compression::Tables`].
+const BLOCKS_BYTES: usize = 8 << 10;
+/// Number of the properties of [`Compression::Parts`].
+const PARTS: usize = 16;
+/// Boundary between the parts of [`Compression::Parts`].
+pub const BOUNDARY: &str = "b";
 
 /// Distance that [`Compression::Copies`] copies from: the last distance that decoders start with.
 const DISTANCE: usize = 4;
@@ -32,13 +47,16 @@ const COPY_BYTES: usize = 2;
 
 impl Compression {
     /// All encodings.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::Gzip,
         Self::Brotli,
         Self::Zstd,
         Self::Lz64,
         Self::ImageTag,
         Self::Copies,
+        Self::Blocks,
+        Self::Tables,
+        Self::Parts,
     ];
 
     /// Name in reports.
@@ -51,6 +69,9 @@ impl Compression {
             Self::Lz64 => "lz64",
             Self::ImageTag => "data of GET",
             Self::Copies => "br of copies",
+            Self::Blocks => "gzip of blocks",
+            Self::Tables => "zstd of tables",
+            Self::Parts => "parts of br",
         }
     }
 
@@ -58,10 +79,10 @@ impl Compression {
     #[must_use]
     pub const fn encoding(self) -> Encoding {
         match self {
-            Self::Gzip | Self::ImageTag => Encoding::Gzip,
+            Self::Gzip | Self::ImageTag | Self::Blocks => Encoding::Gzip,
             Self::Lz64 => Encoding::Lz64,
-            Self::Brotli | Self::Copies => Encoding::Brotli,
-            Self::Zstd => Encoding::Zstd,
+            Self::Brotli | Self::Copies | Self::Parts => Encoding::Brotli,
+            Self::Zstd | Self::Tables => Encoding::Zstd,
         }
     }
 
@@ -69,7 +90,7 @@ impl Compression {
     #[must_use]
     pub fn hints(self) -> Hints {
         match self {
-            Self::ImageTag => Hints::default(),
+            Self::ImageTag | Self::Parts => Hints::default(),
             _ => Hints {
                 content_encoding: self.encoding(),
                 ..Hints::default()
@@ -81,10 +102,18 @@ impl Compression {
     #[must_use]
     pub const fn may_write(self, piece: Piece) -> bool {
         match (self, piece) {
-            (Self::Copies, Piece::Same(bytes)) => DISTANCE.is_multiple_of(bytes.len()),
-            (Self::Copies, _) => false,
+            (Self::Copies | Self::Parts, Piece::Same(bytes)) => {
+                DISTANCE.is_multiple_of(bytes.len())
+            }
+            (Self::Copies | Self::Parts, _) => false,
             _ => true,
         }
+    }
+
+    /// Returns true if the encoding has more blocks than its text is worth.
+    #[must_use]
+    pub const fn is_of_blocks(self) -> bool {
+        matches!(self, Self::Blocks | Self::Tables)
     }
 
     /// Encodes a text.
@@ -92,6 +121,14 @@ impl Compression {
     /// # Errors
     /// The compressor failed.
     pub fn compress(self, text: &[u8]) -> Result<Vec<u8>> {
+        self.compress_behind(BLOCKS_BYTES, text)
+    }
+
+    /// Encodes a text with so many bytes of blocks before it, if the encoding is made of them.
+    ///
+    /// # Errors
+    /// The compressor failed.
+    pub fn compress_behind(self, blocks_bytes: usize, text: &[u8]) -> Result<Vec<u8>> {
         Ok(match self {
             Self::Gzip => {
                 let mut writer =
@@ -108,8 +145,37 @@ impl Compression {
             Self::Lz64 => lz_str::compress_to_base64(std::str::from_utf8(text)?).into_bytes(),
             Self::ImageTag => URL_SAFE.encode(Self::Gzip.compress(text)?).into_bytes(),
             Self::Copies => copies(text)?,
+            Self::Blocks => {
+                let level = flate2::Compression::best();
+                let mut writer = flate2::write::DeflateEncoder::new(Vec::new(), level);
+                writer.write_all(text)?;
+                gzip_behind_blocks(blocks_bytes, &writer.finish()?, text)
+            }
+            Self::Tables => {
+                let text = zstd::encode_all(text, 3)?;
+                [zstd_of_tables(blocks_bytes), text].concat()
+            }
+            Self::Parts => parts(text)?,
         })
     }
+}
+
+/// Multipart event whose properties are all the same beginning of the text.
+fn parts(text: &[u8]) -> Result<Vec<u8>> {
+    let property = copies(text.get(..text.len() / PARTS).unwrap_or_default())?;
+    let event = br#"{"event":"a","distinct_id":"b"}"#;
+    let disposition = "Content-Disposition: form-data; name=";
+    let mut sent = Vec::new();
+    write!(sent, "--{BOUNDARY}\r\n{disposition}\"event\"\r\n\r\n")?;
+    sent.extend_from_slice(event);
+    for number in 0..PARTS {
+        let name = format!("event.properties.{number}");
+        write!(sent, "\r\n--{BOUNDARY}\r\n{disposition}\"{name}\"\r\n")?;
+        sent.extend_from_slice(b"Content-Encoding: br\r\n\r\n");
+        sent.extend_from_slice(&property);
+    }
+    write!(sent, "\r\n--{BOUNDARY}--\r\n")?;
+    Ok(sent)
 }
 
 /// Brotli (RFC 7932): the longest run in copies, the text before and after it uncompressed.
@@ -203,16 +269,26 @@ mod tests {
         for piece in ["[", "1,", "{\"\":"] {
             let text = format!("{{\"x\":[{}1]}}", piece.repeat(300_000));
             for compression in Compression::ALL {
+                // An event in parts has the text several times.
+                if compression == Compression::Parts {
+                    continue;
+                }
                 let sent = compression.compress(text.as_bytes()).unwrap();
-                assert!(sent.len() < text.len() / 200, "{compression:?}");
+                let blocks_bytes = match compression.is_of_blocks() {
+                    true => BLOCKS_BYTES,
+                    false => 0,
+                };
+                let sent_max = text.len() / 200 + blocks_bytes;
+                assert!(sent.len() < sent_max, "{compression:?}");
                 let mut out = Vec::new();
                 let sent = match compression {
                     Compression::ImageTag => URL_SAFE.decode(&sent).unwrap(),
                     _ => sent,
                 };
                 Decoder::default()
-                    .decode(compression.encoding(), &sent, &mut out, text.len())
+                    .decode(compression.encoding(), &sent, &mut out, 2 * text.len())
                     .unwrap();
+                let out = out.trim_ascii_start();
                 assert!(out == text.as_bytes(), "{compression:?} of {piece}");
             }
         }

@@ -3,13 +3,14 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `payloads` | [`HostilePayload`]: the texts, each a piece that is repeated |
-//! | `encodings` | [`Compression`], and a Brotli stream that no compressor writes |
+//! | `encodings` | [`Compression`], and streams that no compressor writes |
 //! | `server` | [`Server`]: decodes, parses and stores or refuses one |
 
 mod encodings;
 mod payloads;
 mod server;
 
+use encodings::BOUNDARY;
 pub use encodings::Compression;
 pub use payloads::{HostilePayload, PAYLOADS};
 pub use server::{Outcome, Server};
@@ -32,12 +33,20 @@ pub const PER_DECODED_BYTE_MAX: u64 = 20 * PER_NANOSECOND;
 pub const PER_SLOW_BYTE_MAX: u64 = 3 * PER_DECODED_BYTE_MAX;
 /// Most bytes that a body may decode to, as servers are configured.
 const DECODED_BYTES_MAX: usize = 100 << 20;
+/// Quotient of that and the most bytes that a body may be sent as: the largest bodies may decode to
+/// no more times what was sent, even with a known key.
+const LARGEST_RATIO: usize = 5;
+/// Bytes of blocks in a body that stands for the largest ones.
+const LARGE_BYTES: usize = 160 << 10;
 /// Bytes that a body with a known key decodes to in these cases.
 const KNOWN_BYTES: usize = 128 << 10;
 /// Incompressible bytes in a body that decodes to just as much as an unknown key allows.
 const NOISE_BYTES: usize = 2_400;
 /// Bytes that a body decodes to which is refused as a bomb.
 const BOMB_BYTES: usize = 1 << 20;
+/// Bytes that all parts of an event decode to together which is refused as a bomb: each part is
+/// within the limit of slow encodings, and all are within that of others.
+const PARTS_BOMB_BYTES: usize = 88 << 10;
 
 /// Combination of a request's key and size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +57,9 @@ pub enum Scenario {
     UnknownKey,
     /// The key is unknown, and the body decodes to too much.
     Bomb,
+    /// The head names a known key, and the body is refused. It stands for the largest bodies, which
+    /// may not decode to many times what was sent.
+    KnownBomb,
 }
 
 impl Scenario {
@@ -58,6 +70,7 @@ impl Scenario {
             Self::KnownKey => "known",
             Self::UnknownKey => "nobodys",
             Self::Bomb => "bomb",
+            Self::KnownBomb => "known bomb",
         }
     }
 }
@@ -78,14 +91,20 @@ pub struct HostileRequest {
 pub struct EncodedRequest {
     /// The body as sent.
     pub body: Vec<u8>,
-    /// Bytes that the body decodes to.
+    /// Bytes that the body decodes to, or may decode to if it is refused before.
     pub plain_bytes: usize,
 }
 
 impl HostileRequest {
     /// All counted requests: each payload in gzip; in the other encodings those that differ there.
     pub fn all() -> impl Iterator<Item = Self> {
-        let scenarios = [Scenario::KnownKey, Scenario::UnknownKey, Scenario::Bomb].into_iter();
+        let scenarios = [
+            Scenario::KnownKey,
+            Scenario::UnknownKey,
+            Scenario::Bomb,
+            Scenario::KnownBomb,
+        ]
+        .into_iter();
         let pairs = scenarios
             .flat_map(|scenario| Compression::ALL.map(|compression| (scenario, compression)));
         pairs
@@ -100,6 +119,13 @@ impl HostileRequest {
     }
 
     fn is_counted(&self) -> bool {
+        let is_of_blocks = self.compression.is_of_blocks();
+        match self.scenario {
+            Scenario::KnownBomb => return is_of_blocks && self.payload.is_v1(),
+            // The bound of a short one is in bytes that it may decode to, not that it decodes to.
+            Scenario::KnownKey if is_of_blocks => return false,
+            _ => {}
+        }
         let is_usual = self.compression == Compression::Gzip && self.scenario != Scenario::Bomb;
         (is_usual || self.payload.in_all_encodings)
             && self.compression.may_write(self.payload.piece)
@@ -110,6 +136,15 @@ impl HostileRequest {
     pub fn name(&self) -> String {
         let (scenario, payload) = (self.scenario.name(), self.payload.name);
         format!("{scenario}/{payload}/{}", self.compression.name())
+    }
+
+    /// Most bytes that a body of `sent_bytes` may decode to in this scenario, whatever its key.
+    #[must_use]
+    pub fn decoded_bytes_max(&self, sent_bytes: usize) -> usize {
+        match self.scenario {
+            Scenario::KnownBomb => sent_bytes * LARGEST_RATIO,
+            _ => DECODED_BYTES_MAX,
+        }
     }
 
     /// Makes and encodes the body.
@@ -126,7 +161,16 @@ impl HostileRequest {
         };
         match self.scenario {
             Scenario::KnownKey => make(KNOWN_BYTES, 0),
-            Scenario::Bomb => make(BOMB_BYTES, 0),
+            Scenario::Bomb => match self.compression {
+                Compression::Parts => make(PARTS_BOMB_BYTES, 0),
+                _ => make(BOMB_BYTES, 0),
+            },
+            Scenario::KnownBomb => {
+                let text = self.payload.text(None, 0, KNOWN_BYTES);
+                let body = self.compression.compress_behind(LARGE_BYTES, &text)?;
+                let plain_bytes = self.decoded_bytes_max(body.len());
+                Ok(EncodedRequest { body, plain_bytes })
+            }
             Scenario::UnknownKey => {
                 let mut bytes = NOISE_BYTES * 40;
                 loop {
@@ -156,7 +200,7 @@ mod tests {
             let name = hostile.name();
             let outcome = Server::of(&hostile).unwrap().once().unwrap();
             let is_decoded = outcome != Outcome::NotDecoded;
-            let is_bomb = hostile.scenario == Scenario::Bomb;
+            let is_bomb = matches!(hostile.scenario, Scenario::Bomb | Scenario::KnownBomb);
             assert_eq!(is_decoded, !is_bomb, "{name}: {outcome:?}");
             let is_stored = outcome == Outcome::Stored;
             let is_key_known = hostile.scenario == Scenario::KnownKey;

@@ -1,10 +1,10 @@
 //! A server's work for a hostile request: decode, parse, store or refuse.
 
-use super::{Compression, DECODED_BYTES_MAX, HostileRequest, KEY, Scenario};
+use super::{BOUNDARY, Compression, HostileRequest, KEY, Scenario};
 use crate::hot_path::{PROJECT, memory_dir, parse_context};
 use crate::store::Store;
 use anyhow::Result;
-use millrace_encoding::{BodyDecoder, Buffers, Decoder, Expansion, testing};
+use millrace_encoding::{BodyDecoder, Boundary, Buffers, Decoder, Expansion, testing};
 use millrace_parse::{KeyLookup, ParseContext, ParseError, Parser, Protocol};
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -36,7 +36,10 @@ pub struct Server {
     compression: Compression,
     /// The key that the request's head names.
     key: Option<&'static str>,
+    is_v1: bool,
     body: Vec<u8>,
+    /// Most bytes that the body may decode to, whatever its key.
+    decoded_bytes_max: usize,
 }
 
 impl Server {
@@ -45,15 +48,19 @@ impl Server {
     /// # Errors
     /// The request could not be made, or there is no space for a log.
     pub fn of(hostile: &HostileRequest) -> Result<Self> {
-        let key = if hostile.scenario == Scenario::KnownKey {
-            KEY
-        } else {
-            UNKNOWN_KEY
+        let key = match hostile.scenario {
+            Scenario::KnownKey | Scenario::KnownBomb => KEY,
+            Scenario::UnknownKey | Scenario::Bomb => UNKNOWN_KEY,
         };
+        let body = hostile.encode()?.body;
+        let is_v1 = hostile.payload.is_v1();
+        let is_in_head = is_v1 || hostile.compression == Compression::Parts;
         Ok(Self {
             compression: hostile.compression,
-            key: hostile.payload.is_v1().then_some(key),
-            body: hostile.encode()?.body,
+            key: is_in_head.then_some(key),
+            is_v1,
+            decoded_bytes_max: hostile.decoded_bytes_max(body.len()),
+            body,
             buffers: Buffers::default(),
             decoder: RefCell::default(),
             parser: Parser::default(),
@@ -67,7 +74,7 @@ impl Server {
     /// An accepted request could not be stored.
     pub fn once(&mut self) -> Result<Outcome> {
         let sent = black_box(self.body.as_slice());
-        let expansion = Expansion::of(sent.len(), DECODED_BYTES_MAX);
+        let expansion = Expansion::of(sent.len(), self.decoded_bytes_max);
         let hints = self.compression.hints();
         let decode = |limits| {
             let body_decoder = BodyDecoder {
@@ -75,10 +82,16 @@ impl Server {
                 decoder: &self.decoder,
                 limits,
             };
-            if self.compression == Compression::ImageTag {
-                return body_decoder.data(sent, hints.compression);
+            match self.compression {
+                Compression::ImageTag => body_decoder.data(sent, hints.compression),
+                Compression::Parts => {
+                    let content_type = format!("multipart/form-data; boundary={BOUNDARY}");
+                    let boundary = Boundary::of(Some(content_type.as_bytes()))?;
+                    let json = body_decoder.parts(sent, hints, boundary, self.key);
+                    json.map(Some)
+                }
+                _ => body_decoder.body(sent, hints),
             }
-            body_decoder.body(sent, hints)
         };
         let decoded = testing::decode(sent, hints, self.key, expansion, decode, |key| key == KEY);
         let Ok(json) = decoded.json else {
@@ -86,7 +99,7 @@ impl Server {
         };
         let text = json.as_deref().unwrap_or(sent);
         let mut context: ParseContext<'_> = parse_context();
-        if let Some(key) = self.key {
+        if let Some(key) = self.key.filter(|_| self.is_v1) {
             context.protocol = Protocol::V1 {
                 key,
                 sent_at: None,
