@@ -21,9 +21,10 @@ const PAUSES: [Duration; 4] = [
     Duration::from_secs(2),
     Duration::from_secs(5),
 ];
-/// Consecutive failed steps after which the rest of a read is given up: a disk may take seconds for
-/// each.
+/// Consecutive failed steps from which on only some are tried, as a disk may take seconds for each.
 const STEPS_FAILED_MAX: u32 = 64;
+/// Steps from one that is tried to the next one then. Those between are read once that can be read.
+const STRIDE_STEPS: u64 = 16;
 /// Filler for bytes that cannot be read. Zeros would pass for bytes that were never written.
 const FILL: u8 = 0xee;
 
@@ -67,34 +68,86 @@ impl TolerantFile {
         self.file.read_at(out, bytes, offset)
     }
 
+    /// Reads step by step. Behind many steps that cannot be read every [`STRIDE_STEPS`]th is tried,
+    /// until one can be read; then those before it are, so that no frame behind the damage is lost.
     fn read_in_steps(&self, out: &mut Vec<u8>, range: Range<u64>) -> io::Result<()> {
         let end = range.end.min(self.file.len()?);
-        let (mut at, mut failed) = (range.start, 0);
+        let (mut at, mut failed) = (range.start, 0_u32);
         while at < end {
-            let step = at - at % STEP_BYTES;
-            let step_end = (step + STEP_BYTES).min(end);
-            let (bytes, start) = ((step_end - at) as usize, out.len());
-            let is_known = self.unreadable().contains(&step);
-            let read = match is_known || failed >= STEPS_FAILED_MAX {
-                true => Err(Errno::IO.into()),
-                false => self.file.read_at(out, bytes, at),
-            };
-            match read {
-                Ok(()) => failed = 0,
-                Err(error) if is_bad_sector(&error) => {
-                    failed += 1;
-                    out.resize(start, 0);
-                    out.resize(start + bytes, FILL);
-                    if !is_known {
-                        self.unreadable().push(step);
-                    }
-                }
-                Err(error) => return Err(error),
+            if failed >= STEPS_FAILED_MAX {
+                let sound = self.sound_at(at, end)?;
+                fill(out, sound - at);
+                at = sound;
+                failed = 0;
+                continue;
             }
+            let step_end = (step_of(at) + STEP_BYTES).min(end);
+            let is_read = self.read_step(out, at..step_end)?;
+            failed = if is_read { 0 } else { failed + 1 };
             at = step_end;
         }
         Ok(())
     }
+
+    /// Reads bytes of a step, or fills them. Returns true if they could be read.
+    fn read_step(&self, out: &mut Vec<u8>, range: Range<u64>) -> io::Result<bool> {
+        let (step, start) = (step_of(range.start), out.len());
+        let is_known = self.unreadable().contains(&step);
+        let read = match is_known {
+            true => Err(Errno::IO.into()),
+            false => {
+                let bytes = (range.end - range.start) as usize;
+                self.file.read_at(out, bytes, range.start)
+            }
+        };
+        match read {
+            Ok(()) => Ok(true),
+            Err(error) if is_bad_sector(&error) => {
+                out.truncate(start);
+                fill(out, range.end - range.start);
+                if !is_known {
+                    self.unreadable().push(step);
+                }
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the offset from which on steps are tried one by one again, at `end` at the latest;
+    /// those before count as unreadable.
+    fn sound_at(&self, from: u64, end: u64) -> io::Result<u64> {
+        let last = step_of(end.saturating_sub(1));
+        let (mut before, mut sound) = (from, end);
+        let mut tried = (step_of(from) + (STRIDE_STEPS - 1) * STEP_BYTES).min(last);
+        loop {
+            let step_end = (tried + STEP_BYTES).min(end);
+            if self.read_step(&mut Vec::new(), tried..step_end)? {
+                sound = before;
+                break;
+            }
+            if tried == last {
+                break;
+            }
+            before = tried + STEP_BYTES;
+            tried = (tried + STRIDE_STEPS * STEP_BYTES).min(last);
+        }
+        let mut unreadable = self.unreadable();
+        let passed = (step_of(from)..sound).step_by(STEP_BYTES as usize);
+        let passed: Vec<u64> = passed.filter(|step| !unreadable.contains(step)).collect();
+        unreadable.extend(passed);
+        Ok(sound)
+    }
+}
+
+/// Start of the step that an offset is in.
+const fn step_of(offset: u64) -> u64 {
+    offset - offset % STEP_BYTES
+}
+
+fn fill(out: &mut Vec<u8>, bytes: u64) {
+    let filled = out.len() + bytes as usize;
+    out.resize(filled, FILL);
 }
 
 /// Returns true if the disk cannot read the bytes, and the request itself was valid.
@@ -158,25 +211,45 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// A file whose first reads fail; counts reads.
+    /// A file whose first reads fail, and those of a range of steps; counts reads that fail.
     #[derive(Debug)]
     struct Failing {
+        steps: u64,
+        bad: Range<u64>,
         times: u32,
         errno: Errno,
-        reads: AtomicU32,
+        failed: AtomicU32,
+    }
+
+    impl Failing {
+        fn new(times: u32, errno: Errno) -> Self {
+            Self {
+                steps: 3,
+                bad: 0..0,
+                times,
+                errno,
+                failed: AtomicU32::new(0),
+            }
+        }
     }
 
     impl File for Failing {
         fn len(&self) -> io::Result<u64> {
-            Ok(3 * STEP_BYTES)
+            Ok(self.steps * STEP_BYTES)
         }
 
-        fn read_at(&self, out: &mut Vec<u8>, bytes: usize, _: u64) -> io::Result<()> {
-            if self.reads.fetch_add(1, Ordering::Relaxed) < self.times {
+        fn read_at(&self, out: &mut Vec<u8>, bytes: usize, offset: u64) -> io::Result<()> {
+            let steps = offset / STEP_BYTES..(offset + bytes as u64).div_ceil(STEP_BYTES);
+            let is_bad = steps.start < self.bad.end && self.bad.start < steps.end;
+            if is_bad || self.failed.load(Ordering::Relaxed) < self.times {
+                self.failed.fetch_add(1, Ordering::Relaxed);
                 out.extend([7, 7]);
                 return Err(self.errno.into());
             }
-            out.resize(out.len() + bytes, 1);
+            let there = (self.steps * STEP_BYTES)
+                .saturating_sub(offset)
+                .min(bytes as u64);
+            out.resize(out.len() + there as usize, 1);
             Ok(())
         }
 
@@ -215,13 +288,7 @@ mod tests {
             (7, 0..8096),
         ];
         for (times, filled) in table {
-            let reads = AtomicU32::new(0);
-            let errno = Errno::IO;
-            let file = TolerantFile::new(Arc::new(Failing {
-                times,
-                errno,
-                reads,
-            }));
+            let file = TolerantFile::new(Arc::new(Failing::new(times, Errno::IO)));
             let mut out = vec![9];
             file.read_at(&mut out, 10_000, 96).unwrap();
             assert_eq!((out.len(), out[0]), (10_001, 9), "{times}");
@@ -235,14 +302,43 @@ mod tests {
     }
 
     #[test]
+    fn bytes_behind_any_number_of_bad_sectors_are_read_after_few_tries() {
+        let table = [
+            (1024, 3..60),
+            (1024, 0..64),
+            (1024, 0..65),
+            (1024, 10..200),
+            (1024, 0..1000),
+            (1024, 0..1023),
+            (1024, 0..1024),
+            (70, 2..69),
+        ];
+        for (steps, bad) in table {
+            let disk = Arc::new(Failing {
+                steps,
+                bad: bad.clone(),
+                ..Failing::new(0, Errno::IO)
+            });
+            let file = TolerantFile::new(Arc::clone(&disk) as Arc<dyn File>);
+            for _ in 0..2 {
+                let mut out = Vec::new();
+                file.read_at(&mut out, 1 << 30, 0).unwrap();
+                assert_eq!(out.len() as u64, steps * STEP_BYTES);
+                for (step, bytes) in (0..).zip(out.chunks(STEP_BYTES as usize)) {
+                    let expected = if bad.contains(&step) { FILL } else { 1 };
+                    let is_filled = bytes.iter().all(|byte| *byte == expected);
+                    assert!(is_filled, "step {step} of {bad:?}");
+                }
+            }
+            let failed = disk.failed.load(Ordering::Relaxed);
+            assert!(failed <= 5 + 64 + 64 + 16, "{failed} of {bad:?}");
+        }
+    }
+
+    #[test]
     fn other_errors_are_passed_on() {
         for errno in [Errno::NOMEM, Errno::STALE, Errno::PERM] {
-            let reads = AtomicU32::new(0);
-            let file = TolerantFile::new(Arc::new(Failing {
-                times: 1,
-                errno,
-                reads,
-            }));
+            let file = TolerantFile::new(Arc::new(Failing::new(1, errno)));
             let read = file.read_at(&mut Vec::new(), 10, 0);
             let code = read.unwrap_err().raw_os_error();
             assert_eq!(code, Some(errno.raw_os_error()));

@@ -79,7 +79,8 @@ pub fn inspect(
     visit: &mut dyn FnMut(&Frame),
 ) -> Result<Inspection, OpenError> {
     let mut segments = Vec::new();
-    for number in list_segments(fs, dir)? {
+    let numbers = list_segments(fs, dir)?;
+    for (nth, &number) in numbers.iter().enumerate() {
         let path = dir.join(segment::file_name(number));
         let failed = |source| OpenError::Io {
             action: "read",
@@ -92,7 +93,9 @@ pub fn inspect(
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(failed(error)),
         };
-        let scan = scan::scan(&*file, number, visit).map_err(failed)?;
+        let next = numbers.get(nth + 1).copied();
+        let salt_elsewhere = || scan::salt_in_next(fs, dir, number, next);
+        let scan = scan::scan(&*file, number, &salt_elsewhere, visit).map_err(failed)?;
         let file_bytes = file.len().map_err(failed)?;
         // Released while it was read: it may have been emptied already.
         if !is_gone(fs, &path) {

@@ -6,7 +6,7 @@ use crate::fs::{File, Fs};
 use crate::out_of_space::is_out_of_space;
 use crate::recovery;
 use crate::reserve::RESERVE_BYTES;
-use crate::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::segment::{SEGMENT_HEADER_BYTES, SegmentBefore, SegmentHeader};
 use crate::shared::{Segment, Shared};
 use crate::{
     AppendError, LogHandle, LogOptions, OpenError, Poisoned, Position, Recovery, Section, SyncError,
@@ -245,12 +245,21 @@ impl Log {
     /// there is refused, and poisons nothing.
     fn roll(&mut self, bytes: u64) -> Result<(), AppendError> {
         self.sync_active()?;
-        let number = self.shared.state().segment_newest + 1;
+        let (number, before) = {
+            let state = self.shared.state();
+            let newest = state.segments.last_key_value();
+            let before = newest.and_then(|(&number, segment)| {
+                let salt = segment.salt?;
+                Some(SegmentBefore { number, salt })
+            });
+            (state.segment_newest + 1, before)
+        };
         let header = SegmentHeader {
             number,
             salt: self.shared.fs.random(),
             sequence_before: self.sequence,
             sequence_high_water: self.sequence_high_water,
+            before,
         };
         let path = self.shared.path_of(number);
         let allocated = allocation_end(SEGMENT_HEADER_BYTES, bytes, self.segment_bytes);

@@ -77,8 +77,9 @@ pub(crate) fn open(options: LogOptions, fs: Arc<dyn Fs>) -> Result<OpenedLog, Op
     let (high_water, checkpoint_damaged) = checkpoint::load_high_water(&*fs, &dir)?;
     let mut found = Findings::new(&*fs, &dir, high_water);
     found.recovery.checkpoint_damaged = checkpoint_damaged;
-    for number in list_segments(&*fs, &dir)? {
-        found.add(number)?;
+    let numbers = list_segments(&*fs, &dir)?;
+    for (nth, number) in numbers.iter().enumerate() {
+        found.add(*number, numbers.get(nth + 1).copied())?;
     }
     pass(FailPoint::RecoveryRead);
     found.finish_last()?;
@@ -159,13 +160,14 @@ impl<'a> Findings<'a> {
         self.dir.join(segment::file_name(number))
     }
 
-    /// Reads the next segment.
-    fn add(&mut self, number: u64) -> Result<(), OpenError> {
+    /// Reads the next segment; `next` is the one behind it.
+    fn add(&mut self, number: u64, next: Option<u64>) -> Result<(), OpenError> {
         let path = self.path_of(number);
         let file = self.fs.open(&path).map_err(failed("open", &path))?;
         let file = TolerantFile::new(file);
         let mut sequences = Sequences::default();
-        let scan = scan::scan(&*file, number, &mut |frame| {
+        let salt_elsewhere = || scan::salt_in_next(self.fs, self.dir, number, next);
+        let scan = scan::scan(&*file, number, &salt_elsewhere, &mut |frame| {
             sequences.record(frame.sequence, frame.end);
         })
         .map_err(failed("read", &path))?;
@@ -326,6 +328,7 @@ impl<'a> Findings<'a> {
                 salt: scan.salt.unwrap_or_else(|| self.fs.random()),
                 sequence_before: last.sequence_before,
                 sequence_high_water: first.unwrap_or(self.sequence_high_water),
+                before: None,
             }
         });
         let path = self.path_of(last.number);

@@ -1,15 +1,17 @@
 //! Scans a whole segment for sound frames. Used when a log is opened, when a reader skips damage,
 //! and to inspect a log.
 
+use crate::bad_sectors::TolerantFile;
 use crate::block;
 use crate::fields::u32_at;
 use crate::frame::{ALIGN_BYTES, FRAME_HEADER_BYTES, FrameHeader, MAGIC};
-use crate::fs::File;
+use crate::fs::{File, Fs};
 use crate::section::{BlocksSum, FrameSection};
-use crate::segment::{HeaderError, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::segment::{self, HeaderError, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::{Frame, Position};
 use std::io;
 use std::ops::Range;
+use std::path::Path;
 
 /// Bytes read at a time: several blocks, since one that ends behind the window is read again.
 const WINDOW_BYTES: usize = 4 << 20;
@@ -20,7 +22,8 @@ pub(crate) struct SegmentScan {
     /// Header of the segment; `Damaged` also if there is none, as after a crash before its first
     /// sync.
     pub header: Result<SegmentHeader, HeaderError>,
-    /// Salt of the header or, without it, of a first frame in its place.
+    /// Salt of the header or, without it, of a first frame in its place, or of the next segment's
+    /// header.
     pub salt: Option<u64>,
     pub frames: u64,
     pub rows: u64,
@@ -66,10 +69,13 @@ impl SegmentScan {
     }
 }
 
-/// Reads a segment from end to end, each byte checked, and shows every sound frame to `visit`.
+/// Reads a segment from end to end, each byte checked, and shows every sound frame to `visit`. If
+/// its header is damaged, `salt_elsewhere` is asked for its salt: nothing else tells its frames from
+/// bytes of clients.
 pub(crate) fn scan(
     file: &dyn File,
     number: u64,
+    salt_elsewhere: &dyn Fn() -> Option<u64>,
     visit: &mut dyn FnMut(&Frame),
 ) -> io::Result<SegmentScan> {
     let mut scanner = Scanner::new(file, number)?;
@@ -83,7 +89,8 @@ pub(crate) fn scan(
     }
     if scan.salt.is_none() {
         // Only the log itself writes at this offset, so a frame here can be trusted.
-        scan.salt = scanner.salt_of_first_frame()?;
+        let of_frame = scanner.salt_of_first_frame()?;
+        scan.salt = of_frame.or_else(salt_elsewhere);
     }
     let Some(salt) = scan.salt else {
         scan.end = 0;
@@ -127,6 +134,17 @@ pub(crate) fn find_frame(
     scanner.window.file_bytes = scanner.window.file_bytes.min(limit);
     let frame = scanner.next_frame(from.offset.next_multiple_of(ALIGN_BYTES), 0)?;
     Ok(frame.map(|frame| frame.position.offset))
+}
+
+/// Salt of a segment, as the header of the next one has it.
+pub(crate) fn salt_in_next(fs: &dyn Fs, dir: &Path, number: u64, next: Option<u64>) -> Option<u64> {
+    let file = fs.open(&dir.join(segment::file_name(next?))).ok()?;
+    let mut bytes = Vec::new();
+    TolerantFile::new(file)
+        .read_at(&mut bytes, SEGMENT_HEADER_BYTES as usize, 0)
+        .ok()?;
+    let before = SegmentHeader::decode(&bytes, next?).ok()?.before;
+    before.filter(|it| it.number == number).map(|it| it.salt)
 }
 
 struct Scanner<'a> {

@@ -26,6 +26,16 @@ pub(crate) struct SegmentHeader {
     /// Highest sequence used up before this segment: its frames have higher ones; differs from
     /// `sequence_before` behind a cut, whose sequences are not used again.
     pub sequence_high_water: u64,
+    /// The segment before this one; `None` if there was none, or in a log of an earlier version.
+    pub before: Option<SegmentBefore>,
+}
+
+/// Segment before another, as the header of that one names it: without its own header its salt
+/// would be known nowhere else.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) struct SegmentBefore {
+    pub number: u64,
+    pub salt: u64,
 }
 
 /// Error of 64 bytes that are not a header.
@@ -46,6 +56,12 @@ impl SegmentHeader {
         put(&mut out, 24, &self.salt.to_le_bytes());
         put(&mut out, 32, &self.sequence_before.to_le_bytes());
         put(&mut out, 40, &self.sequence_high_water.to_le_bytes());
+        if let Some(before) = self.before
+            && let Ok(distance) = u32::try_from(self.number.saturating_sub(before.number))
+        {
+            put(&mut out, 48, &before.salt.to_le_bytes());
+            put(&mut out, 56, &distance.to_le_bytes());
+        }
         let crc = crc32fast::hash(out.get(..CRC_AT).unwrap_or_default());
         put(&mut out, CRC_AT, &crc.to_le_bytes());
         out
@@ -70,6 +86,13 @@ impl SegmentHeader {
                 salt: field(24)?,
                 sequence_before: sequence(32)?,
                 sequence_high_water: sequence(40)?,
+                before: match u32_at(bytes, 56) {
+                    None | Some(0) => None,
+                    Some(distance) => Some(SegmentBefore {
+                        number: number.saturating_sub(u64::from(distance)),
+                        salt: field(48)?,
+                    }),
+                },
             }),
             Some(version) => Err(HeaderError::Version(version)),
             None => Err(HeaderError::Damaged),
@@ -98,10 +121,19 @@ mod tests {
         salt: 0x1234_5678_9abc_def0,
         sequence_before: 41,
         sequence_high_water: 99,
+        before: Some(SegmentBefore {
+            number: 5,
+            salt: 0xfedc_ba98_7654_3210,
+        }),
     };
 
     #[test]
     fn a_header_reads_back_and_every_flipped_bit_is_detected() {
+        let alone = SegmentHeader {
+            before: None,
+            ..HEADER
+        };
+        assert_eq!(SegmentHeader::decode(&alone.encode(), 7), Ok(alone));
         let bytes = HEADER.encode();
         assert_eq!(SegmentHeader::decode(&bytes, 7), Ok(HEADER));
         assert_eq!(

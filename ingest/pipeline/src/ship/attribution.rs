@@ -7,6 +7,7 @@
 //! proof is that other inserts of the table were stored, again and again, and each time the next
 //! try of this one failed as before.
 
+use super::retries::DeliveryStage;
 use super::section::InsertKey;
 use millrace_clickhouse::InsertError;
 use std::collections::HashMap;
@@ -15,9 +16,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Consecutive answers of one exception after which the rows are looked up, and sent by halves if
 /// they are absent: an exception that does not mention the rows may still be about them.
 const SAME_ANSWERS_MAX: u32 = 8;
-/// Consecutive answers after which an insert is halved that needs more memory than the server has:
-/// a smaller one needs less.
-const MEMORY_ANSWERS_MAX: u32 = 3;
+/// Consecutive answers after which an insert is halved that needs more memory than the server has,
+/// since a smaller one needs less, and an insert that was kept whole before.
+const FEW_ANSWERS_MAX: u32 = 3;
 /// Tries that fail alike, each sent after another insert of the table was stored, that prove the
 /// rows bad: an unstable server fails one insert at exactly those times about once in 60 000.
 const PROOFS_MIN: u32 = 6;
@@ -37,6 +38,8 @@ pub struct FailureHistory {
     proofs: u32,
     /// Unproven successes, of rows that cannot be looked up.
     unproven: u32,
+    /// Number of answers after which the rows are looked up, if it is not the usual one.
+    answers_max: Option<u32>,
 }
 
 /// Conclusion from a history of failures.
@@ -65,6 +68,19 @@ impl StoredCounts {
 }
 
 impl FailureHistory {
+    /// A history without failures yet, of an insert or of a part. For a part one answer is enough:
+    /// the whole had its own, and a bad row among many is found in a dozen steps.
+    pub fn new(is_part: bool, stage: DeliveryStage) -> Self {
+        let answers_max = match stage {
+            DeliveryStage::First => is_part.then_some(1),
+            DeliveryStage::KeptWhole | DeliveryStage::LastPart => Some(FEW_ANSWERS_MAX),
+        };
+        Self {
+            answers_max,
+            ..Self::default()
+        }
+    }
+
     /// Counts a success that nobody proves. Returns true after so many that no proof is to be
     /// expected.
     pub fn record_unproven(&mut self) -> bool {
@@ -79,6 +95,7 @@ impl FailureHistory {
             *self = Self {
                 code,
                 stored,
+                answers_max: self.answers_max,
                 ..Self::default()
             };
         }
@@ -87,10 +104,10 @@ impl FailureHistory {
             self.stored = stored;
             self.proofs = self.proofs.saturating_add(1);
         }
-        let enough = match error.needs_memory() {
-            true => MEMORY_ANSWERS_MAX,
+        let enough = self.answers_max.unwrap_or(match error.needs_memory() {
+            true => FEW_ANSWERS_MAX,
             false => SAME_ANSWERS_MAX,
-        };
+        });
         if code.is_none() || self.count < enough {
             Attribution::Unknown
         } else if self.count >= SAME_ANSWERS_MAX && self.proofs >= PROOFS_MIN {
@@ -116,8 +133,12 @@ mod tests {
 
     /// Numbers of answers after which rows or server, and after which the rows are to blame, if
     /// `stored` inserts are stored before each try.
-    fn attributed_after(codes: &[u32], stored: u64) -> (Option<u32>, Option<u32>) {
-        let (mut history, mut after) = (FailureHistory::default(), (None, None));
+    fn attributed_after(
+        codes: &[u32],
+        stored: u64,
+        mut history: FailureHistory,
+    ) -> (Option<u32>, Option<u32>) {
+        let mut after = (None, None);
         for nth in 0..40 {
             let code = codes[nth % codes.len()];
             let attribution = history.record(&error(code), nth as u64 * stored);
@@ -133,19 +154,25 @@ mod tests {
 
     #[test]
     fn rows_are_to_blame_only_if_others_are_stored_between_tries_that_fail_alike() {
-        for (codes, stored, expected) in [
-            (&[395][..], 0, (Some(8), None)),
-            (&[395], 1, (None, Some(8))),
-            (&[241], 0, (Some(3), None)),
-            (&[241], 9, (Some(3), Some(8))),
-            (&[395, 395, 395, 70, 70], 1, (None, None)),
-            (&[242], 1, (None, None)),
+        let whole = || FailureHistory::new(false, DeliveryStage::First);
+        let part = || FailureHistory::new(true, DeliveryStage::First);
+        let kept = || FailureHistory::new(false, DeliveryStage::KeptWhole);
+        for (codes, stored, history, expected) in [
+            (&[395][..], 0, whole(), (Some(8), None)),
+            (&[395], 1, whole(), (None, Some(8))),
+            (&[395], 0, kept(), (Some(3), None)),
+            (&[395], 1, kept(), (Some(3), Some(8))),
+            (&[395], 0, part(), (Some(1), None)),
+            (&[395], 1, part(), (Some(1), Some(8))),
+            (&[241], 0, whole(), (Some(3), None)),
+            (&[241], 9, whole(), (Some(3), Some(8))),
+            (&[241], 9, part(), (Some(1), Some(8))),
+            (&[395, 395, 70, 70], 1, kept(), (None, None)),
+            (&[395, 395, 395, 70, 70], 1, whole(), (None, None)),
+            (&[242], 1, part(), (None, None)),
         ] {
-            assert_eq!(
-                attributed_after(codes, stored),
-                expected,
-                "{codes:?}, {stored}"
-            );
+            let after = attributed_after(codes, stored, history);
+            assert_eq!(after, expected, "{codes:?}, {stored}");
         }
     }
 

@@ -34,8 +34,16 @@ impl RetryBackoff {
     pub fn new() -> Self {
         Self {
             pauses: pauses(),
-            unreachable_pauses: up_to(PAUSE_UNREACHABLE_MAX),
+            unreachable_pauses: between(PAUSE_MIN, PAUSE_UNREACHABLE_MAX),
             log_not_before: Instant::now(),
+        }
+    }
+
+    /// A backoff with the longest pauses from the first failure on.
+    pub fn patient() -> Self {
+        Self {
+            pauses: between(PAUSE_MAX, PAUSE_MAX),
+            ..Self::new()
         }
     }
 
@@ -64,12 +72,12 @@ impl RetryBackoff {
 
 /// Returns endless pauses between tries: doubling, with jitter.
 pub fn pauses() -> ExponentialBackoff {
-    up_to(PAUSE_MAX)
+    between(PAUSE_MIN, PAUSE_MAX)
 }
 
-fn up_to(longest: Duration) -> ExponentialBackoff {
+fn between(first: Duration, longest: Duration) -> ExponentialBackoff {
     ExponentialBuilder::default()
-        .with_min_delay(PAUSE_MIN)
+        .with_min_delay(first)
         .with_max_delay(longest)
         .with_jitter()
         .without_max_times()

@@ -10,6 +10,9 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+/// Extensions of files of bytes: rows, and blocks as they lay in the log.
+const EXTENSIONS: [&str; 2] = ["rowbinary", "blocks"];
+
 /// Folder of a lane's dead letters.
 #[derive(Clone, Debug)]
 pub struct DeadLetters(PathBuf);
@@ -64,10 +67,10 @@ impl DeadLetters {
             position.section,
             letter.row,
         );
-        let (format, extension) = if letter.is_unpacked {
-            ("RowBinary", "rowbinary")
-        } else {
-            ("blocks", "blocks")
+        let [rows, blocks] = EXTENSIONS;
+        let (format, extension) = match letter.is_unpacked {
+            true => ("RowBinary", rows),
+            false => ("blocks", blocks),
         };
         let label = Label {
             insert_target: &letter.key.insert_target,
@@ -89,12 +92,15 @@ impl DeadLetters {
         Ok(path)
     }
 
-    /// Returns a name that no other rows have: positions recur in a log folder that is new, or was
-    /// restored.
+    /// Returns a name that no other rows or blocks have, since the two share their description:
+    /// positions recur in a log folder that is new, or was restored, and rows of a section may be
+    /// dead-lettered before all of it is, damaged.
     fn free_name(&self, name: String, extension: &str, bytes: &[u8]) -> String {
         let is_free = |name: &String| {
-            let there = fs::read(self.0.join(format!("{name}.{extension}")));
-            there.is_err() || there.is_ok_and(|there| there == bytes)
+            EXTENSIONS.iter().all(|it| {
+                let there = fs::read(self.0.join(format!("{name}.{it}")));
+                there.map_or(true, |there| *it == extension && there == bytes)
+            })
         };
         let others = (2..).map(|nth: u32| format!("{name}-{nth}"));
         let mut names = std::iter::once(name.clone()).chain(others);
@@ -118,10 +124,8 @@ mod tests {
     use millrace_log::Position;
     use millrace_rows::Month;
 
-    #[test]
-    fn a_dead_letter_keeps_bytes_and_reason_under_its_position_in_the_log() {
-        let dir = tempfile::tempdir().unwrap();
-        let letter = DeadLetter {
+    fn letter() -> DeadLetter {
+        DeadLetter {
             key: InsertKey {
                 insert_target: "events(uuid)".into(),
                 month: Month(202_611),
@@ -139,7 +143,13 @@ mod tests {
             is_unpacked: true,
             clickhouse_code: Some(33),
             reason: "cannot read".to_owned(),
-        };
+        }
+    }
+
+    #[test]
+    fn a_dead_letter_keeps_bytes_and_reason_under_its_position_in_the_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let letter = letter();
         let dead_letters = DeadLetters::new(dir.path().join("dead-letters"));
         let path = dead_letters.write(&letter).unwrap();
         assert!(
@@ -160,5 +170,29 @@ mod tests {
             "{other:?}"
         );
         assert_eq!(fs::read(path.with_extension("rowbinary")).unwrap(), b"row");
+    }
+
+    #[test]
+    fn rows_and_blocks_of_one_position_have_a_description_each() {
+        for is_unpacked in [true, false] {
+            let dir = tempfile::tempdir().unwrap();
+            let dead_letters = DeadLetters::new(dir.path());
+            let first = DeadLetter {
+                is_unpacked,
+                ..letter()
+            };
+            let second = DeadLetter {
+                is_unpacked: !is_unpacked,
+                reason: "damaged".to_owned(),
+                ..letter()
+            };
+            let paths = [&first, &second].map(|it| dead_letters.write(it).unwrap());
+            assert_ne!(paths[0], paths[1]);
+            for (letter, path) in [&first, &second].into_iter().zip(&paths) {
+                let label = fs::read_to_string(path).unwrap();
+                assert!(label.contains(&letter.reason), "{label}");
+                assert_eq!(dead_letters.write(letter).unwrap(), *path, "written again");
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! A ClickHouse without rows that answers inserts as a test says.
 
 use super::sink::Sink;
+use super::source::unpacked;
 use millrace_clickhouse::{Body, InsertError, PresenceCount, QueryError};
 use millrace_rows::{Month, RowKey, Table};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use uuid::Uuid;
 /// Sink that reads an insert to its end, then answers with the test's closure.
 #[derive(Clone)]
 pub(super) struct FakeSink {
-    answer: Arc<dyn Fn() -> Result<(), InsertError> + Send + Sync>,
+    answer: Arc<dyn Fn(&[u8]) -> Result<(), InsertError> + Send + Sync>,
     is_running: Arc<dyn Fn() -> Result<bool, QueryError> + Send + Sync>,
 }
 
@@ -17,13 +18,20 @@ impl FakeSink {
     pub(super) fn answering(
         answer: impl Fn() -> Result<(), InsertError> + Send + Sync + 'static,
     ) -> Self {
+        Self::judging(move |_| answer())
+    }
+
+    /// Creates a sink that answers by the rows of an insert.
+    pub(super) fn judging(
+        answer: impl Fn(&[u8]) -> Result<(), InsertError> + Send + Sync + 'static,
+    ) -> Self {
         Self {
             answer: Arc::new(answer),
             is_running: Arc::new(|| Ok(false)),
         }
     }
 
-    /// FailureHistory with `is_running` when asked for a running insert.
+    /// Answers with `is_running` when asked for a running insert.
     pub(super) fn asked(
         self,
         is_running: impl Fn() -> Result<bool, QueryError> + Send + Sync + 'static,
@@ -41,11 +49,13 @@ impl Sink for FakeSink {
     }
 
     async fn insert<B: Body>(&self, _: &str, _: &str, body: &B) -> Result<(), InsertError> {
+        let mut blocks = Vec::new();
         let mut index = 0;
-        while body.piece(index).await?.is_some() {
+        while let Some(piece) = body.piece(index).await? {
+            blocks.extend(piece);
             index += 1;
         }
-        (self.answer)()
+        (self.answer)(&unpacked(&blocks).unwrap_or_default())
     }
 
     async fn any_present(&self, _: Table, _: Month, _: &[RowKey]) -> Result<bool, QueryError> {

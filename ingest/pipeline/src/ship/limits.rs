@@ -26,7 +26,7 @@ pub struct Limits {
     /// Sections in memory; the log is not read further until some are settled.
     pub sections_max: usize,
     /// Number of parts of a table up to which inserts are halved without proof that their rows are
-    /// to blame: in an outage that cannot be told from bad rows, a table has so many and few more.
+    /// to blame: in an outage that cannot be told from bad rows, a table has some times as many.
     /// While as many wait to be sent, nothing further of the table is begun.
     pub parts_max: usize,
 }

@@ -33,6 +33,7 @@ mod backoff;
 mod checkpoint;
 mod dead_letters;
 mod deliver;
+mod event_search;
 mod execute;
 mod insert_batch;
 mod lane;

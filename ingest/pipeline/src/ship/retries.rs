@@ -24,8 +24,20 @@ pub struct Retries {
     failing: mpsc::Sender<FailureReport>,
 }
 
+/// Stage of the delivery of an insert that fails for its rows or for the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeliveryStage {
+    /// Nothing is known against the rows yet.
+    First,
+    /// The insert was kept whole, as its table has many parts: after some more failures it is
+    /// returned again.
+    KeptWhole,
+    /// The insert cannot be halved: it is refused only with proof.
+    LastPart,
+}
+
 /// Failures of one insert.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Failures {
     count: u32,
     /// Last reported value of [`FailureReport::is_unreachable`]; `None` before the first report.
@@ -33,10 +45,14 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// The failures of an insert that failed often enough before to count as failing.
-    pub const fn of_failing() -> Self {
+    /// The failures of an insert before a stage: after the first it counts as failing.
+    pub const fn before(stage: DeliveryStage) -> Self {
+        let count = match stage {
+            DeliveryStage::First => 0,
+            DeliveryStage::KeptWhole | DeliveryStage::LastPart => FAILING_AFTER,
+        };
         Self {
-            count: FAILING_AFTER,
+            count,
             reported: None,
         }
     }

@@ -114,8 +114,8 @@ impl Layout {
                     rest = tail;
                 }
                 Column::ReceivedAt => {
-                    let (value, tail) = rest.split_first_chunk::<8>()?;
-                    received_at = Some(Micros(i64::from_le_bytes(*value)));
+                    let (value, tail) = number(rest)?;
+                    received_at = Some(Micros(value));
                     rest = tail;
                 }
                 Column::Index => {
@@ -124,8 +124,8 @@ impl Layout {
                     rest = tail;
                 }
                 Column::TeamId => {
-                    let (value, tail) = rest.split_first_chunk::<8>()?;
-                    team_id = Some(TeamId(i64::from_le_bytes(*value)));
+                    let (value, tail) = number(rest)?;
+                    team_id = Some(TeamId(value));
                     rest = tail;
                 }
             }
@@ -161,8 +161,14 @@ fn column(name: &str) -> Option<Column> {
     })
 }
 
+/// Splits off a number of 8 bytes.
+pub(super) fn number(bytes: &[u8]) -> Option<(i64, &[u8])> {
+    let (number, rest) = bytes.split_first_chunk::<8>()?;
+    Some((i64::from_le_bytes(*number), rest))
+}
+
 /// Splits off a byte string that follows its length in LEB128.
-pub(super) fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut length = 0_u64;
     let mut rest = bytes;
     for shift in (0..64).step_by(7) {

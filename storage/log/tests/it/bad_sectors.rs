@@ -77,8 +77,9 @@ fn an_unreadable_sector_loses_only_its_frames_and_is_reported_as_damage() {
             let bad = sector..sector + SECTOR;
             let is_sound = |frame: &Frame| {
                 let is_beside = frame.end.offset <= bad.start || bad.end <= frame.position.offset;
-                // Without the salt at its start nothing in a segment can be trusted.
-                frame.position.segment != segment || (is_beside && sector > 0)
+                // Without the salt at its start nothing in a segment can be trusted, unless there
+                // is a next one, which has it, too.
+                frame.position.segment != segment || (is_beside && (sector > 0 || segment == 1))
             };
             let kept = frames.iter().filter(|(frame, _)| is_sound(frame));
             let kept: Vec<_> = kept.map(|(_, sections)| sections.clone()).collect();

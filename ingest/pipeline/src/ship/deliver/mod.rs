@@ -28,7 +28,7 @@ mod tests;
 use crate::ship::attribution::{Attribution, FailureHistory, StoredCounts};
 use crate::ship::backoff::RetryBackoff;
 use crate::ship::plan::BatchId;
-use crate::ship::retries::{Failures, Retries};
+use crate::ship::retries::{DeliveryStage, Failures, Retries};
 use crate::ship::row_lookup::{Presence, RowLookup};
 use crate::ship::sink::Sink;
 use metrics::counter;
@@ -60,9 +60,8 @@ pub struct Delivery<'a, B> {
     pub history: FailureHistory,
     /// Numbers of inserts that were stored in the meantime.
     pub stored_counts: &'a StoredCounts,
-    /// True if the insert was returned as [`InsertSettlement::Unproven`] before: from now on it is
-    /// refused only with proof.
-    pub needs_proof: bool,
+    /// Stage that follows if the insert was returned as [`InsertSettlement::Unproven`] before.
+    pub stage: DeliveryStage,
 }
 
 /// Settlement of an insert: the known outcome of its delivery.
@@ -131,11 +130,11 @@ impl InsertFailure {
 impl<B: Body> Delivery<'_, B> {
     /// Tries until the outcome is known, for as long as that takes.
     pub async fn settle<K: Sink>(mut self, sink: &K) -> InsertSettlement {
-        let mut backoff = RetryBackoff::new();
-        let mut failures = match self.needs_proof {
-            true => Failures::of_failing(),
-            false => Failures::default(),
+        let mut backoff = match self.stage {
+            DeliveryStage::First | DeliveryStage::LastPart => RetryBackoff::new(),
+            DeliveryStage::KeptWhole => RetryBackoff::patient(),
         };
+        let mut failures = Failures::before(self.stage);
         let mut is_first = true;
         loop {
             let permit = self.retries.permit(&failures).await;
@@ -219,7 +218,7 @@ impl<B: Body> Delivery<'_, B> {
                         self.settle_refusal(sink, error, InsertSettlement::Refused)
                             .await
                     }
-                    Attribution::RowsOrServer if !self.needs_proof => {
+                    Attribution::RowsOrServer if self.stage != DeliveryStage::LastPart => {
                         self.settle_refusal(sink, error, InsertSettlement::Unproven)
                             .await
                     }

@@ -29,7 +29,7 @@ fn delivery<'a>(
         in_doubt: false,
         history: FailureHistory::default(),
         stored_counts,
-        needs_proof: false,
+        stage: DeliveryStage::First,
     }
 }
 

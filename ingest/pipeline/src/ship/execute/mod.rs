@@ -10,7 +10,7 @@ use super::dead_letters::{DeadLetter, DeadLetters};
 use super::deliver::{Delivery, InsertSettlement};
 use super::insert_batch::InsertBatch;
 use super::plan::BatchId;
-use super::retries::Retries;
+use super::retries::{DeliveryStage, Retries};
 use super::section::SectionPosition;
 use super::sink::Sink;
 use super::source::{self, Payload, PayloadError};
@@ -61,13 +61,13 @@ pub enum InsertResult {
 }
 
 impl<K: Sink> InsertContext<K> {
-    /// Tries the batch until the outcome of its rows is known; with `needs_proof` they count as
-    /// refused only with proof that they are to blame.
+    /// Tries the batch until the outcome of its rows is known, or it is known that nobody can tell
+    /// whether they or the server are to blame.
     pub async fn execute(
         self: Arc<Self>,
         id: BatchId,
         batch: Arc<InsertBatch<FrameSection>>,
-        needs_proof: bool,
+        stage: DeliveryStage,
     ) -> InsertResult {
         let payload = match self.payload(&batch).await {
             Ok(payload) => payload,
@@ -88,9 +88,9 @@ impl<K: Sink> InsertContext<K> {
             body: &payload,
             boot_id: batch.boot_id,
             in_doubt: batch.in_doubt,
-            history: FailureHistory::default(),
+            history: FailureHistory::new(batch.is_part, stage),
             stored_counts: &self.stored_counts,
-            needs_proof,
+            stage,
         };
         match delivery.settle(&self.sink).await {
             InsertSettlement::Stored => {

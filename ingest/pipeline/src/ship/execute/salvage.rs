@@ -6,6 +6,7 @@ use crate::ship::attribution::FailureHistory;
 use crate::ship::deliver::{Delivery, InsertSettlement};
 use crate::ship::insert_batch::InsertBatch;
 use crate::ship::plan::BatchId;
+use crate::ship::retries::DeliveryStage;
 use crate::ship::row_lookup::RowLookup;
 use crate::ship::salvage::{Salvaged, salvage};
 use crate::ship::sink::Sink;
@@ -75,7 +76,7 @@ impl<K: Sink> InsertContext<K> {
         let body = vec![Bytes::from(packed)];
         // Earlier versions counted with the number at the end.
         let token = format!("{}-salvaged-0", batch.token(&self.prefix));
-        let mut needs_proof = false;
+        let mut stage = DeliveryStage::First;
         loop {
             let delivery = Delivery {
                 id,
@@ -93,13 +94,13 @@ impl<K: Sink> InsertContext<K> {
                 in_doubt: true,
                 history: FailureHistory::default(),
                 stored_counts: &self.stored_counts,
-                needs_proof,
+                stage,
             };
             match delivery.settle(&self.sink).await {
                 InsertSettlement::Stored => return Ok(true),
                 InsertSettlement::Absent => return Err(InsertResult::Absent),
                 InsertSettlement::Restarted => return Err(InsertResult::Restarted),
-                InsertSettlement::Unproven(_) => needs_proof = true,
+                InsertSettlement::Unproven(_) => stage = DeliveryStage::LastPart,
                 InsertSettlement::Refused(error) | InsertSettlement::Unknowable(error) => {
                     tracing::error!(
                         token,

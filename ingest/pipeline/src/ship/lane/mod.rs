@@ -244,8 +244,9 @@ impl<K: Sink> Shipper<K> {
                 }
             }
             InsertResult::Unproven { can_halve } => {
-                if let Some(batch) = self.plan.take_apart(id, can_halve) {
-                    self.execute(id, batch, true);
+                let now = self.started.elapsed();
+                if let Some((batch, stage)) = self.plan.take_apart(id, can_halve, now) {
+                    self.execute(id, batch, stage);
                 }
             }
         }

@@ -43,7 +43,7 @@ impl<K: Sink> Shipper<K> {
                 false
             }
             Some(error) => {
-                self.pass_damage(&error);
+                self.pass_damage(&error).await;
                 false
             }
         }
@@ -90,14 +90,28 @@ impl<K: Sink> Shipper<K> {
         (key, section)
     }
 
-    /// Skips damage that arose since the log was opened: sound frames behind it must still ship.
-    fn pass_damage(&mut self, error: &ReadError) {
-        self.not_before = Instant::now() + PAUSE;
+    /// Skips damage that arose since the log was opened: sound frames behind it must still ship. A
+    /// disk that cannot read some sectors is tried for seconds, on a thread that may block.
+    async fn pass_damage(&mut self, error: &ReadError) {
         tracing::error!("the log cannot be read: {error}");
-        if let ReadError::Corrupt { .. } = error
-            && let Some(reader) = &mut self.reader
-            && let Ok(Some(skipped)) = reader.skip_damage()
-        {
+        let skipped = match (error, self.reader.take()) {
+            (ReadError::Corrupt { .. }, Some(mut reader)) => {
+                let skip = move || (reader.skip_damage(), reader);
+                let (skipped, reader) = tokio::task::spawn_blocking(skip).await.ok().unzip();
+                self.reader = reader;
+                skipped.and_then(Result::ok).flatten()
+            }
+            (_, reader) => {
+                self.reader = reader;
+                None
+            }
+        };
+        self.not_before = Instant::now() + PAUSE;
+        // A panic took the reader along.
+        if self.reader.is_none() {
+            self.reader = Some(self.context.log.reader(self.plan.read_to()));
+        }
+        if let Some(skipped) = skipped {
             counter!("millrace_log_damaged_total", "lane" => self.context.lane).increment(1);
             let kept = skipped.copy.map_or_else(
                 || "nowhere: copy its segment before it is deleted".to_owned(),

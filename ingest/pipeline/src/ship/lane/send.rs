@@ -4,6 +4,7 @@ use super::{Event, PAUSE, ShipError, Shipper};
 use crate::retention::Retention;
 use crate::ship::insert_batch::InsertBatch;
 use crate::ship::plan::BatchId;
+use crate::ship::retries::DeliveryStage;
 use crate::ship::sink::Sink;
 use metrics::counter;
 use millrace_clickhouse::QueryError;
@@ -32,7 +33,7 @@ impl<K: Sink> Shipper<K> {
             return Ok(());
         }
         for (id, batch) in batches {
-            self.execute(id, batch, false);
+            self.execute(id, batch, DeliveryStage::First);
         }
         Ok(())
     }
@@ -41,11 +42,11 @@ impl<K: Sink> Shipper<K> {
         &mut self,
         id: BatchId,
         batch: Arc<InsertBatch<FrameSection>>,
-        needs_proof: bool,
+        stage: DeliveryStage,
     ) {
         let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
-            let result = context.execute(id, batch, needs_proof).await;
+            let result = context.execute(id, batch, stage).await;
             Event::Batch(id, result)
         });
     }

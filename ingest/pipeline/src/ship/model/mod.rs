@@ -6,6 +6,7 @@
 //! an insert may go on running after its client has gone. It remembers three tokens, so that others
 //! make it forget one that a retry or a restart uses again.
 
+mod folder;
 mod process;
 mod server;
 mod source;
@@ -28,6 +29,8 @@ enum Op {
         applied: u8,
     },
     RestartServer,
+    /// From now on inserts fail a few times before their outcome is known, or no longer do.
+    ToggleFailing,
     RestartProcess,
     LoseCheckpoint,
     /// The data folder is copied …
@@ -61,6 +64,7 @@ fn op() -> impl Strategy<Value = Op> {
         6 => (0_u8..5, 0_u8..5).prop_map(|(sent, applied)| Op::Ship { sent, applied }),
         3 => Just(Op::Ship { sent: u8::MAX, applied: u8::MAX }),
         1 => Just(Op::RestartServer),
+        1 => Just(Op::ToggleFailing),
         1 => Just(Op::RestartProcess),
         1 => Just(Op::LoseCheckpoint),
         1 => Just(Op::Copy),

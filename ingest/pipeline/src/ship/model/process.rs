@@ -1,6 +1,7 @@
 //! Model of the log and of the process.
 
 use super::Op;
+use super::folder::{Folder, LoggedFrame};
 use super::server::{Fate, RowId, Server, encoded};
 use super::source::{Source, rows_beside, rows_of};
 use crate::ship::attribution::{FailureHistory, StoredCounts};
@@ -9,7 +10,7 @@ use crate::ship::deliver::{Delivery, InsertSettlement};
 use crate::ship::insert_batch::InsertBatch;
 use crate::ship::limits::Limits;
 use crate::ship::plan::{BatchId, Now, Plan};
-use crate::ship::retries::Retries;
+use crate::ship::retries::{DeliveryStage, Retries};
 use crate::ship::row_lookup::{RowLookup, spread};
 use crate::ship::section::{InsertKey, Section, SectionPosition};
 use millrace_log::Position;
@@ -41,21 +42,8 @@ pub(super) struct Model {
     /// Inserts that fail for their rows or for the server: not known yet.
     unproven: JoinSet<(BatchId, Arc<InsertBatch<Rows>>, InsertSettlement)>,
     stored_counts: Arc<StoredCounts>,
-}
-
-/// Contents of a data folder.
-#[derive(Clone)]
-struct Folder {
-    log: BTreeMap<Position, LoggedFrame>,
-    end: Position,
-    stored: Option<Checkpoint>,
-}
-
-/// A frame; its start is the map's key.
-#[derive(Clone)]
-struct LoggedFrame {
-    end: Position,
-    sections: Vec<(InsertKey, Rows)>,
+    /// True if inserts fail a few times before their outcome is known.
+    is_failing: bool,
 }
 
 const LIMITS: Limits = Limits {
@@ -67,7 +55,7 @@ const LIMITS: Limits = Limits {
     early_max: 2,
     in_flight_max: 3,
     sections_max: 4,
-    parts_max: 128,
+    parts_max: 3,
 };
 
 impl Model {
@@ -96,6 +84,7 @@ impl Model {
             damaged: BTreeSet::new(),
             salts: 0,
             unproven: JoinSet::new(),
+            is_failing: false,
             stored_counts: Arc::default(),
         }
     }
@@ -253,7 +242,7 @@ impl Model {
     fn deliver(
         &self,
         batch: &Arc<InsertBatch<Rows>>,
-        needs_proof: bool,
+        stage: DeliveryStage,
     ) -> impl Future<Output = InsertSettlement> + Send + 'static {
         let (batch, server) = (Arc::clone(batch), self.server.clone());
         let token = batch.token(&self.plan.salt().to_string());
@@ -279,9 +268,9 @@ impl Model {
                 body: &body,
                 boot_id: batch.boot_id,
                 in_doubt: batch.in_doubt,
-                history: FailureHistory::default(),
+                history: FailureHistory::new(batch.is_part, stage),
                 stored_counts: &stored_counts,
-                needs_proof,
+                stage,
             };
             let settled = delivery.settle(&server).await;
             if matches!(settled, InsertSettlement::Stored) {
@@ -306,8 +295,9 @@ impl Model {
             InsertSettlement::Unknowable(error) => panic!("{error}"),
             InsertSettlement::Unproven(_) => {
                 let can_halve = batch.halves().is_some();
-                if let Some(batch) = self.plan.take_apart(id, can_halve) {
-                    let delivered = self.deliver(&batch, true);
+                let apart = self.plan.take_apart(id, can_halve, self.elapsed);
+                if let Some((batch, stage)) = apart {
+                    let delivered = self.deliver(&batch, stage);
                     self.unproven
                         .spawn(async move { (id, batch, delivered.await) });
                 }
@@ -330,9 +320,12 @@ impl Model {
         self.persist_checkpoint();
         let mut settled = Vec::new();
         for (_, batch) in batches.iter().take(sent) {
-            settled.push(self.deliver(batch, false).await);
+            settled.push(self.deliver(batch, DeliveryStage::First).await);
         }
         for ((id, batch), settled) in batches.iter().zip(&settled).take(applied) {
+            if self.is_failing {
+                self.plan.mark_failing(*id, false);
+            }
             self.apply_settlement(*id, batch, settled);
         }
         if applied.min(sent) < batches.len() {
@@ -357,6 +350,7 @@ impl Model {
                     .await;
             }
             Op::RestartServer => self.server.state().crash(),
+            Op::ToggleFailing => self.is_failing = !self.is_failing,
             Op::RestartProcess => self.restart_process(),
             Op::Damage(row) => drop(self.damaged.insert(*row)),
             Op::LoseCheckpoint => {
@@ -384,6 +378,7 @@ impl Model {
                 // Rows that are stored meanwhile are the proof.
                 self.append(&[(0, 1, 0), (1, 1, 0), (2, 1, 0)]);
             }
+            self.elapsed += Duration::from_secs(1);
             let did_ship = self.ship(usize::MAX, usize::MAX, true).await;
             if !did_ship && self.plan.is_idle() && self.plan.read_to() == self.folder.end {
                 return;

@@ -17,6 +17,9 @@ pub(super) struct InFlight<S> {
     pub(super) is_failing: bool,
     /// True if nobody could be reached when the insert failed last.
     pub(super) is_unreachable: bool,
+    /// True if the insert is kept whole although its rows may be to blame: its table has many
+    /// parts.
+    pub(super) is_kept_whole: bool,
 }
 
 impl<S> InFlight<S> {
@@ -71,11 +74,16 @@ impl<S: Clone> Plan<S> {
             self.take(&due.key);
         }
         let mut batches = Vec::new();
-        for id in self.launchable() {
+        for id in self.launchable(now) {
             let Some(in_flight) = self.in_flight.get_mut(&id) else {
                 continue;
             };
             in_flight.is_launched = true;
+            if in_flight.batch.is_part
+                && let Some(history) = self.history.get_mut(&in_flight.batch.key.insert_target)
+            {
+                history.launched();
+            }
             if !in_flight.batch.in_doubt {
                 Arc::make_mut(&mut in_flight.batch).boot_id = boot_id;
             }
@@ -88,7 +96,7 @@ impl<S: Clone> Plan<S> {
     /// Returns true if a call of [`Plan::launch`] would return a batch.
     pub fn can_launch(&self, now: Now) -> bool {
         let has_permit = self.whole_in_flight() < self.limits.in_flight_max;
-        (has_permit && self.most_due(now).is_some()) || !self.launchable().is_empty()
+        (has_permit && self.most_due(now).is_some()) || !self.launchable(now).is_empty()
     }
 
     /// Marks an insert that failed again and again; it goes on with a permit of its own.
@@ -112,7 +120,7 @@ impl<S: Clone> Plan<S> {
     }
 
     /// Batches that may be sent now: whole ones in their order, and one part of each table.
-    fn launchable(&self) -> Vec<BatchId> {
+    fn launchable(&self, now: Now) -> Vec<BatchId> {
         let crowded = self.crowded_tables();
         let whole = || self.in_flight.iter().filter(|(_, it)| !it.batch.is_part);
         let launched = whole().filter(|(_, it)| it.is_launched && !it.is_failing);
@@ -120,7 +128,7 @@ impl<S: Clone> Plan<S> {
         let ready = whole()
             .filter(|(_, it)| !it.is_launched && !crowded.contains(&&*it.batch.key.insert_target));
         let ready = ready.map(|(id, _)| *id).take(free);
-        ready.chain(self.next_parts()).collect()
+        ready.chain(self.next_parts(now.elapsed)).collect()
     }
 
     pub(super) fn add_in_flight(&mut self, batch: InsertBatch<S>) {
@@ -129,6 +137,7 @@ impl<S: Clone> Plan<S> {
             is_launched: false,
             is_failing: false,
             is_unreachable: false,
+            is_kept_whole: false,
         };
         self.in_flight.insert(self.next_id, in_flight);
         self.next_id += 1;
@@ -137,6 +146,13 @@ impl<S: Clone> Plan<S> {
 
     /// Removes a batch whose rows are in ClickHouse, or dead-lettered.
     pub fn settled(&mut self, id: BatchId) {
+        let table = self
+            .in_flight
+            .get(&id)
+            .map(|it| &it.batch.key.insert_target);
+        if let Some(history) = table.and_then(|table| self.history.get_mut(table)) {
+            history.settled();
+        }
         self.remove(id);
     }
 
@@ -174,6 +190,7 @@ impl<S: Clone> Plan<S> {
             in_flight.is_launched = false;
             in_flight.is_failing = false;
             in_flight.is_unreachable = false;
+            in_flight.is_kept_whole = false;
             self.is_changed = true;
         }
     }

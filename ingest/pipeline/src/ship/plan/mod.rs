@@ -27,8 +27,10 @@ use early_sends::EarlySends;
 use in_flight::InFlight;
 use millrace_log::Position;
 use millrace_rows::{Micros, Month};
+use parts::TableHistory;
 use recovery::Recovering;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use waiting::WaitingSections;
 
@@ -58,6 +60,8 @@ pub struct Plan<S> {
     suspect_below: Position,
     next_id: BatchId,
     sections: usize,
+    /// History of parts, by table.
+    history: BTreeMap<Arc<str>, TableHistory>,
     is_changed: bool,
 }
 
@@ -97,6 +101,7 @@ impl<S: Clone> Plan<S> {
             suspect_below,
             next_id: 0,
             sections: 0,
+            history: BTreeMap::new(),
             is_changed: true,
         }
     }

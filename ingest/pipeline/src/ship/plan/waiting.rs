@@ -31,13 +31,13 @@ pub(super) struct WaitingSections<S> {
 }
 
 impl<S: Clone> Plan<S> {
-    /// Time at which the next insert falls due by age; `None` when nothing waits.
+    /// Time at which the next insert falls due by age, or the next part; `None` when nothing waits.
     pub fn next_due(&self, recent: Month) -> Option<Duration> {
         let blocked = self.blocked();
         let waiting = self.waiting.iter();
         let waiting = waiting.filter(|(key, _)| !blocked.contains(key));
         let dues = waiting.filter_map(|(key, waiting)| self.due(key, waiting, recent));
-        dues.min()
+        dues.chain(self.parts_due()).min()
     }
 
     /// Time at which the rows of a key have waited long enough. Rows of older months wait for more,

@@ -138,7 +138,9 @@ async fn a_refused_row_is_dead_lettered_with_its_bytes_although_the_disk_fails_f
         retries: Retries::new(1).0,
         stored_counts: StoredCounts::default(),
     };
-    let result = Arc::new(context).execute(0, Arc::new(batch), false).await;
+    let result = Arc::new(context)
+        .execute(0, Arc::new(batch), DeliveryStage::First)
+        .await;
     assert_eq!(result, InsertResult::Settled);
     let dead_lettered = std::fs::read(only_file(&dead_letters, "rowbinary")).unwrap();
     assert_eq!(events(&dead_lettered)[0].uuid, row().uuid);
@@ -184,10 +186,11 @@ async fn a_row_refused_for_no_known_reason_is_dead_lettered_once_others_are_stor
         for _ in 0..10 {
             context.stored_counts.count(&key);
         }
-        let first = Arc::clone(&context).execute(0, Arc::clone(&batch), false);
+        let first = Arc::clone(&context).execute(0, Arc::clone(&batch), DeliveryStage::First);
         let unproven = InsertResult::Unproven { can_halve: false };
         assert_eq!(first.await, unproven, "the server may be to blame");
-        let mut executed = tokio::spawn(Arc::clone(&context).execute(0, batch, true));
+        let mut executed =
+            tokio::spawn(Arc::clone(&context).execute(0, batch, DeliveryStage::LastPart));
         let an_hour = Duration::from_secs(3_600);
         let waited = tokio::time::timeout(an_hour, &mut executed).await;
         assert!(waited.is_err() && !dir.path().join("dead-letters").exists());
@@ -246,7 +249,9 @@ async fn rows_of_an_unknown_table_are_dead_lettered_by_section_if_success_stays_
         retries: Retries::new(1).0,
         stored_counts: StoredCounts::default(),
     };
-    let result = Arc::new(context).execute(0, Arc::new(batch), false).await;
+    let result = Arc::new(context)
+        .execute(0, Arc::new(batch), DeliveryStage::First)
+        .await;
     assert_eq!(result, InsertResult::Settled);
     let labels = std::fs::read_dir(&dead_letters).unwrap();
     let labels = labels.map(|file| file.unwrap().path());

@@ -1,4 +1,6 @@
-//! A lane on a disk that has no space for its first checkpoint.
+//! Tests of a lane: disks without space, tasks that panic, rows that are refused.
+
+mod bad_rows;
 
 use super::*;
 use crate::ship::fake_sink::FakeSink;
@@ -6,6 +8,7 @@ use millrace_log::block::Compressor;
 use millrace_log::testing::MemoryFs;
 use millrace_log::{Log, LogHandle, LogOptions, Recovery, Section, SectionHeader};
 use millrace_rows::{EventRow, Lane, Table, TeamId, TestClock};
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::time::sleep;
@@ -159,4 +162,64 @@ async fn rows_count_as_shipped_only_once_a_stored_checkpoint_has_them() {
     settled.wait_for(|settled| *settled >= end).await.unwrap();
     assert!(is_settled());
     running.abort();
+}
+
+thread_local! {
+    /// True on the thread of a runtime.
+    static IS_RUNTIME: Cell<bool> = const { Cell::new(false) };
+}
+static WRITTEN_BY_RUNTIME: AtomicUsize = AtomicUsize::new(0);
+
+#[tokio::test(start_paused = true)]
+async fn damage_is_skipped_on_a_thread_that_may_block() {
+    let fs = MemoryFs::new().with_pause(|| {
+        WRITTEN_BY_RUNTIME.fetch_add(usize::from(IS_RUNTIME.get()), Ordering::Relaxed);
+    });
+    let (mut log, recovery, _) = logged(&fs);
+    let first = log
+        .handle()
+        .reader(Position::FIRST)
+        .next()
+        .unwrap()
+        .unwrap();
+    log.append(&[Section {
+        header: &first.sections[0].header,
+        blocks: &log
+            .handle()
+            .reader(Position::FIRST)
+            .read_blocks(&first.sections[0])
+            .unwrap(),
+    }])
+    .unwrap();
+    let end = log.sync().unwrap();
+    let path = PathBuf::from("/log/00000000000000000001.log");
+    let mut bytes = fs.read(&path).unwrap();
+    bytes[first.position.offset as usize] ^= 1;
+    fs.put(&path, &bytes);
+    let handle = log.handle();
+    let (_synced, synced) = watch::channel(end);
+    let (shipped, mut settled) = watch::channel(handle.start());
+    let output = LaneOutput {
+        lane: Lane::Live,
+        log: handle,
+        synced,
+        shipped,
+        retention: Arc::default(),
+        recovery,
+    };
+    let dead_letters_dir = tempfile::tempdir().unwrap();
+    let options = ShipOptions::of(Lane::Live, "node", dead_letters_dir.path());
+    let sink = FakeSink::answering(|| Ok(()));
+    let clock = Arc::new(TestClock::at(NOVEMBER));
+    IS_RUNTIME.set(true);
+    let shipper = Shipper::open(options, output, sink, clock).await.unwrap();
+    let running = tokio::spawn(shipper.run(std::future::pending()));
+    settled.wait_for(|settled| *settled >= end).await.unwrap();
+    running.abort();
+    let kept = fs
+        .paths()
+        .iter()
+        .any(|path| path.starts_with("/log/quarantine"));
+    assert!(kept, "the damage is skipped");
+    assert_eq!(WRITTEN_BY_RUNTIME.load(Ordering::Relaxed), 0);
 }

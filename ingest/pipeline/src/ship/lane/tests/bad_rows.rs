@@ -1,0 +1,181 @@
+//! Rows that are refused for no known reason, more of them than can be proven bad at once.
+
+use super::*;
+use millrace_clickhouse::{InsertError, InsertOutcome};
+use rand::{RngExt, SeedableRng};
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+
+/// Rows of a second, in one frame: of 2 % of them in half a minute more are bad than may be proven
+/// bad at once.
+const ROWS: u32 = 200;
+
+/// A log that rows are appended to while it is shipped.
+struct TestEnv {
+    log: Log,
+    synced: watch::Sender<Position>,
+    settled: watch::Receiver<Position>,
+    /// Events that the sink has stored, by their number.
+    stored: Arc<Mutex<BTreeSet<u128>>>,
+    rows: u128,
+    dead_letters: tempfile::TempDir,
+    /// Bad rows are not refused any more.
+    is_mended: Arc<AtomicBool>,
+}
+
+impl TestEnv {
+    async fn start() -> Self {
+        let fs = MemoryFs::new();
+        let options = LogOptions {
+            dir: PathBuf::from("/log"),
+            segment_bytes: 1 << 20,
+            bytes_max: 1 << 30,
+        };
+        let (log, recovery) = Log::open(options, Arc::new(fs)).unwrap();
+        let handle = log.handle();
+        let (synced, synced_receiver) = watch::channel(handle.synced());
+        let (shipped, settled) = watch::channel(handle.start());
+        let output = LaneOutput {
+            lane: Lane::Live,
+            log: handle,
+            synced: synced_receiver,
+            shipped,
+            retention: Arc::default(),
+            recovery,
+        };
+        let dead_letters = tempfile::tempdir().unwrap();
+        let stored = Arc::<Mutex<BTreeSet<u128>>>::default();
+        let is_mended = Arc::<AtomicBool>::default();
+        let sink = FakeSink::judging({
+            let (stored, is_mended) = (Arc::clone(&stored), Arc::clone(&is_mended));
+            move |rows| judge(rows, &stored, is_mended.load(Ordering::Relaxed))
+        });
+        let options = ShipOptions::of(Lane::Live, "node", dead_letters.path());
+        let clock = Arc::new(TestClock::at(NOVEMBER));
+        let shipper = Shipper::open(options, output, sink, clock).await.unwrap();
+        tokio::spawn(shipper.run(std::future::pending()));
+        Self {
+            log,
+            synced,
+            settled,
+            stored,
+            rows: 0,
+            dead_letters,
+            is_mended,
+        }
+    }
+
+    /// Appends a frame of rows, bad or not.
+    fn append(&mut self, are_bad: impl IntoIterator<Item = bool>) {
+        let (mut bytes, mut blocks) = (Vec::new(), Vec::new());
+        let mut header = SectionHeader {
+            insert_target: Table::Events.insert_target().to_owned(),
+            month: Month::of(NOVEMBER).0,
+            rows: 0,
+            uncompressed_bytes: 0,
+            keys: Vec::new(),
+        };
+        for is_bad in are_bad {
+            self.rows += 1;
+            let row = EventRow {
+                uuid: Uuid::from_u128(self.rows),
+                event: if is_bad { b"bad" } else { b"good" },
+                properties: &[b"{}"],
+                timestamp: NOVEMBER,
+                team_id: TeamId(1),
+                distinct_id: b"somebody",
+                created_at: NOVEMBER,
+                historical_migration: false,
+            };
+            row.append_to(&mut bytes);
+            header.rows += 1;
+            if header.keys.len() < 4 {
+                header.keys.push(row.key().to_bytes());
+            }
+        }
+        header.uncompressed_bytes = bytes.len() as u64;
+        Compressor::new().compress_into(&bytes, &mut blocks);
+        let section = Section {
+            header: &header,
+            blocks: &blocks,
+        };
+        self.log.append(&[section]).unwrap();
+        self.synced.send_replace(self.log.sync().unwrap());
+    }
+
+    /// Appends rows for so many seconds, each of them bad by a chance.
+    async fn live(&mut self, seconds: u32, rows: u32, chance: f64) {
+        let mut random = rand::rngs::StdRng::seed_from_u64(1);
+        for _ in 0..seconds {
+            let rows: Vec<bool> = (0..rows).map(|_| random.random_bool(chance)).collect();
+            self.append(rows);
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    /// Waits until everything is stored or dead-lettered; returns the number of each.
+    async fn settled_within(&mut self, time: Duration) -> (usize, usize) {
+        let end = *self.synced.borrow();
+        let all = self.settled.wait_for(|settled| *settled >= end);
+        let waited = tokio::time::timeout(time, all).await;
+        let waited = waited.map(|it| drop(it.unwrap()));
+        waited.expect("rows wait without an end");
+        let files = std::fs::read_dir(self.dead_letters.path()).unwrap();
+        (self.stored.lock().unwrap().len(), files.count() / 2)
+    }
+}
+
+/// Refuses rows among which one is bad, with FUNCTION_THROW_IF_VALUE_IS_NON_ZERO, as a view does.
+fn judge(rows: &[u8], stored: &Mutex<BTreeSet<u128>>, is_mended: bool) -> Result<(), InsertError> {
+    let rows = millrace_rows::testing::events(rows);
+    if !is_mended && rows.iter().any(|row| row.event == "bad") {
+        return Err(InsertError {
+            outcome: InsertOutcome::Unknown,
+            code: Some(395),
+            message: "no".to_owned(),
+        });
+    }
+    let mut stored = stored.lock().unwrap();
+    for row in rows {
+        assert!(stored.insert(row.uuid.as_u128()), "stored twice: {row:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_refused_for_no_known_reason_hold_up_their_month_for_a_while_and_no_longer() {
+    let mut env = TestEnv::start().await;
+    env.live(60, ROWS, 0.02).await;
+    // What is proven bad is so by rows that are stored.
+    env.live(600, 1, 0.0).await;
+    let (stored, bad) = env.settled_within(Duration::from_secs(60)).await;
+    assert_eq!((stored + bad) as u128, env.rows);
+    assert!((200..300).contains(&bad), "{bad}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_rows_that_come_all_at_once_are_found_though_little_comes_behind_them() {
+    let mut env = TestEnv::start().await;
+    for _ in 0..2 {
+        env.append(vec![true; 200]);
+        env.live(20, ROWS, 0.01).await;
+    }
+    env.live(900, 1, 0.0).await;
+    let (stored, bad) = env.settled_within(Duration::from_secs(60)).await;
+    assert_eq!((stored + bad) as u128, env.rows);
+    assert!(bad >= 400, "{bad}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_every_row_is_refused_none_becomes_a_dead_letter() {
+    let mut env = TestEnv::start().await;
+    env.live(900, 10, 1.0).await;
+    assert_eq!(
+        std::fs::read_dir(env.dead_letters.path()).unwrap().count(),
+        0
+    );
+    env.is_mended.store(true, Ordering::Relaxed);
+    let (stored, bad) = env.settled_within(Duration::from_secs(120)).await;
+    assert_eq!((stored as u128, bad), (env.rows, 0));
+}

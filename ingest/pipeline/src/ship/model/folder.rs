@@ -1,0 +1,22 @@
+//! The model's data folder.
+
+use super::server::RowId;
+use crate::ship::checkpoint::Checkpoint;
+use crate::ship::section::InsertKey;
+use millrace_log::Position;
+use std::collections::BTreeMap;
+
+/// Contents of a data folder.
+#[derive(Clone)]
+pub(super) struct Folder {
+    pub(super) log: BTreeMap<Position, LoggedFrame>,
+    pub(super) end: Position,
+    pub(super) stored: Option<Checkpoint>,
+}
+
+/// A frame; its start is the map's key.
+#[derive(Clone)]
+pub(super) struct LoggedFrame {
+    pub(super) end: Position,
+    pub(super) sections: Vec<(InsertKey, Vec<RowId>)>,
+}
