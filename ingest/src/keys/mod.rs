@@ -1,8 +1,8 @@
 //! Cache of project keys: which project a key belongs to, without waiting where that is possible.
 //!
-//! Answers from the catalog are kept: that a key is a project's for [`FOUND_MICROS`](answers::FOUND_MICROS), that it is
-//! nobody's for [`UNKNOWN_MICROS`](answers::UNKNOWN_MICROS). Both are stale earlier if a key changed: if this process
-//! changed it, before that is answered ([`Keys::catch_up`]); if another did, within
+//! Answers from the catalog are kept: that a key is a project's for [`answers::FOUND_MICROS`], that
+//! it is nobody's for [`answers::UNKNOWN_MICROS`]. Both are stale earlier if a key changed: if this
+//! process changed it, before that is answered ([`Keys::catch_up`]); if another did, within
 //! [`POLL_PERIOD`](changes::POLL_PERIOD) and one query ([`Keys::watch_changes`]). Staleness is a
 //! generation number: an answer counts only while the generation in which its look-up *began*
 //! lasts, so that no look-up which overlaps a change can bring the old answer back.
