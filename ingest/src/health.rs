@@ -6,9 +6,9 @@
 //! readiness does not need.
 
 use crate::former_metrics::with_former_names;
-use crate::http::HttpResponse;
 use crate::metrics;
 pub use crate::readiness::{PartState, Problem, Readiness};
+use crate::response::HttpResponse;
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
@@ -219,7 +219,7 @@ fn respond(
     let path = request.uri().path();
     let path = path.strip_suffix('/').unwrap_or(path);
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-    let answer = match path {
+    let response = match path {
         "" | "/_health/live" | "/_health/ready" | "/metrics" if !is_read => {
             HttpResponse::method_not_allowed("GET, HEAD", false)
         }
@@ -236,7 +236,7 @@ fn respond(
         }
         _ => HttpResponse::not_found(),
     };
-    answer.into_response(None, Uuid::now_v7())
+    response.into_response(None, Uuid::now_v7())
 }
 
 fn is_verbose(request: &Request<Incoming>) -> bool {

@@ -3,7 +3,7 @@
 //! A handle of the `metrics` crate is found by hashing its name and labels; the hot path keeps
 //! the handles instead, one set per core ([`CoreMetrics`]), each made when it is first used.
 
-use crate::http::Route;
+use crate::request::route::Route;
 use http::StatusCode;
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
 use millrace_rows::Micros;
@@ -165,14 +165,14 @@ impl CoreMetrics {
     /// Counts a response.
     pub fn answered(&self, route: Route, status: StatusCode) {
         let code = status.as_u16();
-        let place = STATUSES
+        let column = STATUSES
             .iter()
             .position(|known| *known == code)
             .unwrap_or(STATUSES.len() - 1);
         let Some(cell) = self
             .requests
             .get(route.index())
-            .and_then(|row| row.get(place))
+            .and_then(|row| row.get(column))
         else {
             return;
         };
@@ -196,15 +196,15 @@ impl CoreMetrics {
     /// Counts rejected events of one code.
     pub fn rejected(&self, code: &'static str, events: u32) {
         let mut rejected = self.rejected.borrow_mut();
-        let place = rejected.iter().position(|(known, _)| *known == code);
-        let place = place.unwrap_or_else(|| {
+        let index = rejected.iter().position(|(known, _)| *known == code);
+        let index = index.unwrap_or_else(|| {
             rejected.push((
                 code,
                 counter!(EVENTS, "outcome" => "rejected", "code" => code),
             ));
             rejected.len() - 1
         });
-        if let Some((_, counter)) = rejected.get(place) {
+        if let Some((_, counter)) = rejected.get(index) {
             counter.increment(u64::from(events));
         }
     }

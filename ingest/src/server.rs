@@ -1,50 +1,21 @@
 //! Server: one thread and one accepting socket per core.
 //!
-//! Every core binds the same address and the kernel spreads connections over them (`listen`);
-//! `worker` serves those of one core.
+//! Every core binds the same address and the kernel spreads connections over them
+//! (`connection::listener`); `connection::worker` serves those of one core.
 
-use crate::budget::Budget;
 use crate::config::ServerConfig;
-use crate::connection_limiter::ConnectionLimiter;
-use crate::core::{Deps, Shared};
-use crate::http::OffloadPool;
-use crate::listen::listen;
-use crate::month_limiter::MonthLimiter;
-use crate::request_dedup::RequestDedupCache;
-use crate::startup::StartupListener;
-use crate::{metrics, worker};
+use crate::connection::listener::{StartError, listen};
+use crate::connection::startup::StartupListener;
+use crate::connection::worker;
+use crate::metrics;
+use crate::process::{Deps, ProcessState};
+use crate::readiness::Readiness;
 use std::future::Future;
-use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use thiserror::Error;
 use tokio::sync::{mpsc, watch};
-
-/// Reason why the server could not start.
-#[derive(Debug, Error)]
-pub enum StartError {
-    /// Another process listens at the address.
-    #[error(
-        "cannot listen on {addr}: another process listens there; stop it or choose another port"
-    )]
-    AddressInUse {
-        /// The address.
-        addr: SocketAddr,
-    },
-    /// The address cannot be listened on.
-    #[error("cannot listen on {addr}: {source}")]
-    Listen {
-        /// The address.
-        addr: SocketAddr,
-        /// Error of the kernel.
-        source: io::Error,
-    },
-    /// A worker's thread or runtime could not be made.
-    #[error("cannot start a worker: {0}")]
-    Worker(io::Error),
-}
 
 /// Handle to a running server.
 #[derive(Debug)]
@@ -54,7 +25,7 @@ pub struct Server {
     /// Closed when the last worker has ended.
     workers_gone: mpsc::Receiver<()>,
     threads: Vec<JoinHandle<()>>,
-    readiness: crate::health::Readiness,
+    readiness: Readiness,
     drain: Duration,
 }
 
@@ -102,27 +73,15 @@ impl Server {
         let first = listeners.first().map(TcpListener::local_addr);
         let addr = first.transpose().map_err(failed)?.unwrap_or(config.addr);
         let (readiness, drain) = (deps.readiness.clone(), config.drain);
-        let limits = &config.limits;
-        let shared = Arc::new(Shared {
-            budget: Budget::new(limits.in_flight_bytes_max),
-            connection_limiter: ConnectionLimiter::new(
-                limits.connections_max,
-                limits.connections_per_address_max,
-            ),
-            request_dedup: RequestDedupCache::new(),
-            offload_pool: Arc::new(OffloadPool::new(config.workers, &config.limits)),
-            month_limiter: MonthLimiter::default(),
-            config,
-            deps,
-        });
+        let process = Arc::new(ProcessState::new(config, deps));
         let (stop, stopped) = watch::channel(false);
         let (alive, workers_gone) = mpsc::channel(1);
         let mut threads = Vec::with_capacity(listeners.len());
         for (number, listener) in listeners.into_iter().enumerate() {
-            let (shared, stopped, alive) = (Arc::clone(&shared), stopped.clone(), alive.clone());
+            let (process, stopped, alive) = (Arc::clone(&process), stopped.clone(), alive.clone());
             let thread = std::thread::Builder::new().name(format!("ingest-{number}"));
             let thread = thread.spawn(move || {
-                worker::run(shared, listener, stopped);
+                worker::run(process, listener, stopped);
                 drop(alive);
             });
             threads.push(thread.map_err(StartError::Worker)?);

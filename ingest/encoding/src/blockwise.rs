@@ -4,7 +4,8 @@
 //! without a second try, and by the number of [`Blocks`].
 
 use crate::blocks::Blocks;
-use crate::decoder::{DecodeError, grown, lengthen};
+use crate::decode_error::DecodeError;
+use crate::growth::{grown, lengthen};
 use libdeflater::{adler32, crc32};
 use zlib_rs::{Inflate, InflateFlush, Status};
 

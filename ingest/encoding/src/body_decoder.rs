@@ -1,6 +1,6 @@
 //! Body decoder: takes off the encodings of a body, one inside the other.
 
-use crate::decoder::{invalid_encoding, too_many_blocks};
+use crate::decode_error::{invalid_encoding, too_many_blocks};
 use crate::expansion::ON_CORE_SLOW_SENT_BYTES_MAX;
 use crate::keys::keys_of;
 use crate::{BodyBuf, Buffers, DecodeError, DecodeLimits, Decoder, Encoding, form};

@@ -8,7 +8,8 @@
 
 use crate::blocks::Blocks;
 use crate::blockwise::{Blockwise, Output, gzip_trailer};
-use crate::decoder::{DecodeError, lengthen};
+use crate::decode_error::DecodeError;
+use crate::growth::lengthen;
 use crate::keys::has_zlib_header;
 use libdeflater::{DecompressionError, Decompressor};
 use memchr::memmem;

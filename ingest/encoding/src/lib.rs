@@ -10,10 +10,10 @@
 //! | `keys` | search for project keys in bodies that are too large for an unknown project |
 //! | `form` | the field of a form that is the payload |
 //! | `multipart` | [`Boundary`]: one event in parts |
-//! | `decoder` | [`Encoding`], and [`Decoder`], which takes one off |
+//! | `encoding`, `decoder` | [`Encoding`], and [`Decoder`], which takes one off |
 //! | `deflate`, `zstd`, `brotli`, `base64`, `lz64` | each encoding |
 //! | `blocks`, `blockwise` | how many blocks a body may be made of, and deflate where they are counted |
-//! | `buffers` | buffers that are used again |
+//! | `buffers`, `growth` | buffers that are used again, and how they grow |
 
 #![forbid(unsafe_code)]
 
@@ -23,10 +23,13 @@ mod blockwise;
 mod body_decoder;
 mod brotli;
 mod buffers;
+mod decode_error;
 mod decoder;
 mod deflate;
+mod encoding;
 mod expansion;
 mod form;
+mod growth;
 mod keys;
 mod lz64;
 mod multipart;
@@ -36,7 +39,9 @@ mod zstd;
 
 pub use body_decoder::{BodyDecodeError, BodyDecoder, Encoded, Hints};
 pub use buffers::{BodyBuf, Buffers};
-pub use decoder::{DecodeError, Decoder, Encoding};
+pub use decode_error::DecodeError;
+pub use decoder::Decoder;
+pub use encoding::Encoding;
 pub use expansion::{DecodeLimits, Expansion, ON_CORE_BYTES_MAX};
 pub use form::unescaped;
 pub use keys::{key_behind, keys_at_beginning, keys_in};

@@ -4,7 +4,8 @@
 //! decoder a block at a time, as it asks for them, and they are counted.
 
 use crate::blocks::Blocks;
-use crate::decoder::{DecodeError, grown, lengthen};
+use crate::decode_error::DecodeError;
+use crate::growth::{grown, lengthen};
 use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 
 /// Largest window, by its logarithm. RFC 9659: over HTTP a window is at most 8 MiB, so a header

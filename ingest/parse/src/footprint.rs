@@ -52,7 +52,7 @@ const fn is_structure(byte: u8) -> bool {
 
 /// Returns true if a byte may stand between values.
 const fn is_between(byte: u8) -> bool {
-    is_structure(byte) || crate::index::is_white(byte)
+    is_structure(byte) || crate::characters::is_white(byte)
 }
 
 /// Counts in chunks, which the compiler does by SIMD.

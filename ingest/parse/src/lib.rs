@@ -10,6 +10,7 @@
 //! | `context` | [`ParseContext`]: what is known of a request besides its body |
 //! | `index` | the SIMD pass |
 //! | `walk` | the walk: shapes, events, fields |
+//! | `characters` | characters of JSON, for all passes |
 //! | `span` | places of values in a body |
 //! | `slow` | bodies that the walk refuses: repair, or the exact error |
 //! | `footprint` | memory that a body may take |
@@ -23,6 +24,7 @@
 
 #![deny(unsafe_code)]
 
+mod characters;
 mod context;
 mod error;
 mod fingerprint;

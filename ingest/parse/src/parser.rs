@@ -1,5 +1,6 @@
 //! Parser of bodies to rows: the steps in order.
 
+use crate::characters::Refused;
 use crate::index::Index;
 use crate::person::{self, PersonUpdateScratch};
 use crate::report::Rejection;
@@ -9,7 +10,7 @@ use crate::slow::{self, Repaired};
 use crate::span::{BodyShape, Document, Event, Kind};
 use crate::splice::Splicer;
 use crate::validate::{Accepted, Rules, Scratch, TOO_LARGE};
-use crate::walk::{self, Refused};
+use crate::walk;
 use crate::{
     ApiError, ErrorType, KeyLookup, Limits, ParseContext, ParseError, Parsed, Project, Protocol,
 };

@@ -1,5 +1,6 @@
 //! Error responses that are written without hyper.
 
+use millrace_parse::ApiError;
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -21,6 +22,15 @@ pub async fn respond_and_close(mut stream: TcpStream, response: &[u8]) {
     };
     // Neither a slow nor a broken peer changes anything here.
     let _ = timeout(RESPOND_TIMEOUT, responding).await;
+}
+
+/// Builds the whole response to a connection that may not come in.
+pub fn raw_rejection(error: &ApiError) -> Vec<u8> {
+    let retry_after = error
+        .retry_after_seconds
+        .map_or_else(String::new, |seconds| format!("retry-after: {seconds}\r\n"));
+    let status = error.status.to_string();
+    raw_error_response(&status, error.code, &error.detail, &retry_after)
 }
 
 /// Builds a whole response with an error body.

@@ -1,15 +1,15 @@
 //! State of one connection, shared by its socket and its handlers.
 
+use crate::admission::fair_queue::Flow;
 use crate::config::ServerConfig;
-use crate::fair_queue::Flow;
 use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// State that decides which timeout a connection has.
+/// Phase of a connection, which decides its timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum ConnectionPhase {
     Idle,
     Head,
     Busy,
@@ -17,13 +17,13 @@ pub enum State {
 
 /// State that the socket and the handlers of one connection share.
 #[derive(Debug)]
-pub struct Conn {
+pub struct ConnectionState {
     /// Address of the peer.
     pub peer: IpAddr,
     /// Flow of its last request; always unknown for a proxy, which speaks for many clients.
     flow: Cell<Flow>,
     is_proxy: bool,
-    pub(super) state: Cell<State>,
+    pub(super) phase: Cell<ConnectionPhase>,
     /// Time at which `Idle` or `Head` has lasted too long.
     pub(super) deadline: Cell<Instant>,
     /// True once a byte of the current request or of a head was read.
@@ -39,9 +39,9 @@ pub struct Conn {
     idle_timeout: Duration,
 }
 
-// === impl Conn ===
+// === impl ConnectionState ===
 
-impl Conn {
+impl ConnectionState {
     /// Returns the state of a connection that was just accepted; its first head is due within the
     /// header timeout.
     pub fn new(peer: IpAddr, config: &ServerConfig) -> Rc<Self> {
@@ -50,7 +50,7 @@ impl Conn {
             peer,
             flow: Cell::new(Flow::UNKNOWN),
             is_proxy: config.trusts(peer),
-            state: Cell::new(State::Idle),
+            phase: Cell::new(ConnectionPhase::Idle),
             deadline: Cell::new(Instant::now() + limits.header_timeout),
             has_bytes: Cell::new(false),
             begun: Cell::new(0),
@@ -64,9 +64,9 @@ impl Conn {
 
     /// Notes that bytes came: if no request was under way, a head has begun.
     pub(super) fn note_bytes(&self) {
-        if self.state.get() == State::Idle {
+        if self.phase.get() == ConnectionPhase::Idle {
             self.has_bytes.set(true);
-            self.state.set(State::Head);
+            self.phase.set(ConnectionPhase::Head);
             self.deadline.set(Instant::now() + self.header_timeout);
         }
     }
@@ -74,7 +74,7 @@ impl Conn {
     /// Notes that a handler has the request. Returns true if its head had both a length and a
     /// transfer encoding.
     pub fn begin(&self) -> bool {
-        self.state.set(State::Busy);
+        self.phase.set(ConnectionPhase::Busy);
         self.begun.set(self.begun.get() + 1);
         self.first_ambiguous.get() == Some(self.begun.get())
     }
@@ -93,13 +93,13 @@ impl Conn {
 
     /// Notes that the response is ready.
     pub fn end(&self) {
-        let (state, timeout) = if self.within_head.get() {
-            (State::Head, self.header_timeout)
+        let (phase, timeout) = if self.within_head.get() {
+            (ConnectionPhase::Head, self.header_timeout)
         } else {
-            (State::Idle, self.idle_timeout)
+            (ConnectionPhase::Idle, self.idle_timeout)
         };
-        self.state.set(state);
-        self.has_bytes.set(state == State::Head);
+        self.phase.set(phase);
+        self.has_bytes.set(phase == ConnectionPhase::Head);
         self.deadline.set(Instant::now() + timeout);
     }
 

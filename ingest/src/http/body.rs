@@ -6,10 +6,12 @@
 //! hours.) The bytes are counted against the process's budget as they arrive, in steps: counting
 //! the declared length at once would let a few silent connections use the budget up.
 
-use super::RequestContext;
-use crate::budget::{SMALL_BYTES_MAX, Share};
+use super::context::RequestContext;
+use crate::admission::budget::{SMALL_BYTES_MAX, Share};
+use crate::admission::policy::Admission;
+use crate::admission::rejections::Rejection;
 use crate::config::HttpLimits;
-use crate::core::Core;
+use crate::metrics;
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::{Body, Frame};
@@ -38,13 +40,12 @@ pub async fn gather<T>(
     is_known: impl Fn(&[u8]) -> bool,
 ) -> Result<BodyBuf, ApiError> {
     let core = request.core;
-    let limits = &core.shared.config.limits;
-    let declared = declared(body, limits)?;
+    let declared = declared_bytes(body, &core.admission)?;
     let mut out: Option<Vec<u8>> = None;
     // While this is alive, hyper reads the next bytes into a buffer of just the size that it wants.
     // A buffer that it has alone it doubles, and keeps for as long as the connection lasts.
     let mut before = Bytes::new();
-    let mut pace = Pace::new(limits);
+    let mut pace = Pace::new(&core.admission);
     let mut is_large = false;
     while let Some(bytes) = pace.data(body, || slow_down(request, share)).await? {
         if pace.bytes == bytes.len() {
@@ -57,7 +58,7 @@ pub async fn gather<T>(
             }
         }
         if !share.grow_to(pace.bytes.next_multiple_of(SHARE_STEP_BYTES)) {
-            return Err(overloaded(core));
+            return Err(core.admission.overloaded());
         }
         if out.is_none() && body.is_end_stream() {
             return Ok(BodyBuf::Frame(bytes));
@@ -80,28 +81,35 @@ fn slow_down(request: &RequestContext<'_>, share: &mut Share) -> Result<(), ApiE
     request.release_epoch();
     match share.slow_down() {
         true => Ok(()),
-        false => Err(overloaded(request.core)),
+        false => Err(request.core.admission.overloaded()),
     }
 }
 
 /// Reads and discards a body that is not needed.
-pub async fn drain(body: &mut Incoming, limits: &HttpLimits) -> Result<(), ApiError> {
-    declared(body, limits)?;
-    let mut pace = Pace::new(limits);
+pub async fn drain(body: &mut Incoming, admission: &Admission) -> Result<(), ApiError> {
+    declared_bytes(body, admission)?;
+    let mut pace = Pace::new(admission);
     while pace.data(body, || Ok(())).await?.is_some() {}
     Ok(())
 }
 
 /// Length that the head declares, in bytes; 0 for chunks.
-pub fn declared(body: &Incoming, limits: &HttpLimits) -> Result<usize, ApiError> {
+pub fn declared_bytes(body: &Incoming, admission: &Admission) -> Result<usize, ApiError> {
+    let bytes_max = admission.limits().body_bytes_max;
     usize::try_from(body.size_hint().lower())
         .ok()
-        .filter(|declared| *declared <= limits.body_bytes_max)
-        .ok_or_else(|| too_large(limits))
+        .filter(|declared| *declared <= bytes_max)
+        .ok_or_else(|| admission.error(Rejection::BodyTooLarge { bytes_max }))
+}
+
+/// Returns true if a body is empty but for white space.
+pub fn is_blank(json: &[u8]) -> bool {
+    json.iter().all(u8::is_ascii_whitespace)
 }
 
 /// Pace at which a body comes.
 struct Pace<'a> {
+    admission: &'a Admission,
     limits: &'a HttpLimits,
     started: Instant,
     /// Time at which the last bytes came.
@@ -116,10 +124,11 @@ struct Pace<'a> {
 }
 
 impl<'a> Pace<'a> {
-    fn new(limits: &'a HttpLimits) -> Self {
+    fn new(admission: &'a Admission) -> Self {
         let now = Instant::now();
         Self {
-            limits,
+            admission,
+            limits: admission.limits(),
             started: now,
             last: now,
             bytes: 0,
@@ -195,8 +204,9 @@ impl<'a> Pace<'a> {
     /// Counts bytes that came; refuses when all of them together are too many, or came too slowly.
     fn arrived(&mut self, bytes: usize) -> Result<(), ApiError> {
         self.bytes += bytes;
-        if self.bytes > self.limits.body_bytes_max {
-            return Err(too_large(self.limits));
+        let bytes_max = self.limits.body_bytes_max;
+        if self.bytes > bytes_max {
+            return Err(self.admission.error(Rejection::BodyTooLarge { bytes_max }));
         }
         if self.timer.is_none() {
             return Ok(());
@@ -217,29 +227,8 @@ impl<'a> Pace<'a> {
     }
 }
 
-/// Builds a 413 for a body as sent.
-fn too_large(limits: &HttpLimits) -> ApiError {
-    ApiError::new(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        ErrorType::InvalidRequest,
-        "payload_too_large",
-        format!(
-            "The body is larger than {} bytes. Send fewer events per request, or compress the body.",
-            limits.body_bytes_max
-        ),
-    )
-}
-
-/// Builds a 503 for want of memory or time.
-pub fn overloaded(core: &Core) -> ApiError {
-    core.unavailable(
-        "overloaded",
-        "The server has more to do than it can at the moment. Send the request again.",
-    )
-}
-
 fn stalled() -> ApiError {
-    crate::metrics::timed_out("body");
+    metrics::timed_out("body");
     ApiError::new(
         StatusCode::REQUEST_TIMEOUT,
         ErrorType::InvalidRequest,

@@ -3,26 +3,25 @@
 //! Body, key, parse, reserve, submit, respond. A client that goes away cancels everything up to the
 //! submission and nothing after it.
 
-use super::body::overloaded;
-use super::head::bearer;
-use super::imports;
+use super::context::RequestContext;
 use super::parse::{FirstEventNote, ParsedRequest, parse};
 use super::payload::{self, Payload};
-use super::query::Query;
 use super::report::{CaptureResponse, stores};
-use super::response::HttpResponse;
-use super::{RequestContext, Route};
+use crate::admission::month_limiter::MonthCharge;
+use crate::admission::rejections::Rejection;
 use crate::core::Core;
 use crate::metrics::Stage;
-use crate::month_limiter::{MONTHS_MAX, MonthCharge, MonthLimitRefusal, MonthOwner};
+use crate::request::head::bearer;
+use crate::request::query::Query;
+use crate::request::route::Route;
+use crate::response::HttpResponse;
 use crate::watermark::EpochGuard;
-use http::{HeaderValue, StatusCode};
+use http::HeaderValue;
 use hyper::body::Incoming;
-use millrace_parse::{ApiError, ErrorType, ParseContext, Parsed, Protocol};
+use millrace_parse::{ApiError, ParseContext, Parsed, Protocol};
 use millrace_pipeline::{ImportReservation, Pending, Refusal, Slot};
 use millrace_rows::{Batch, Lane};
 use std::rc::Rc;
-use std::time::Instant;
 
 /// Handles a request with events.
 pub async fn capture(
@@ -64,20 +63,18 @@ pub async fn capture(
         dry_run: query.dry_run,
         client_ip: Some(request.client_ip()),
         protocol,
-        limits: request.core.shared.config.limits.parse,
+        limits: request.core.process.config.limits.parse,
     };
-    // Reserved before the parser works: a request that will not be stored should cost little. Only
-    // the parser knows the lane for sure; the pipeline exchanges the slot if need be.
     let slot = match query.dry_run {
         true => None,
-        false => Some(reserve(request.core, lane, json.len())?),
+        false => Some(request.core.admission.reserve_slot(lane, json.len())?),
     };
     let ParsedRequest { parsed, unnoted } = parse(request, json, &context, offload).await?;
     share.mark_project_known();
     // Replaces the share of the body, which is no longer needed: rows may take more than it did.
     if !share.grow_to(parsed.batch.bytes()) {
         recycle(request.core, parsed.batch);
-        return Err(overloaded(request.core));
+        return Err(request.core.admission.overloaded());
     }
     let response = CaptureResponse::of(&parsed, request.route == Route::V1);
     if stores(&parsed)
@@ -130,9 +127,10 @@ async fn store(
     plain: bool,
 ) -> Result<(), ApiError> {
     let core = request.core;
+    let refused = |refusal| core.admission.error(Rejection::Pipeline(refusal));
     let unnoted = unnoted.filter(|_| parsed.accepted > 0);
     let fingerprint = parsed.fingerprint;
-    if core.shared.request_dedup.contains(fingerprint) {
+    if core.process.request_dedup.contains(fingerprint) {
         core.metrics.resent();
         let shipping = slot.committed_before(parsed.batch.lane);
         recycle(core, parsed.batch);
@@ -142,11 +140,11 @@ async fn store(
             Some(shipping) => shipping.finished().await,
             None => Ok(()),
         };
-        return known.map_err(|refusal| refused(core, refusal));
+        return known.map_err(refused);
     }
     let reservation = match parsed.batch.lane {
         Lane::Live => None,
-        Lane::Historical => match imports::admit(core, &parsed).await {
+        Lane::Historical => match core.admission.reserve_import(&parsed).await {
             Ok(reservation) => reservation,
             Err(error) => {
                 recycle(core, parsed.batch);
@@ -156,7 +154,7 @@ async fn store(
     };
     // Charged after every check that may refuse the request for longer: to be told to wait costs
     // nothing.
-    let months = match charge_months(request, &parsed) {
+    let months = match core.admission.charge_months(&parsed, request.received_at) {
         Ok(months) => months,
         Err(refusal) => {
             recycle(core, parsed.batch);
@@ -164,13 +162,13 @@ async fn store(
         }
     };
     let started = request.now();
-    let taken = Admitted {
+    let admitted = AdmittedBatch {
         batch: parsed.batch,
         reservation,
         months,
         fingerprint,
     };
-    let stored = commit(Rc::clone(core), slot, taken, unnoted);
+    let stored = commit(Rc::clone(core), slot, admitted, unnoted);
     let committed = async move {
         let committed = stored.await;
         // Held until the rows are with the commit thread, also when the client has gone.
@@ -179,7 +177,7 @@ async fn store(
     };
     let committed = core.detached.run_to_completion(committed).await;
     request.took(Stage::Commit, started);
-    committed.map_err(|refusal| refused(core, refusal))?;
+    committed.map_err(refused)?;
     core.metrics.accepted(parsed.accepted);
     if !plain {
         count_report(core, &parsed.report);
@@ -187,43 +185,8 @@ async fn store(
     Ok(())
 }
 
-/// Charges for the older months of the events that are to be stored.
-fn charge_months(request: &RequestContext<'_>, parsed: &Parsed) -> Result<MonthCharge, ApiError> {
-    let shared = &request.core.shared;
-    let owner = || match shared.deps.keys.organization_of(parsed.team_id) {
-        Some(organization) => MonthOwner::Organization(organization),
-        None => MonthOwner::Project(parsed.team_id),
-    };
-    let paid =
-        shared
-            .month_limiter
-            .charge(owner, &parsed.batch, request.received_at, Instant::now());
-    paid.map_err(|refusal| match refusal {
-        MonthLimitRefusal::TooMany { months } => ApiError::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            ErrorType::InvalidRequest,
-            "too_many_months",
-            format!(
-                "The events of the request are of {months} months that are over for a while; nothing was stored. \
-                 Send events of at most {MONTHS_MAX} such months in a request."
-            ),
-        ),
-        MonthLimitRefusal::Later {
-            retry_after_seconds,
-        } => ApiError {
-            retry_after_seconds: Some(retry_after_seconds),
-            ..ApiError::unavailable(
-                "too_many_months",
-                "The organization's projects, or those of many others at once, send events of many months that are \
-                 over for a while; nothing of the request was stored. Send it again, and such events in the order \
-                 of their time.",
-            )
-        },
-    })
-}
-
 /// Admitted batch of a request, with its reservations.
-struct Admitted {
+struct AdmittedBatch {
     batch: Batch,
     /// Reservation of an import's events.
     reservation: Option<ImportReservation>,
@@ -236,10 +199,10 @@ struct Admitted {
 async fn commit(
     core: Rc<Core>,
     slot: Slot,
-    admitted: Admitted,
+    admitted: AdmittedBatch,
     unnoted: Option<FirstEventNote>,
 ) -> Result<(), Refusal> {
-    let Admitted {
+    let AdmittedBatch {
         batch,
         reservation,
         months,
@@ -250,12 +213,12 @@ async fn commit(
     months.keep();
     // Now, as it is stored from here on, whatever response its client gets.
     match committed.pending {
-        None => core.shared.request_dedup.insert(fingerprint),
+        None => core.process.request_dedup.insert(fingerprint),
         Some(pending) if fingerprint.is_some() => insert_when_stored(&core, pending, fingerprint),
         Some(_) => {}
     }
     if let Some(FirstEventNote { key, team_id }) = unnoted {
-        core.shared.deps.keys.note_first_event(&key, team_id);
+        core.process.deps.keys.note_first_event(&key, team_id);
     }
     reuse(committed.spent);
     match committed.shipping {
@@ -267,7 +230,7 @@ async fn commit(
 /// Remembers a request that was acknowledged before it was stored, once it is stored: sent again
 /// before, or if it never is, it has to be stored.
 fn insert_when_stored(core: &Rc<Core>, pending: Pending, fingerprint: Option<u128>) {
-    let request_dedup = core.shared.request_dedup.clone();
+    let request_dedup = core.process.request_dedup.clone();
     let inserted = async move {
         if pending.is_stored().await {
             request_dedup.insert(fingerprint);
@@ -293,55 +256,4 @@ fn count_report(core: &Core, report: &millrace_parse::Report) {
         core.metrics.rejected("unlisted", unlisted);
     }
     core.metrics.warned(report.warning_count);
-}
-
-fn reserve(core: &Core, lane: Lane, bytes: usize) -> Result<Slot, ApiError> {
-    core.shared
-        .deps
-        .pipeline
-        .reserve(lane, bytes)
-        .map_err(|refusal| refused(core, refusal))
-}
-
-/// Builds a 413 for events whose rows take more room than one insert may.
-fn too_large() -> ApiError {
-    ApiError::new(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        ErrorType::InvalidRequest,
-        "batch_too_large",
-        "The events of the request take more room than can be stored at once; nothing was stored. Send fewer events \
-         per request.",
-    )
-}
-
-/// Builds a 503 for a log or a queue that takes no more.
-pub fn refused(core: &Core, refusal: Refusal) -> ApiError {
-    let code = match refusal {
-        Refusal::QueueFull => "queue_full",
-        Refusal::LogFull => "log_full",
-        Refusal::DiskFull => "disk_full",
-        Refusal::ImportLoadShed => "historical_shed",
-        // Of what was written when the disk failed, the next start finds all or nothing.
-        Refusal::LogFailed => {
-            return core.unavailable(
-                "log_failed",
-                format!(
-                    "It is not known whether the events were stored: {refusal}. Send the request again; an event \
-                     that has a uuid of its own counts once."
-                ),
-            );
-        }
-        Refusal::ShuttingDown => "shutting_down",
-        Refusal::NotShipped => {
-            return core.unavailable(
-                "not_shipped",
-                format!("The events are stored, but not in ClickHouse yet: {refusal}. Sent again, they are stored once more."),
-            );
-        }
-        Refusal::TooLarge => return too_large(),
-    };
-    core.unavailable(
-        code,
-        format!("Nothing was stored: {refusal}. Send the request again."),
-    )
 }

@@ -3,8 +3,8 @@
 //! The keys are those that SDKs read. `quotaLimited` is left out on purpose: some SDKs expect a
 //! list, some a boolean, and all do without.
 
-use super::response::{Content, HttpResponse};
-use super::route::Route;
+use crate::request::route::Route;
+use crate::response::{Content, HttpResponse};
 use bytes::Bytes;
 use http::StatusCode;
 

@@ -1,7 +1,7 @@
 //! CORS preflights: a browser asks before it sends JSON or `Content-Encoding` from another origin.
 
-use super::head::RequestHead;
-use super::response::HttpResponse;
+use crate::request::head::RequestHead;
+use crate::response::HttpResponse;
 use http::HeaderValue;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_MAX_AGE, VARY,
@@ -11,7 +11,7 @@ use http::header::{
 const MAX_AGE_SECONDS: &str = "7200";
 
 /// Response to `OPTIONS`, preflight or not. The origin is mirrored as on every response.
-pub fn preflight(head: &RequestHead<'_>, allow: &'static str) -> HttpResponse {
+pub fn preflight(head: &RequestHead<&HeaderValue>, allow: &'static str) -> HttpResponse {
     let mut response = HttpResponse::empty();
     response.allow = Some(allow);
     if head.origin.is_none() {

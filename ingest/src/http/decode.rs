@@ -1,11 +1,11 @@
 //! Decodes a body as it was sent to JSON.
 
-use super::RequestContext;
-use super::body::overloaded;
-use super::offload::{ON_CORE_SENT_BYTES_MAX, OffloadSlot};
-use super::parse::{LOOKUPS_MAX, catalog_unavailable};
-use crate::budget::Share;
+use super::context::RequestContext;
+use super::parse::LOOKUPS_MAX;
+use crate::admission::budget::Share;
+use crate::admission::rejections::Rejection;
 use crate::core::Core;
+use crate::offload::{ON_CORE_SENT_BYTES_MAX, OffloadFailed, OffloadSlot};
 use millrace_encoding::{
     BodyBuf, BodyDecodeError, BodyDecoder, Boundary, Buffers, DecodeLimits, Decoder, Encoded,
     Encoding, Expansion, Hints, keys_at_beginning, keys_in,
@@ -65,7 +65,7 @@ pub async fn decode(
 ) -> Result<DecodedPayload, ApiError> {
     let core = request.core;
     let sent_bytes = sent.bytes.len();
-    let decoded_bytes_max = core.shared.config.limits.decoded_bytes_max;
+    let decoded_bytes_max = core.process.config.limits.decoded_bytes_max;
     let expansion = Expansion::of(sent_bytes, decoded_bytes_max);
     let mut tried = Tried {
         limits: DecodeLimits::of_all(0),
@@ -75,7 +75,7 @@ pub async fn decode(
     };
     let is_short = sent_bytes <= ON_CORE_SENT_BYTES_MAX && !sent.hints.may_take_long(sent_bytes);
     if is_short || !sent.hints.may_be_encoded(&sent.bytes) {
-        tried.is_key_known = key.is_some_and(|key| is_known(core.shared.deps.keys.cached(key)));
+        tried.is_key_known = key.is_some_and(|key| is_known(core.process.deps.keys.cached(key)));
         if tried.is_key_known {
             share.mark_project_known();
         }
@@ -85,7 +85,7 @@ pub async fn decode(
             Ok(json) => {
                 let json = sent.replaced(json, &core.buffers);
                 if !share.grow_to(sent_bytes.max(json.len())) {
-                    return Err(overloaded(core));
+                    return Err(core.admission.overloaded());
                 }
                 return Ok(DecodedPayload {
                     json,
@@ -126,7 +126,8 @@ async fn decode_offloaded(
     let core = request.core;
     let keys = keys_so_far(key, &mut tried, &sent);
     tried.is_key_known = is_any_known(core, &keys).await?;
-    let mut offload = OffloadSlot::acquire(request, tried.is_key_known).await?;
+    let mut offload = request.acquire_offload(tried.is_key_known).await?;
+    let failed = |OffloadFailed| core.admission.overloaded();
     let mut is_searched = false;
     loop {
         if let Some(encoded) = tried.encoded.take() {
@@ -164,9 +165,9 @@ async fn decode_offloaded(
             (sent, json, share, has_capacity)
         };
         let (json, has_capacity);
-        (offload, (sent, json, share, has_capacity)) = offload.run(core, work).await?;
+        (offload, (sent, json, share, has_capacity)) = offload.run(work).await.map_err(failed)?;
         if !has_capacity {
-            return Err(overloaded(core));
+            return Err(core.admission.overloaded());
         }
         match json {
             Ok(json) => {
@@ -230,21 +231,26 @@ async fn search(
         let keys = has_capacity.then(|| keys_in(encoded.encoding, bytes, bytes_max));
         (sent, share, keys)
     };
-    let (offload, (sent, share, keys)) = offload.run(core, work).await?;
-    let keys = keys.ok_or_else(|| overloaded(core))?;
+    let searched = offload.run(work).await;
+    let (offload, (sent, share, keys)) =
+        searched.map_err(|OffloadFailed| core.admission.overloaded())?;
+    let keys = keys.ok_or_else(|| core.admission.overloaded())?;
     Ok((offload, sent, share, keys))
 }
 
 /// Returns true if one of the first of these is a project's key. Cached keys are asked first, as
 /// that works without the catalog, too.
 async fn is_any_known(core: &Core, keys: &[String]) -> Result<bool, ApiError> {
-    let known = &core.shared.deps.keys;
+    let known = &core.process.deps.keys;
     if keys.iter().any(|key| is_known(known.cached(key))) {
         return Ok(true);
     }
     for key in keys.iter().take(LOOKUPS_MAX) {
         let found = known.find(key).await;
-        if found.map_err(|_| catalog_unavailable(core))?.is_some() {
+        if found
+            .map_err(|_| core.admission.error(Rejection::KeyLookupFailed))?
+            .is_some()
+        {
             return Ok(true);
         }
     }

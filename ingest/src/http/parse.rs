@@ -1,15 +1,15 @@
 //! Parses a body's JSON to rows: on the core, or in the offload pool where that takes long.
 
-use super::RequestContext;
-use super::offload::OffloadSlot;
-use super::payload::is_blank;
+use super::body::is_blank;
+use super::context::RequestContext;
+use crate::admission::rejections::Rejection;
 use crate::core::Core;
 use crate::keys::Keys;
 use crate::metrics::Stage;
-use http::StatusCode;
+use crate::offload::{OffloadFailed, OffloadSlot};
 use millrace_encoding::{BodyBuf, BodyDecoder};
 use millrace_parse::{
-    ApiError, ErrorType, Footprint, KeyLookup, ParseContext, ParseError, Parsed, Parser, Protocol,
+    ApiError, Footprint, KeyLookup, ParseContext, ParseError, Parsed, Parser, Protocol,
 };
 use millrace_rows::TeamId;
 use tokio::sync::OwnedSemaphorePermit;
@@ -41,7 +41,7 @@ pub async fn parse(
         // Boxed, as few requests come here and all would carry its size.
         return Box::pin(parse_offloaded(request, json, context, offload)).await;
     }
-    let keys = &request.core.shared.deps.keys;
+    let keys = &request.core.process.deps.keys;
     let mut lookups = KeyLookups::default();
     let mut unnoted = None;
     loop {
@@ -74,28 +74,28 @@ async fn parse_offloaded(
     offload: OffloadSlot,
 ) -> Result<ParsedRequest, ApiError> {
     let core = request.core;
-    let (mut offload, (json, footprint)) = offload
-        .run(core, move || {
-            let footprint = (!is_blank(&json)).then(|| Footprint::of(&json));
-            (json, footprint)
-        })
-        .await?;
+    let failed = |OffloadFailed| core.admission.overloaded();
+    let measured = offload.run(move || {
+        let footprint = (!is_blank(&json)).then(|| Footprint::of(&json));
+        (json, footprint)
+    });
+    let (mut offload, (json, footprint)) = measured.await.map_err(failed)?;
     let footprint = footprint.ok_or_else(BodyDecoder::empty_body)?;
     let bytes = footprint.bytes_max(context.limits.events_max);
-    let memory = offload.reserve_memory(core, bytes).await?;
+    let memory = offload.reserve_memory(bytes).await.map_err(failed)?;
     let mut work = ParseJob {
         json,
         footprint,
-        _memory: memory.ok_or_else(too_complex)?,
+        _memory: memory.ok_or_else(|| core.admission.error(Rejection::BodyTooComplex))?,
         context: OwnedParseContext::of(context),
-        keys: core.shared.deps.keys.clone(),
+        keys: core.process.deps.keys.clone(),
         lookups: KeyLookups::default(),
         asked: None,
     };
     loop {
         let started = request.now();
         let result;
-        (offload, (work, result)) = offload.run(core, move || work.run()).await?;
+        (offload, (work, result)) = offload.run(move || work.run()).await.map_err(failed)?;
         request.took(Stage::Parse, started);
         if let Some(parsed) = work.lookups.after(core, result).await? {
             if let Some((key, _)) = &work.asked {
@@ -109,16 +109,6 @@ async fn parse_offloaded(
         // The body is parsed again, with a key that was found.
         offload.mark_project_known();
     }
-}
-
-/// Builds a 413 for a body that has more structure than there is ever memory for.
-fn too_complex() -> ApiError {
-    ApiError::new(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        ErrorType::InvalidRequest,
-        "body_too_complex",
-        "The body has more values than can be read at once. Send fewer events per request.",
-    )
 }
 
 /// Body that is parsed on another thread, and all that this needs.
@@ -170,14 +160,14 @@ impl KeyLookups {
             Ok(parsed) => Ok(Some(parsed)),
             Err(ParseError::Refused(error)) => Err(error),
             Err(ParseError::NeedsKey(key)) if self.0.len() < LOOKUPS_MAX => {
-                let found = core.shared.deps.keys.find(&key).await;
-                let found = found.map_err(|_| catalog_unavailable(core))?;
+                let found = core.process.deps.keys.find(&key).await;
+                let found = found.map_err(|_| core.admission.error(Rejection::KeyLookupFailed))?;
                 // Parsed again, the body would be refused for just that.
                 let project = found.ok_or_else(ApiError::unknown_api_key)?;
                 self.0.push((key, KeyLookup::Found(project)));
                 Ok(None)
             }
-            Err(ParseError::NeedsKey(_)) => Err(catalog_unavailable(core)),
+            Err(ParseError::NeedsKey(_)) => Err(core.admission.error(Rejection::KeyLookupFailed)),
         }
     }
 }
@@ -252,12 +242,4 @@ fn first_events(key: &str, lookup: KeyLookup) -> Option<FirstEventNote> {
         }),
         _ => None,
     }
-}
-
-/// Builds a 503 for a key that cannot be looked up.
-pub fn catalog_unavailable(core: &Core) -> ApiError {
-    core.unavailable(
-        "catalog_unavailable",
-        "The project key cannot be looked up at the moment. Send the request again.",
-    )
 }

@@ -1,6 +1,6 @@
 //! Response bodies of capture requests: what became of their events.
 
-use super::response::HttpResponse;
+use crate::response::HttpResponse;
 use http::StatusCode;
 use millrace_parse::{ApiError, EventResult, Parsed, Rejection, Warning};
 use serde::ser::SerializeMap;

@@ -3,8 +3,8 @@
 //! A path that names the version never changes; one that does not is asked for again after an hour.
 //! Scripts of replay, surveys and the like are not here, as there is none of these.
 
-use super::response::{Content, HttpResponse};
-use super::route::Route;
+use crate::request::route::Route;
+use crate::response::{Content, HttpResponse};
 use http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, ETAG, HeaderName, IF_NONE_MATCH, LINK, VARY,
 };

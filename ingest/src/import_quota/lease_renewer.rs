@@ -1,7 +1,7 @@
 //! Task that renews the quota leases of a node with the catalog.
 
-use super::Shared;
 use super::lease::QuotaLease;
+use super::project_table::ProjectTable;
 use crate::metrics;
 use millrace_catalog::{Catalog, LeaseDecision, LeaseReport, LogPlace};
 use millrace_pipeline::{ImportCount, Pipeline, Position};
@@ -68,7 +68,7 @@ impl RunningImportQuota {
 
 /// Renews the quota leases of this node.
 pub struct LeaseRenewer {
-    shared: Arc<Shared>,
+    table: Arc<ProjectTable>,
     catalog: Catalog,
     pipeline: Pipeline,
     node: String,
@@ -81,9 +81,14 @@ pub struct LeaseRenewer {
 }
 
 impl LeaseRenewer {
-    pub fn new(shared: Arc<Shared>, catalog: Catalog, pipeline: Pipeline, node: String) -> Self {
+    pub fn new(
+        table: Arc<ProjectTable>,
+        catalog: Catalog,
+        pipeline: Pipeline,
+        node: String,
+    ) -> Self {
         Self {
-            shared,
+            table,
             catalog,
             pipeline,
             node,
@@ -99,7 +104,7 @@ impl LeaseRenewer {
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
         while let Err(reason) = self.resume().await {
             self.failed(&reason);
-            for project in self.shared.projects() {
+            for project in self.table.projects() {
                 project.reject_waiters();
             }
             tokio::select! {
@@ -112,7 +117,7 @@ impl LeaseRenewer {
         loop {
             let is_timer_tick = tokio::select! {
                 _ = ticks.tick() => true,
-                () = self.shared.wake.notified() => false,
+                () = self.table.wake.notified() => false,
                 _ = stop.wait_for(|stops| *stops) => break,
             };
             if !self.tick(is_timer_tick).await {
@@ -128,8 +133,8 @@ impl LeaseRenewer {
         let started = self.catalog.start_historical_node(&self.node);
         let before = flatten(timeout(CATALOG_TIMEOUT, started).await)?;
         let mut counted = before.counted;
-        if let Some(place) = before.counted_to {
-            let (pipeline, from) = (self.pipeline.clone(), position(place));
+        if let Some(counted_to) = before.counted_to {
+            let (pipeline, from) = (self.pipeline.clone(), position(counted_to));
             let recounted = tokio::task::spawn_blocking(move || pipeline.recount_imports(from));
             let recounted = recounted.await.map_err(|error| error.to_string())?;
             for (team_id, events) in recounted.map_err(|error| error.to_string())? {
@@ -197,7 +202,7 @@ impl LeaseRenewer {
         for (id, decision) in decisions {
             let lease = self.leases.get_mut(&id);
             if lease.is_some_and(|it| it.apply(counted(count, id), decision)) {
-                self.shared.wake.notify_one();
+                self.table.wake.notify_one();
             }
         }
         self.keep_log_from(count.counted_to).await
@@ -230,7 +235,7 @@ impl LeaseRenewer {
     }
 
     fn add_new_projects(&mut self) {
-        for project in self.shared.projects() {
+        for project in self.table.projects() {
             let before = self.counted_before.get(&project.id()).copied();
             self.leases
                 .entry(project.id())
@@ -274,10 +279,10 @@ impl LeaseRenewer {
 }
 
 fn flatten<T, E: ToString>(
-    answer: Result<Result<T, E>, tokio::time::error::Elapsed>,
+    result: Result<Result<T, E>, tokio::time::error::Elapsed>,
 ) -> Result<T, String> {
-    match answer {
-        Ok(answer) => answer.map_err(|error| error.to_string()),
+    match result {
+        Ok(result) => result.map_err(|error| error.to_string()),
         Err(_) => Err("it does not answer".to_owned()),
     }
 }

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | volume and rate of each project | `historical_migrations` of the catalog, decided under a lock |
 //! | events imported | the commit thread ([`millrace_pipeline::ImportCount`]); after a crash the log |
-//! | tokens of this node | [`ProjectTokens`] |
+//! | tokens of this node | `ProjectTokens` |
 //!
 //! Promises: a request is admitted as a whole or not at all; tokens of events that are not stored
 //! go back; no project gets more than its volume, on all nodes together, whoever crashes when;
@@ -18,6 +18,7 @@
 
 mod lease;
 mod lease_renewer;
+mod project_table;
 mod project_tokens;
 mod refusal;
 
@@ -31,12 +32,10 @@ use lease_renewer::LeaseRenewer;
 use millrace_catalog::Catalog;
 use millrace_pipeline::{ImportReservation, Pipeline, Position};
 use millrace_rows::{Clock, TeamId};
-use project_tokens::ProjectTokens;
-use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use project_table::ProjectTable;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 /// Time that a request waits for the catalog.
@@ -44,16 +43,7 @@ const WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// Import quotas of all projects, as far as this node has leases of them. Clones share them.
 #[derive(Clone, Debug)]
-pub struct ImportQuota(Arc<Shared>);
-
-/// State that requests and the lease renewer share.
-struct Shared {
-    /// Projects that imported something since the start.
-    projects: RwLock<BTreeMap<TeamId, Arc<ProjectTokens>>>,
-    /// Notified when a request waits, or a lease is nearly used up.
-    wake: Notify,
-    clock: Arc<dyn Clock>,
-}
+pub struct ImportQuota(Arc<ProjectTable>);
 
 impl ImportQuota {
     /// Starts the lease renewer of a node, on the runtime of the caller, which is the catalog's. To
@@ -67,15 +57,11 @@ impl ImportQuota {
     ) -> (Self, RunningImportQuota) {
         // Only what is below would be released.
         let _ = pipeline.keep_historical_from(Position::FIRST);
-        let shared = Arc::new(Shared {
-            projects: RwLock::default(),
-            wake: Notify::default(),
-            clock,
-        });
+        let table = Arc::new(ProjectTable::new(clock));
         let (stop, stopped) = watch::channel(false);
-        let lease_renewer = LeaseRenewer::new(Arc::clone(&shared), catalog, pipeline, node);
+        let lease_renewer = LeaseRenewer::new(Arc::clone(&table), catalog, pipeline, node);
         let task = tokio::spawn(lease_renewer.run(stopped));
-        (Self(shared), RunningImportQuota::new(stop, task))
+        (Self(table), RunningImportQuota::new(stop, task))
     }
 
     /// Admits all of a project's events, or none.
@@ -103,36 +89,5 @@ impl ImportQuota {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) | Err(_) => Err(ImportRefusal::Unavailable),
         }
-    }
-}
-
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
-            .field("projects", &self.projects)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Shared {
-    fn project(&self, id: TeamId) -> Arc<ProjectTokens> {
-        let known = self.projects.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(project) = known.get(&id) {
-            return Arc::clone(project);
-        }
-        drop(known);
-        let mut projects = self
-            .projects
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        let project = projects
-            .entry(id)
-            .or_insert_with(|| Arc::new(ProjectTokens::new(id, Arc::clone(&self.clock))));
-        Arc::clone(project)
-    }
-
-    fn projects(&self) -> Vec<Arc<ProjectTokens>> {
-        let projects = self.projects.read().unwrap_or_else(PoisonError::into_inner);
-        projects.values().cloned().collect()
     }
 }

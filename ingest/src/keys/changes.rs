@@ -1,7 +1,8 @@
 //! Changes of keys, by this process and by others, and the list of imported keys, which goes with
 //! them.
 
-use super::{CatalogUnavailable, Keys, Shared, Validity, lock};
+use super::answers::{CatalogUnavailable, StaleKeys, lock};
+use super::cache::{KeyCache, Keys};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,19 +15,6 @@ pub(super) const POLL_PERIOD: Duration = Duration::from_millis(500);
 const IMPORTED_MAX: usize = 10_000;
 /// Known keys that are asked about at once.
 const RECHECKED_MAX: usize = 500;
-
-/// Known keys that do not count past their age: something was changed, and the catalog has not said
-/// yet that these were not revoked.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) enum StaleKeys {
-    /// No key.
-    #[default]
-    None,
-    /// Keys that were not asked about before the catalog failed.
-    Some(HashSet<Arc<str>>),
-    /// Every key.
-    All,
-}
 
 impl Keys {
     /// Watches for changes by other processes. Never ends; spawn it, and abort it at the end.
@@ -126,31 +114,12 @@ impl Keys {
     }
 }
 
-impl Shared {
-    /// Returns true if a known key may be served past its age, as the catalog does not answer.
-    pub(super) fn may_serve_stale(&self, key: &str, validity: Validity) -> bool {
-        // Looked up since the last change.
-        validity.generation == self.generation.load(Ordering::Acquire)
-            || match &*lock(&self.stale_keys) {
-                StaleKeys::None => true,
-                StaleKeys::Some(keys) => !keys.contains(key),
-                StaleKeys::All => false,
-            }
-    }
-
+impl KeyCache {
     /// Narrows the stale keys down to what a look left, if nothing changed since it began.
     fn narrow_stale_keys(&self, generation: u64, left: StaleKeys) {
         let mut stale_keys = lock(&self.stale_keys);
         if self.generation.load(Ordering::Acquire) == generation {
             *stale_keys = left;
         }
-    }
-
-    /// Returns true if a key with a wrong checksum was certainly not imported.
-    pub(super) fn is_garbage(&self, key: &str) -> bool {
-        let imported = lock(&self.imported);
-        imported
-            .as_ref()
-            .is_some_and(|imported| !imported.contains(key))
     }
 }

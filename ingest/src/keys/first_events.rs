@@ -5,25 +5,15 @@
 //! fails or the process ends is made good by the project's next events, whose answer from the cache
 //! still says that nothing is noted. Another process notices at its next look-up of the key.
 
-use super::{Keys, QUERY_TIMEOUT, RETRY_MICROS, Shared, lock, memo};
+use super::answers::{Found, QUERY_TIMEOUT, RETRY_MICROS, lock};
+use super::cache::{KeyCache, Keys};
+use super::memo;
 use millrace_rows::TeamId;
 use moka::ops::compute::Op;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Projects that wait to be noted at a time.
 const WAITING_MAX: usize = 1_024;
-
-/// Projects that are to be noted.
-#[derive(Default)]
-pub(super) struct FirstEventQueue {
-    /// Projects, each with the key that its events came with.
-    pub(super) waiting: BTreeMap<TeamId, Arc<str>>,
-    /// True while a task notes them.
-    pub(super) is_running: bool,
-    /// Time until which the catalog is left alone after it failed, on the cache's ticks.
-    paused_until: u64,
-}
 
 impl Keys {
     /// Has the catalog note that the project of this key has events. For projects whose
@@ -54,7 +44,7 @@ impl Keys {
     }
 }
 
-impl Shared {
+impl KeyCache {
     /// Notes all projects that wait.
     async fn note_all(self: Arc<Self>) {
         while let Some((team_id, key)) = self.next_waiting() {
@@ -82,7 +72,7 @@ impl Shared {
     /// Marks the cached project as noted, so that later events cost nothing. A key that was
     /// forgotten meanwhile stays forgotten.
     fn remember_noted(&self, key: &Arc<str>) {
-        let noted = |entry: Option<moka::Entry<Arc<str>, super::Found>>| match entry {
+        let noted = |entry: Option<moka::Entry<Arc<str>, Found>>| match entry {
             Some(entry) => {
                 let mut found = entry.into_value();
                 found.project.ingested_event = true;

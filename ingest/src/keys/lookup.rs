@@ -1,9 +1,11 @@
 //! Look-ups of keys in the catalog, one for all requests that want the same key.
 
-use super::{
-    CatalogUnavailable, FOUND_MICROS, Found, Keys, Shared, UNKNOWN_MICROS, Validity, lock,
+use super::answers::{
+    CatalogUnavailable, FOUND_MICROS, Found, LookedUpKey, LookupResult, PendingLookup,
+    UNKNOWN_MICROS, Validity, lock,
 };
-use millrace_parse::Project;
+use super::cache::{KeyCache, Keys};
+use millrace_parse::{KeyLookup, Project};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::watch;
@@ -14,22 +16,40 @@ pub(super) const LOOKUPS_MAX: usize = 1_024;
 /// make up: keys of nobody do not keep them waiting.
 pub(super) const LOOKUPS_WITH_FOUND_MAX: usize = 2 * LOOKUPS_MAX;
 
-/// Result that all waiting requests get.
-pub(super) type LookupResult = Result<LookedUpKey, CatalogUnavailable>;
-/// Receiver of a look-up under way.
-pub(super) type PendingLookup = watch::Receiver<Option<LookupResult>>;
-
-/// Project that a look-up found, if any.
-#[derive(Clone, Copy)]
-pub(super) struct LookedUpKey {
-    pub(super) project: Option<Project>,
-    /// Generation in which the look-up began.
-    pub(super) generation: u64,
-}
-
 impl Keys {
+    /// Finds the project that a key belongs to; `None` if nobody's. Asks the catalog if need be,
+    /// once for all that want the same key at the same time. Any runtime may await it; dropping it
+    /// does not cancel the look-up.
+    ///
+    /// # Errors
+    ///
+    /// [`CatalogUnavailable`] if the catalog does not answer and the key was not found before.
+    pub async fn find(&self, key: &str) -> Result<Option<Project>, CatalogUnavailable> {
+        match self.cached(key) {
+            KeyLookup::Found(project) => return Ok(Some(project)),
+            KeyLookup::Unknown => return Ok(None),
+            KeyLookup::Missing if self.0.is_unreachable() => return Err(CatalogUnavailable),
+            KeyLookup::Missing => {}
+        }
+        let oldest = self.0.generation.load(Ordering::Acquire);
+        loop {
+            let mut pending = match self.join_lookup(key) {
+                Ok(pending) => pending,
+                Err(unavailable) => return self.0.found_before(key).ok_or(unavailable).map(Some),
+            };
+            // Closed without an answer: the catalog's runtime is shutting down.
+            let answer = pending.wait_for(Option::is_some).await;
+            let answer = answer.map_or(None, |answer| *answer);
+            match answer.unwrap_or(Err(CatalogUnavailable))? {
+                // It began before a change that this caller may know of.
+                found if found.generation < oldest => {}
+                found => return Ok(found.project),
+            }
+        }
+    }
+
     /// Joins the look-up that is under way, or begins one.
-    pub(super) fn join_lookup(&self, key: &str) -> Result<PendingLookup, CatalogUnavailable> {
+    fn join_lookup(&self, key: &str) -> Result<PendingLookup, CatalogUnavailable> {
         let (answer, pending) = watch::channel(None);
         let key: Arc<str> = key.into();
         {
@@ -60,7 +80,7 @@ impl Keys {
 
 /// Look-up under way. Dropping it ends it for all that wait.
 struct Lookup {
-    shared: Arc<Shared>,
+    shared: Arc<KeyCache>,
     key: Arc<str>,
     answer: watch::Sender<Option<LookupResult>>,
 }
@@ -115,7 +135,7 @@ impl Drop for Lookup {
     }
 }
 
-impl Shared {
+impl KeyCache {
     /// Keeps an answer for as long as it counts.
     pub(super) fn store(&self, key: &Arc<str>, looked: LookedUpKey) {
         let now = self.ticks.now_micros();

@@ -4,7 +4,7 @@
 //! one core, 800 ns on four. This table belongs to its thread: a look compares one slot. It holds
 //! answers only, each with its validity, so that it can be wrong no longer than the cache can.
 
-use super::{Found, Validity};
+use super::answers::{Found, Validity};
 use millrace_catalog::key::PROJECT_KEY_BYTES_MAX;
 use millrace_parse::Project;
 use std::cell::RefCell;
@@ -14,11 +14,11 @@ use std::cell::RefCell;
 const SLOTS: usize = 2_048;
 
 thread_local! {
-    static SEEN: RefCell<Vec<Slot>> = const { RefCell::new(Vec::new()) };
+    static SEEN: RefCell<Vec<MemoSlot>> = const { RefCell::new(Vec::new()) };
 }
 
 #[derive(Clone, Copy)]
-struct Slot {
+struct MemoSlot {
     /// Id of the cache that it belongs to; 0: empty.
     cache_id: u64,
     found: Found,
@@ -27,7 +27,7 @@ struct Slot {
     key: [u8; PROJECT_KEY_BYTES_MAX],
 }
 
-const EMPTY: Slot = Slot {
+const EMPTY: MemoSlot = MemoSlot {
     cache_id: 0,
     found: Found {
         project: Project {
@@ -75,7 +75,7 @@ pub(super) fn remember(cache_id: u64, key: &str, found: Found) {
     });
 }
 
-/// Slot of a key: by its last bytes, which are the most random, multiplied so that all of them
+/// MemoSlot of a key: by its last bytes, which are the most random, multiplied so that all of them
 /// count.
 fn slot_of(key: &str) -> usize {
     let tail = key.as_bytes().iter().rev().take(8);

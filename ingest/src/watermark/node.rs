@@ -4,7 +4,8 @@
 //! Only the start waits for the catalog. While the catalog is unreachable, the published watermark
 //! stays where it was, so exports wait, and nothing else does.
 
-use super::{RequestEpochs, advance};
+use super::advance::advance;
+use super::request_epochs::RequestEpochs;
 use crate::metrics;
 use millrace_catalog::{Catalog, IngestNode, NodeStarts, Published, RegisterError, UtcTime};
 use millrace_pipeline::Pipeline;

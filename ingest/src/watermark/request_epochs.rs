@@ -28,10 +28,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Requests under way on all cores, by epoch; clones share them.
 #[derive(Clone, Debug)]
-pub struct RequestEpochs(Arc<Shared>);
+pub struct RequestEpochs(Arc<EpochState>);
 
 #[derive(Debug)]
-struct Shared {
+struct EpochState {
     epoch: AtomicU64,
     /// Earliest `created_at` that a row may get, in microseconds.
     min_created_at: AtomicI64,
@@ -47,7 +47,7 @@ type Counts = CachePadded<[AtomicU64; 2]>;
 /// lost.
 #[derive(Debug)]
 pub struct CoreEpochs {
-    shared: Arc<Shared>,
+    shared: Arc<EpochState>,
     counts: Arc<Counts>,
 }
 
@@ -74,7 +74,7 @@ impl RequestEpochs {
     /// Returns epochs without requests; `min_created_at` is the catalog's.
     #[must_use]
     pub fn new(min_created_at: Option<Micros>) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(EpochState {
             epoch: AtomicU64::new(0),
             min_created_at: AtomicI64::new(
                 min_created_at.map_or(i64::MIN, |min_created_at| min_created_at.0),

@@ -4,7 +4,8 @@
 //! window: 60 bytes are 16 MiB of work. Here no window is larger than the output that is allowed.
 //! What a smaller one forgets is missed only behind that limit, where nothing is read.
 
-use crate::decoder::{DecodeError, grown, lengthen};
+use crate::decode_error::DecodeError;
+use crate::growth::{grown, lengthen};
 use brotli::enc::StandardAlloc;
 use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
 

@@ -2,7 +2,7 @@
 //! sent.
 
 use super::members::{Event, Members};
-use super::{Part, refused, shown};
+use super::part::{Part, refused, shown};
 use crate::BodyDecodeError;
 use crate::body_decoder::Encoded;
 use http::StatusCode;

@@ -12,10 +12,11 @@
 
 mod compose;
 mod members;
+mod part;
 
 use crate::blocks::Blocks;
 use crate::body_decoder::Encoded;
-use crate::decoder::{invalid_encoding, too_many_blocks};
+use crate::decode_error::{invalid_encoding, too_many_blocks};
 use crate::{BodyBuf, BodyDecodeError, BodyDecoder, DecodeError, DecodeLimits, Encoding, Hints};
 use bytes::Bytes;
 use compose::Parts;
@@ -26,13 +27,11 @@ use http::StatusCode;
 use http::header::CONTENT_ENCODING;
 use millrace_parse::{ApiError, ErrorType};
 use multer::{Field, Multipart};
+use part::{Part, refused, shown};
 use std::convert::Infallible;
 
 /// Parts of one body, at most; an event has a handful.
 const PARTS_MAX: usize = 100;
-/// Characters of a part's name that an error repeats.
-const NAME_CHARS_MAX: usize = 64;
-
 /// Text between the parts, as a `Content-Type` names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Boundary(String);
@@ -59,14 +58,6 @@ impl Boundary {
             )),
         }
     }
-}
-
-/// Part after decoding.
-struct Part {
-    name: String,
-    text: String,
-    /// True if the type says JSON.
-    is_json: bool,
 }
 
 impl BodyDecoder<'_> {
@@ -189,16 +180,6 @@ impl BodyDecoder<'_> {
         };
         Ok((part, encoding))
     }
-}
-
-/// Name as errors repeat it.
-fn shown(name: &str) -> String {
-    name.chars().take(NAME_CHARS_MAX).collect()
-}
-
-/// Builds a 400 for parts that are not those of one event.
-fn refused(detail: String) -> ApiError {
-    ApiError::invalid("invalid_body", detail)
 }
 
 /// Builds a 400 for a body that cannot be split into parts.

@@ -14,7 +14,7 @@ use std::arch::x86_64::{
     _mm512_test_epi8_mask,
 };
 
-use super::CHARACTERS_BEHIND;
+use crate::characters::CHARACTERS_BEHIND;
 
 /// Bytes that are looked at together.
 const BLOCK_BYTES: usize = 64;

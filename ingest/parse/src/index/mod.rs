@@ -18,13 +18,10 @@
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 
+use crate::characters::{CHARACTERS_BEHIND, Refused, escape_len, is_white};
 use crate::footprint::Footprint;
 use crate::span::BODY_BYTES_MAX;
-use crate::walk::Refused;
 use simd_json::{Buffers, ErrorType, INPUT_PADDING, Tape};
-
-/// Zeros behind the character of the last mark, so that four characters may be read at any mark.
-pub const CHARACTERS_BEHIND: usize = 4;
 
 /// Index of one body: the places of structure and of escapes.
 pub struct Index {
@@ -227,24 +224,6 @@ fn find_escapes(body: &[u8], escapes: &mut Vec<u32>) -> Result<(), Refused> {
         from = at + escape_len(body.get(at + 1..).unwrap_or_default()).ok_or(Refused)?;
     }
     Ok(())
-}
-
-/// Bytes of the escape whose backslash was just read; `None` when it is none.
-pub fn escape_len(after: &[u8]) -> Option<usize> {
-    match after.first()? {
-        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(2),
-        b'u' => {
-            let digits = after.get(1..5)?;
-            digits.iter().all(u8::is_ascii_hexdigit).then_some(6)
-        }
-        _ => None,
-    }
-}
-
-/// Returns true for JSON's white space.
-#[inline]
-pub const fn is_white(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\n' | b'\t' | b'\r')
 }
 
 #[cfg(test)]

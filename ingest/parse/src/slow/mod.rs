@@ -5,11 +5,14 @@
 //! UTF-8, a byte order mark goes); or the text is broken, and the scan finds the error and its
 //! place.
 
+mod errors;
 mod scan;
 mod utf8;
 
-use crate::{ApiError, ErrorType};
-use http::StatusCode;
+pub use errors::{invalid_body, invalid_json};
+
+use crate::ApiError;
+use errors::{REPAIRS_MAX, too_deep, too_many_repairs};
 use scan::ScanError;
 
 /// Body that the fast path can read.
@@ -20,9 +23,6 @@ pub struct Repaired {
     /// Offsets in `text` of the numbers that became `null`, rising.
     pub nulls: Vec<u32>,
 }
-
-/// Repairs of a body, at most: more is no client's oversight. They are listed before they are made.
-const REPAIRS_MAX: usize = 100_000;
 
 /// Repairs a body into `repaired`, or returns its error.
 #[cold]
@@ -77,55 +77,4 @@ fn apply(body: &[u8], start: usize, halves: &[u32], words: &[u32], repaired: &mu
         }
     }
     text.extend_from_slice(body.get(copied..).unwrap_or_default());
-}
-
-/// Builds a 400 for an object or array neither of events nor with a batch.
-pub fn invalid_body() -> ApiError {
-    ApiError::invalid(
-        "invalid_body",
-        "The body must be an event, an array of events, or an object whose `batch` is an array of events.",
-    )
-}
-
-/// Builds a 400 for a body that is not JSON from this byte on.
-pub fn invalid_json(at: usize) -> ApiError {
-    unreadable(
-        "invalid_json",
-        format!("The body is not valid JSON: it goes wrong at byte {at}."),
-    )
-}
-
-fn invalid_utf8(at: usize) -> ApiError {
-    unreadable(
-        "invalid_utf8",
-        format!("The body is not valid UTF-8: it goes wrong at byte {at}."),
-    )
-}
-
-fn too_deep(at: usize, depth_max: usize) -> ApiError {
-    unreadable(
-        "json_too_deep",
-        format!("More than {depth_max} brackets and braces are open at byte {at}."),
-    )
-}
-
-/// Builds a 413 for a body with more to repair than is worth it.
-fn too_many_repairs() -> ApiError {
-    ApiError::new(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        ErrorType::InvalidRequest,
-        "body_too_complex",
-        format!(
-            "More than {REPAIRS_MAX} values are NaN or Infinity, or characters are no UTF-8. Send null instead of such numbers, and UTF-8."
-        ),
-    )
-}
-
-fn unreadable(code: &'static str, detail: String) -> ApiError {
-    ApiError::new(
-        StatusCode::BAD_REQUEST,
-        ErrorType::InvalidRequest,
-        code,
-        detail,
-    )
 }

@@ -1,7 +1,7 @@
 //! Scan of JSON byte by byte, for the exact place of an error.
 
-use super::REPAIRS_MAX;
-use crate::index::{escape_len, is_white};
+use super::errors::REPAIRS_MAX;
+use crate::characters::{escape_len, is_white};
 use crate::walk::number_len;
 
 /// Error of the scan, with its place in the body.

@@ -1,7 +1,7 @@
 //! UTF-8, and CESU-8, which old posthog-js sends: beyond the basic plane each half of a
 //! surrogate pair is encoded on its own.
 
-use super::{REPAIRS_MAX, invalid_utf8, too_many_repairs};
+use super::errors::{REPAIRS_MAX, invalid_utf8, too_many_repairs};
 use crate::ApiError;
 
 /// Bytes of a surrogate half, and of a pair.

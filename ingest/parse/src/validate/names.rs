@@ -1,6 +1,6 @@
 //! Validation of event names and distinct ids.
 
-use super::{Rules, Violation, violation};
+use super::rules::{Rules, Violation, violation};
 use crate::span::{Event, Kind, Span};
 use crate::text;
 

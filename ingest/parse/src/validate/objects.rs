@@ -1,6 +1,6 @@
 //! Validation of the fields that have to be objects.
 
-use super::{Rules, Violation, violation};
+use super::rules::{Rules, Violation, violation};
 use crate::span::{Event, Kind};
 
 impl Rules<'_> {
@@ -64,6 +64,6 @@ fn is_array_of_strings(array: &[u8]) -> bool {
             return true;
         }
         in_string = *byte == b'"';
-        in_string || *byte == b',' || crate::index::is_white(*byte)
+        in_string || *byte == b',' || crate::characters::is_white(*byte)
     })
 }

@@ -1,6 +1,6 @@
 //! Validation of timestamps.
 
-use super::{Rules, Violation, Warnings, violation};
+use super::rules::{Rules, Violation, Warnings, violation};
 use crate::span::{Event, Kind, Span};
 use crate::{text, timestamp};
 use millrace_rows::Micros;

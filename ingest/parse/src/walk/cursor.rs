@@ -1,8 +1,9 @@
 //! Cursor over the index, and its moves.
 
+use super::names;
 use super::number::{is_usual_number, number_len};
-use super::{Refused, names};
-use crate::index::{Index, is_white};
+use crate::characters::{Refused, is_white};
+use crate::index::Index;
 use crate::span::{Kind, Span};
 
 /// Mark of the index: one structural character.

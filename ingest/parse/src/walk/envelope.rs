@@ -1,8 +1,8 @@
 //! Root of a body: its shape, and its list of events.
 
-use super::Refused;
 use super::cursor::{Cursor, IndexMark};
 use super::fields;
+use crate::characters::Refused;
 use crate::index::Index;
 use crate::span::{BodyShape, Document, EventSpans, Kind};
 

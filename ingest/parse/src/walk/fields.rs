@@ -1,7 +1,7 @@
 //! Members of events and of their properties.
 
-use super::Refused;
 use super::cursor::{Cursor, IndexMark, Member};
+use crate::characters::Refused;
 use crate::span::{EventSpans, Kind, Options, Present, Properties, Rare, RareSpans, Span};
 
 /// Reads one event, an object whose brace was read.

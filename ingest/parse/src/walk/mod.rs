@@ -14,7 +14,3 @@ mod number;
 
 pub use envelope::walk;
 pub use number::number_len;
-
-/// Refusal of a text that is not JSON, or nested too deep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused;

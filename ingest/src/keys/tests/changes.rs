@@ -1,10 +1,11 @@
 //! Changes of keys by this process and by others.
 
-use super::{FOUND_MICROS, Fixture, Ordering};
-use crate::keys::CatalogUnavailable;
+use super::super::answers::{CatalogUnavailable, FOUND_MICROS};
+use super::Fixture;
 use millrace_catalog::{Actor, NewProject};
 use millrace_parse::KeyLookup;
 use millrace_rows::TeamId;
+use std::sync::atomic::Ordering;
 
 #[tokio::test]
 async fn changes_by_other_processes_are_noticed() {

@@ -1,6 +1,6 @@
 //! Notes of a project's first events, and their cost.
 
-use super::super::{FOUND_MICROS, RETRY_MICROS, lock};
+use super::super::answers::{FOUND_MICROS, RETRY_MICROS, lock};
 use super::Fixture;
 use millrace_parse::{KeyLookup, Project};
 

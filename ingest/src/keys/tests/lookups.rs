@@ -1,7 +1,7 @@
 //! Look-ups under way: shared by requests for one key, and bounded.
 
+use super::super::answers::{CatalogUnavailable, FOUND_MICROS, lock};
 use super::super::lookup::{LOOKUPS_MAX, LOOKUPS_WITH_FOUND_MAX};
-use super::super::{CatalogUnavailable, FOUND_MICROS, lock};
 use super::Fixture;
 use futures_util::FutureExt;
 use futures_util::future::join_all;

@@ -5,17 +5,17 @@ mod changes;
 mod first_events;
 mod lookups;
 
-use super::lookup::LookedUpKey;
-use super::{
-    CatalogUnavailable, FOUND_MICROS, Keys, Ordering, RETRY_MICROS, UNKNOWN_MAX, UNKNOWN_MICROS,
-    lock,
+use super::answers::{
+    CatalogUnavailable, FOUND_MICROS, LookedUpKey, RETRY_MICROS, UNKNOWN_MICROS, lock,
 };
+use super::cache::{Keys, UNKNOWN_MAX};
 use futures_util::FutureExt;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Actor, BootstrapOptions, Catalog, NewProject, ProjectChange};
 use millrace_parse::{KeyLookup, Project};
 use millrace_rows::TeamId;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use uuid::Uuid;
 
 /// Key of our form with another checksum.

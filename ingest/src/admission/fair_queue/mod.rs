@@ -20,6 +20,9 @@
 //! of its own core.
 
 mod deficit_round_robin;
+mod flow;
+
+pub use flow::Flow;
 
 use deficit_round_robin::{DeficitRoundRobin, QueuedRequest};
 use millrace_rows::Lane;
@@ -46,21 +49,6 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 /// Requests of one flow for which it is remembered that there was another one.
 const CONTENDED_REQUESTS: u32 = 4_096;
 
-/// Flow of requests that take turns with others': those of a project, by its key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Flow(u64);
-
-impl Flow {
-    /// Flow of all requests whose project is not known before their body is parsed.
-    pub const UNKNOWN: Self = Self(0);
-
-    /// Flow of a project's key: its last bytes, which are its most random.
-    pub fn of_key(key: &[u8]) -> Self {
-        let tail = key.iter().rev().take(8);
-        Self(tail.fold(0, |tail, byte| tail << 8 | u64::from(*byte)))
-    }
-}
-
 /// Reason why a request is shed: the queue has no capacity for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shed {
@@ -75,7 +63,7 @@ pub enum Shed {
 /// Fair queue of one core.
 #[derive(Debug)]
 pub struct FairQueue {
-    waiting: RefCell<DeficitRoundRobin>,
+    waiting: RefCell<DeficitRoundRobin<oneshot::Sender<Permit>>>,
     waiting_bytes: Cell<usize>,
     bytes_max: usize,
     /// Requests that have a permit and are not answered.
@@ -208,7 +196,7 @@ impl FairQueue {
         Permit(Rc::clone(self))
     }
 
-    fn push(&self, lane: Lane, flow: Flow, request: QueuedRequest) {
+    fn push(&self, lane: Lane, flow: Flow, request: QueuedRequest<oneshot::Sender<Permit>>) {
         let bytes = self.waiting_bytes.get() + request.bytes;
         self.waiting_bytes.set(bytes);
         self.waiting.borrow_mut().push(lane, flow, request);

@@ -4,7 +4,7 @@
 //! the response is rendered once a second, when its date changes, and copied with another request
 //! id and `Retry-After`.
 
-use super::response::HttpResponse;
+use crate::response::HttpResponse;
 use http::HeaderValue;
 use http::header::{CONTENT_LENGTH, DATE};
 use memchr::memmem;
@@ -20,9 +20,9 @@ pub struct CachedErrorResponse {
     code: &'static str,
     second: i64,
     text: Vec<u8>,
-    /// Place of the request id.
+    /// Bytes of the request id.
     request_id: Range<usize>,
-    /// Place of the one digit of `Retry-After`.
+    /// Byte of the one digit of `Retry-After`.
     retry_after: Range<usize>,
 }
 
@@ -39,27 +39,27 @@ impl CachedErrorResponse {
             *self = Self::of(error, request_id, now, digit);
         }
         let mut text = self.text.clone();
-        if let Some(place) = text.get_mut(self.request_id.clone()) {
-            request_id.hyphenated().encode_lower(place);
+        if let Some(bytes) = text.get_mut(self.request_id.clone()) {
+            request_id.hyphenated().encode_lower(bytes);
         }
-        if let Some([place]) = text.get_mut(self.retry_after.clone()) {
-            *place = b'0' + digit as u8;
+        if let Some([byte]) = text.get_mut(self.retry_after.clone()) {
+            *byte = b'0' + digit as u8;
         }
         text
     }
 
     fn of(error: &ApiError, request_id: Uuid, now: Micros, digit: u32) -> Self {
         let text = error_bytes(error, None, request_id, now);
-        let place = |before: &str, value: String| {
-            let at = memmem::find(&text, format!("\r\n{before}: {value}\r\n").as_bytes());
-            let start = at.map_or(text.len(), |at| at + before.len() + 4);
+        let range_of = |header: &str, value: String| {
+            let at = memmem::find(&text, format!("\r\n{header}: {value}\r\n").as_bytes());
+            let start = at.map_or(text.len(), |at| at + header.len() + 4);
             start..start + value.len()
         };
         Self {
             code: error.code,
             second: now.0.div_euclid(1_000_000),
-            request_id: place("x-request-id", request_id.to_string()),
-            retry_after: place("retry-after", digit.to_string()),
+            request_id: range_of("x-request-id", request_id.to_string()),
+            retry_after: range_of("retry-after", digit.to_string()),
             text,
         }
     }

@@ -7,7 +7,8 @@
 //! tcp(7)). The connection goes on with the request behind it. Heads that are not plain are left to
 //! hyper.
 
-use crate::connection::Conn;
+use super::fair_queue::Flow;
+use crate::connection::state::ConnectionState;
 use rustix::net::{RecvFlags, recv};
 use std::cell::RefCell;
 use std::io;
@@ -30,8 +31,9 @@ thread_local! {
 pub trait AdmissionControl {
     /// Returns true if requests may have to be rejected.
     fn is_overloaded(&self) -> bool;
-    /// Rejection of a request that begins like this; `None` if the request is to be served.
-    fn reject(&self, conn: &Conn, beginning: &[u8]) -> Option<RejectedRequest>;
+    /// Rejection of a request that begins like this, on a connection whose last request was of
+    /// `last_flow`; `None` if the request is to be served.
+    fn reject(&self, last_flow: Flow, beginning: &[u8]) -> Option<RejectedRequest>;
 }
 
 /// Request that was rejected early.
@@ -73,7 +75,7 @@ impl EarlyReject {
     pub fn poll(
         &mut self,
         tcp: &mut TcpStream,
-        conn: &Conn,
+        conn: &ConnectionState,
         at_head: bool,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
@@ -88,7 +90,7 @@ impl EarlyReject {
             let mut beginning = [0; PEEK_BYTES];
             let mut beginning = ReadBuf::new(&mut beginning);
             ready!(tcp.poll_peek(cx, &mut beginning))?;
-            let Some(rejected) = self.admission.reject(conn, beginning.filled()) else {
+            let Some(rejected) = self.admission.reject(conn.flow(), beginning.filled()) else {
                 return Poll::Ready(Ok(()));
             };
             if tcp.try_write(&rejected.response)? < rejected.response.len() {

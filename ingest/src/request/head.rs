@@ -6,21 +6,22 @@ use ipnet::IpNet;
 use millrace_parse::{ApiError, ErrorType};
 use std::net::IpAddr;
 
-/// Fields of a head that the handlers need.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RequestHead<'a> {
+/// Fields of a head that the handlers need; `V` is the text of a value. hyper's heads have it as
+/// `&HeaderValue`, and heads that hyper has not seen as `&[u8]`: both are read by [`Self::add`].
+#[derive(Clone, Copy, Debug)]
+pub struct RequestHead<V> {
     /// `Origin`, to be mirrored.
-    pub origin: Option<&'a HeaderValue>,
+    pub origin: Option<V>,
     /// `Access-Control-Request-Headers`, to be mirrored.
-    pub requested_headers: Option<&'a HeaderValue>,
+    pub requested_headers: Option<V>,
     /// `Content-Encoding`.
-    pub content_encoding: Option<&'a HeaderValue>,
+    pub content_encoding: Option<V>,
     /// `Authorization`.
-    pub authorization: Option<&'a HeaderValue>,
+    pub authorization: Option<V>,
     /// `PostHog-Request-Timestamp`.
-    pub request_timestamp: Option<&'a HeaderValue>,
+    pub request_timestamp: Option<V>,
     /// `PostHog-Sdk-Info`.
-    pub sdk_info: Option<&'a HeaderValue>,
+    pub sdk_info: Option<V>,
     /// True if the content type is a form's.
     pub form: bool,
     /// True if there is an `X-Forwarded-For`.
@@ -33,41 +34,51 @@ pub struct RequestHead<'a> {
     bytes: usize,
 }
 
-impl<'a> RequestHead<'a> {
-    /// Reads all headers in one pass.
-    pub fn read(parts: &'a Parts) -> Self {
-        let uri_bytes = parts
-            .uri
-            .path_and_query()
-            .map_or(1, |text| text.as_str().len());
-        let mut head = Self {
-            bytes: uri_bytes + 16,
-            ..Self::default()
-        };
-        for (name, value) in &parts.headers {
-            // Name, colon, space, value, line end.
-            head.bytes += name.as_str().len() + value.len() + 4;
-            match name.as_str() {
-                "host" => head.hosts += 1,
-                "origin" => head.origin = Some(value),
-                "content-type" => head.form = is_form(value),
-                "content-encoding" => {
-                    head.content_encoding = Some(value);
-                    head.encodings += 1;
-                }
-                "transfer-encoding" => {
-                    head.transfer_encodings += 1;
-                    head.chunked = value.as_bytes().eq_ignore_ascii_case(b"chunked");
-                }
-                "x-forwarded-for" => head.forwarded = true,
-                "authorization" => head.authorization = Some(value),
-                "access-control-request-headers" => head.requested_headers = Some(value),
-                "posthog-request-timestamp" => head.request_timestamp = Some(value),
-                "posthog-sdk-info" => head.sdk_info = Some(value),
-                _ => {}
-            }
+impl<V: Copy + AsRef<[u8]>> RequestHead<V> {
+    /// Returns a head without fields, whose target has so many bytes.
+    pub fn new(target_bytes: usize) -> Self {
+        Self {
+            origin: None,
+            requested_headers: None,
+            content_encoding: None,
+            authorization: None,
+            request_timestamp: None,
+            sdk_info: None,
+            form: false,
+            forwarded: false,
+            encodings: 0,
+            hosts: 0,
+            transfer_encodings: 0,
+            chunked: false,
+            bytes: target_bytes + 16,
         }
-        head
+    }
+
+    /// Reads the next field; `name` is in lower case.
+    #[inline]
+    pub fn add(&mut self, name: &str, value: V) {
+        let text = value.as_ref();
+        // Name, colon, space, value, line end.
+        self.bytes += name.len() + text.len() + 4;
+        match name {
+            "host" => self.hosts += 1,
+            "origin" => self.origin = Some(value),
+            "content-type" => self.form = is_form(text),
+            "content-encoding" => {
+                self.content_encoding = Some(value);
+                self.encodings += 1;
+            }
+            "transfer-encoding" => {
+                self.transfer_encodings += 1;
+                self.chunked = text.eq_ignore_ascii_case(b"chunked");
+            }
+            "x-forwarded-for" => self.forwarded = true,
+            "authorization" => self.authorization = Some(value),
+            "access-control-request-headers" => self.requested_headers = Some(value),
+            "posthog-request-timestamp" => self.request_timestamp = Some(value),
+            "posthog-sdk-info" => self.sdk_info = Some(value),
+            _ => {}
+        }
     }
 
     /// Refuses a head that hyper lets through and another server in front of us might read
@@ -113,6 +124,18 @@ impl<'a> RequestHead<'a> {
     pub const fn stacked(&self) -> bool {
         self.encodings > 1
     }
+}
+
+impl<'a> RequestHead<&'a HeaderValue> {
+    /// Reads all headers in one pass.
+    pub fn read(parts: &'a Parts) -> Self {
+        let target = parts.uri.path_and_query();
+        let mut head = Self::new(target.map_or(1, |text| text.as_str().len()));
+        for (name, value) in &parts.headers {
+            head.add(name.as_str(), value);
+        }
+        head
+    }
 
     /// Address that the request comes from: the peer, unless it is a proxy that we trust to say.
     ///
@@ -149,12 +172,9 @@ fn forwarded_ip(hop: &[u8]) -> Option<IpAddr> {
     ip.map(|ip| ip.to_canonical())
 }
 
-fn is_form(value: &HeaderValue) -> bool {
-    let essence = value
-        .as_bytes()
-        .split(|byte| *byte == b';')
-        .next()
-        .unwrap_or_default();
+fn is_form(value: &[u8]) -> bool {
+    let essence = value.split(|byte| *byte == b';').next();
+    let essence = essence.unwrap_or_default();
     essence
         .trim_ascii()
         .eq_ignore_ascii_case(b"application/x-www-form-urlencoded")

@@ -5,13 +5,37 @@
 //! first bound without it. That socket never listens: its connections would be reset when it is
 //! closed.
 
-use crate::server::StartError;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use thiserror::Error;
 
 /// Connections that may wait to be accepted, per core.
 const BACKLOG: i32 = 4_096;
+
+/// Reason why the server could not start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// Another process listens at the address.
+    #[error(
+        "cannot listen on {addr}: another process listens there; stop it or choose another port"
+    )]
+    AddressInUse {
+        /// The address.
+        addr: SocketAddr,
+    },
+    /// The address cannot be listened on.
+    #[error("cannot listen on {addr}: {source}")]
+    Listen {
+        /// The address.
+        addr: SocketAddr,
+        /// Error of the kernel.
+        source: io::Error,
+    },
+    /// A worker's thread or runtime could not be made.
+    #[error("cannot start a worker: {0}")]
+    Worker(io::Error),
+}
 
 /// Opens one listening socket per worker, on the same address.
 ///

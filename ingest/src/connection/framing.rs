@@ -13,7 +13,7 @@ const LINE_BYTES: usize = 64;
 
 /// Part of a request that the next byte belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum RequestPart {
     /// A line of a head.
     Head,
     /// A body or a chunk of which so many bytes are left.
@@ -34,7 +34,7 @@ enum Then {
 /// Follows the requests of one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Framing {
-    part: Part,
+    part: RequestPart,
     line: [u8; LINE_BYTES],
     line_bytes: usize,
     /// The head has had a line that is not empty.
@@ -49,7 +49,7 @@ pub struct Framing {
 impl Default for Framing {
     fn default() -> Self {
         Self {
-            part: Part::Head,
+            part: RequestPart::Head,
             line: [0; LINE_BYTES],
             line_bytes: 0,
             any: false,
@@ -69,20 +69,22 @@ impl Framing {
 
     /// Returns true if a head has begun and not ended.
     pub fn is_within_head(&self) -> bool {
-        self.part == Part::Head && (self.any || self.line_bytes > 0)
+        self.part == RequestPart::Head && (self.any || self.line_bytes > 0)
     }
 
     /// Returns true if the next byte is the first of a request.
     pub fn is_between_requests(&self) -> bool {
-        self.part == Part::Head && !self.any && self.line_bytes == 0
+        self.part == RequestPart::Head && !self.any && self.line_bytes == 0
     }
 
     /// Follows the next bytes of the connection.
     pub fn feed(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let used = match self.part {
-                Part::Bytes { left, then } => self.skip(left, then, bytes.len()),
-                Part::Head | Part::ChunkSize | Part::Trailer => self.take_line(bytes),
+                RequestPart::Bytes { left, then } => self.skip(left, then, bytes.len()),
+                RequestPart::Head | RequestPart::ChunkSize | RequestPart::Trailer => {
+                    self.take_line(bytes)
+                }
             };
             bytes = bytes.get(used..).unwrap_or_default();
         }
@@ -93,9 +95,9 @@ impl Framing {
         let used = usize::try_from(left).map_or(there, |left| left.min(there));
         let left = left.saturating_sub(used as u64);
         self.part = match (left, then) {
-            (0, Then::Head) => Part::Head,
-            (0, Then::ChunkSize) => Part::ChunkSize,
-            _ => Part::Bytes { left, then },
+            (0, Then::Head) => RequestPart::Head,
+            (0, Then::ChunkSize) => RequestPart::ChunkSize,
+            _ => RequestPart::Bytes { left, then },
         };
         used
     }
@@ -117,11 +119,11 @@ impl Framing {
         let line = whole.strip_suffix(b"\r").unwrap_or(whole);
         self.line_bytes = 0;
         match self.part {
-            Part::Head => self.head_line(line),
-            Part::ChunkSize => self.chunk_size(line),
+            RequestPart::Head => self.head_line(line),
+            RequestPart::ChunkSize => self.chunk_size(line),
             // hyper takes a line feed alone for a trailer.
-            Part::Trailer if whole == b"\r" => self.part = Part::Head,
-            Part::Trailer | Part::Bytes { .. } => {}
+            RequestPart::Trailer if whole == b"\r" => self.part = RequestPart::Head,
+            RequestPart::Trailer | RequestPart::Bytes { .. } => {}
         }
         end + 1
     }
@@ -152,12 +154,12 @@ impl Framing {
         }
         self.part = match self.length {
             // hyper takes no other encoding than chunked.
-            _ if self.encoded => Part::ChunkSize,
-            Some(left @ 1..) => Part::Bytes {
+            _ if self.encoded => RequestPart::ChunkSize,
+            Some(left @ 1..) => RequestPart::Bytes {
                 left,
                 then: Then::Head,
             },
-            Some(0) | None => Part::Head,
+            Some(0) | None => RequestPart::Head,
         };
         (self.any, self.length, self.encoded) = (false, None, false);
     }
@@ -166,8 +168,8 @@ impl Framing {
         let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit());
         let digits = line.get(..digits.count()).unwrap_or_default();
         self.part = match number(digits, 16) {
-            Some(0) | None => Part::Trailer,
-            Some(size) => Part::Bytes {
+            Some(0) | None => RequestPart::Trailer,
+            Some(size) => RequestPart::Bytes {
                 left: size.saturating_add(2),
                 then: Then::ChunkSize,
             },

@@ -1,31 +1,30 @@
 //! Deficit round robin over the flows that wait on a core.
 
-use super::{Flow, Permit};
+use super::flow::Flow;
 use millrace_rows::Lane;
 use std::collections::{HashMap, VecDeque};
-use tokio::sync::oneshot;
 
 /// Bytes that a flow is served before the next one has its turn.
 pub const QUANTUM_BYTES: usize = 64 << 10;
 
-/// Requests by flow, and the order of the flows.
-#[derive(Debug, Default)]
-pub struct DeficitRoundRobin {
+/// Requests by flow, and the order of the flows. `G` is how a request is granted its turn.
+#[derive(Debug)]
+pub struct DeficitRoundRobin<G> {
     /// Flows in the order of their turns; each is a key of `flows`.
     order: VecDeque<(Lane, Flow)>,
-    flows: HashMap<(Lane, Flow), FlowQueue>,
+    flows: HashMap<(Lane, Flow), FlowQueue<G>>,
 }
 
-/// Request that waits for its permit.
+/// Request that waits for its turn.
 #[derive(Debug)]
-pub struct QueuedRequest {
+pub struct QueuedRequest<G> {
     pub bytes: usize,
-    pub grant: oneshot::Sender<Permit>,
+    pub grant: G,
 }
 
-#[derive(Debug, Default)]
-struct FlowQueue {
-    requests: VecDeque<QueuedRequest>,
+#[derive(Debug)]
+struct FlowQueue<G> {
+    requests: VecDeque<QueuedRequest<G>>,
     bytes: usize,
     /// Bytes that the flow may be served in this turn.
     deficit: usize,
@@ -33,7 +32,26 @@ struct FlowQueue {
 
 // === impl DeficitRoundRobin ===
 
-impl DeficitRoundRobin {
+impl<G> Default for DeficitRoundRobin<G> {
+    fn default() -> Self {
+        Self {
+            order: VecDeque::new(),
+            flows: HashMap::new(),
+        }
+    }
+}
+
+impl<G> Default for FlowQueue<G> {
+    fn default() -> Self {
+        Self {
+            requests: VecDeque::new(),
+            bytes: 0,
+            deficit: 0,
+        }
+    }
+}
+
+impl<G> DeficitRoundRobin<G> {
     /// Returns true if no request waits.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
@@ -47,7 +65,7 @@ impl DeficitRoundRobin {
     }
 
     /// Queues a request behind others of its flow.
-    pub fn push(&mut self, lane: Lane, flow: Flow, request: QueuedRequest) {
+    pub fn push(&mut self, lane: Lane, flow: Flow, request: QueuedRequest<G>) {
         let queue = self.flows.entry((lane, flow)).or_default();
         if queue.requests.is_empty() {
             self.order.push_back((lane, flow));
@@ -57,7 +75,7 @@ impl DeficitRoundRobin {
     }
 
     /// Takes out the next request that has capacity in its lane.
-    pub fn next(&mut self, has_capacity: &impl Fn(Lane) -> bool) -> Option<QueuedRequest> {
+    pub fn next(&mut self, has_capacity: &impl Fn(Lane) -> bool) -> Option<QueuedRequest<G>> {
         let mut held_up = 0;
         while held_up < self.order.len() {
             let name = *self.order.front()?;

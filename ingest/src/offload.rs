@@ -6,11 +6,7 @@
 //! takes beside the body is counted apart from bodies, so that large ones do not take that of small
 //! ones.
 
-use super::RequestContext;
-use super::body::overloaded;
 use crate::config::HttpLimits;
-use crate::core::Core;
-use millrace_parse::ApiError;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -24,6 +20,10 @@ pub const ON_CORE_SENT_BYTES_MAX: usize = 512 << 10;
 const WAIT_MAX: Duration = Duration::from_secs(8);
 /// Bytes that one permit for memory stands for.
 const MEMORY_UNIT_BYTES: usize = 1 << 20;
+
+/// Error of long work that got no thread or memory in time, or panicked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OffloadFailed;
 
 /// Threads and memory of all long work.
 #[derive(Debug)]
@@ -59,23 +59,15 @@ pub struct OffloadSlot {
 }
 
 impl OffloadSlot {
-    /// Waits for a thread. Meanwhile the watermark passes: there are no rows yet.
+    /// Waits for a thread of the pool.
     ///
     /// # Errors
     ///
-    /// 503 if it takes too long.
+    /// [`OffloadFailed`] if it takes too long.
     pub async fn acquire(
-        request: &RequestContext<'_>,
+        pool: Arc<OffloadPool>,
         is_key_known: bool,
-    ) -> Result<Self, ApiError> {
-        request.release_epoch();
-        let pool = Arc::clone(&request.core.shared.offload_pool);
-        let entered = Self::acquire_from(pool, is_key_known).await;
-        entered.ok_or_else(|| overloaded(request.core))
-    }
-
-    /// Waits for a thread of the pool; `None` if it takes too long.
-    async fn acquire_from(pool: Arc<OffloadPool>, is_key_known: bool) -> Option<Self> {
+    ) -> Result<Self, OffloadFailed> {
         let deadline = Instant::now() + WAIT_MAX;
         let mut unknown_key = None;
         if !is_key_known {
@@ -84,7 +76,7 @@ impl OffloadSlot {
         }
         let permit = Arc::clone(&pool.all).acquire_owned();
         let thread = before_deadline(deadline, permit).await?;
-        Some(Self {
+        Ok(Self {
             deadline,
             pool,
             unknown_key,
@@ -101,43 +93,43 @@ impl OffloadSlot {
     ///
     /// # Errors
     ///
-    /// 503 if the work panicked.
+    /// [`OffloadFailed`] if the work panicked.
     pub async fn run<T: Send + 'static>(
         self,
-        core: &Core,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<(Self, T), ApiError> {
+    ) -> Result<(Self, T), OffloadFailed> {
         let done = tokio::task::spawn_blocking(move || (self, work()));
-        done.await.map_err(|_| overloaded(core))
+        done.await.map_err(|_| OffloadFailed)
     }
 
     /// Waits for so many bytes of memory; `None` if there never are as many.
     ///
     /// # Errors
     ///
-    /// 503 if it takes too long.
+    /// [`OffloadFailed`] if it takes too long.
     pub async fn reserve_memory(
         &self,
-        core: &Core,
         bytes: usize,
-    ) -> Result<Option<OwnedSemaphorePermit>, ApiError> {
+    ) -> Result<Option<OwnedSemaphorePermit>, OffloadFailed> {
         let units = u32::try_from(bytes.div_ceil(MEMORY_UNIT_BYTES));
         let Some(units) = units.ok().filter(|_| bytes <= self.pool.memory_bytes_max) else {
             return Ok(None);
         };
         let memory = Arc::clone(&self.pool.memory);
         let permit = memory.acquire_many_owned(units);
-        let permit = before_deadline(self.deadline, permit).await;
-        permit.map(Some).ok_or_else(|| overloaded(core))
+        before_deadline(self.deadline, permit).await.map(Some)
     }
 }
 
-/// Awaits a permit; `None` if it takes too long.
+/// Awaits a permit, but not past the deadline.
 async fn before_deadline<T, E>(
     deadline: Instant,
     permit: impl Future<Output = Result<T, E>>,
-) -> Option<T> {
-    timeout_at(deadline, permit).await.ok()?.ok()
+) -> Result<T, OffloadFailed> {
+    match timeout_at(deadline, permit).await {
+        Ok(permit) => permit.map_err(|_| OffloadFailed),
+        Err(_) => Err(OffloadFailed),
+    }
 }
 
 #[cfg(test)]
@@ -148,20 +140,20 @@ mod tests {
     async fn unknown_keys_have_half_of_the_threads_and_a_wait_ends_after_eight_seconds() {
         let pool = Arc::new(OffloadPool::new(4, &HttpLimits::default()));
         let began = Instant::now();
-        let acquire = |is_key_known| OffloadSlot::acquire_from(Arc::clone(&pool), is_key_known);
+        let acquire = |is_key_known| OffloadSlot::acquire(Arc::clone(&pool), is_key_known);
         let unknown_keys = [acquire(false).await.unwrap(), acquire(false).await.unwrap()];
-        assert!(acquire(false).await.is_none(), "a third unknown key");
+        assert!(acquire(false).await.is_err(), "a third unknown key");
         assert_eq!(began.elapsed(), Duration::from_secs(8));
         // Known keys did not wait for them.
         let known = [acquire(true).await.unwrap(), acquire(true).await.unwrap()];
         assert_eq!(began.elapsed(), Duration::from_secs(8));
-        assert!(acquire(true).await.is_none(), "more than there are threads");
+        assert!(acquire(true).await.is_err(), "more than there are threads");
         assert_eq!(began.elapsed(), Duration::from_secs(16));
         // A waiting request gets the first thread that comes free.
-        let waits = tokio::spawn(OffloadSlot::acquire_from(Arc::clone(&pool), false));
+        let waits = tokio::spawn(OffloadSlot::acquire(Arc::clone(&pool), false));
         tokio::time::sleep(Duration::from_secs(7)).await;
         drop(unknown_keys);
-        assert!(waits.await.unwrap().is_some());
+        assert!(waits.await.unwrap().is_ok());
         assert_eq!(began.elapsed(), Duration::from_secs(23));
         drop(known);
     }

@@ -2,12 +2,16 @@
 //!
 //! A connection's task never leaves its core, so nothing that a request passes is locked or moved.
 
+use super::limits::ConnectionPermit;
+use super::raw_response::{raw_rejection, respond_and_close};
+use super::state::ConnectionState;
+use super::stream::TimedStream;
+use crate::admission::rejections::Rejection;
 use crate::config::ServerConfig;
-use crate::connection::{Conn, TimedStream, raw_error_response, respond_and_close};
-use crate::connection_limiter::ConnectionPermit;
-use crate::core::{Core, Shared};
+use crate::core::Core;
 use crate::http::handle;
 use crate::metrics;
+use crate::process::ProcessState;
 use futures_util::FutureExt;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -52,9 +56,9 @@ struct Worker {
 }
 
 /// Serves on the thread of the caller until told to stop.
-pub fn run(shared: Arc<Shared>, listener: TcpListener, stop: watch::Receiver<bool>) {
+pub fn run(process: Arc<ProcessState>, listener: TcpListener, stop: watch::Receiver<bool>) {
     match runtime() {
-        Ok(runtime) => runtime.block_on(work(shared, listener, stop)),
+        Ok(runtime) => runtime.block_on(work(process, listener, stop)),
         Err(error) => tracing::error!(%error, "a worker has no runtime"),
     }
 }
@@ -67,22 +71,22 @@ fn runtime() -> io::Result<LocalRuntime> {
 }
 
 /// Accepts until told to stop, then drains.
-async fn work(shared: Arc<Shared>, listener: TcpListener, mut stop: watch::Receiver<bool>) {
+async fn work(process: Arc<ProcessState>, listener: TcpListener, mut stop: watch::Receiver<bool>) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "a worker's listener cannot be polled"),
     };
-    let grace = shared.config.grace;
-    let core = Core::new(shared);
+    let grace = process.config.grace;
+    let core = Core::new(process);
     let detached = Rc::clone(&core.detached);
     tokio::task::spawn_local(async move { detached.drive().await });
-    tokio::task::spawn_local(watch_budget(Arc::clone(&core.shared)));
-    let pipeline = core.shared.deps.pipeline.clone();
+    tokio::task::spawn_local(watch_budget(Arc::clone(&core.process)));
+    let pipeline = core.process.deps.pipeline.clone();
     let has_capacity = move |lane| pipeline.keeps_up(lane);
     let pause = || tokio::time::sleep(COMMIT_PAUSE);
-    tokio::task::spawn_local(Rc::clone(&core.fair_queue).serve(has_capacity, pause));
+    tokio::task::spawn_local(Rc::clone(&core.admission.fair_queue).serve(has_capacity, pause));
     let worker = Rc::new(Worker {
-        http: hyper_settings(&core.shared.config),
+        http: hyper_settings(&core.process.config),
         core,
         stop: stop.clone(),
         open: Cell::new(0),
@@ -110,17 +114,17 @@ async fn work(shared: Arc<Shared>, listener: TcpListener, mut stop: watch::Recei
 
 /// Shows how much of the budget is used. Sampled, because a gauge that every request moves would be
 /// one more cache line for all cores to fight over.
-async fn watch_budget(shared: Arc<Shared>) {
+async fn watch_budget(process: Arc<ProcessState>) {
     let gauge = metrics::in_flight_bytes();
     let mut every = tokio::time::interval(BUDGET_SAMPLE_EVERY);
     loop {
         every.tick().await;
-        gauge.set(shared.budget.used() as f64);
+        gauge.set(process.budget.used() as f64);
     }
 }
 
 /// hyper's part of the limits. Its header timeout is off because the socket keeps time itself
-/// ([`crate::connection`]); its limit on heads is twice ours, so that our response, in JSON, comes
+/// ([`TimedStream`]); its limit on heads is twice ours, so that our response, in JSON, comes
 /// first.
 fn hyper_settings(config: &ServerConfig) -> http1::Builder {
     let mut http = http1::Builder::new();
@@ -145,10 +149,10 @@ impl Worker {
                 return tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         };
-        let shared = &self.core.shared;
+        let process = &self.core.process;
         let address = peer.ip().to_canonical();
-        let limited = (!shared.config.trusts(address)).then_some(address);
-        match shared.connection_limiter.admit(limited) {
+        let limited = (!process.config.trusts(address)).then_some(address);
+        match process.connection_limiter.admit(limited) {
             Ok(permit) => {
                 self.open.set(self.open.get() + 1);
                 let counted = Counted(Rc::clone(self));
@@ -165,14 +169,9 @@ impl Worker {
         }
         self.refusals.set(self.refusals.get() + 1);
         let worker = Rc::clone(self);
-        let retry_after = format!("retry-after: {}\r\n", self.core.retry_after_seconds());
+        let error = self.core.admission.error(Rejection::TooManyConnections);
         tokio::task::spawn_local(async move {
-            let response = raw_error_response(
-                "503 Service Unavailable",
-                "too_many_connections",
-                "Too many connections are open. Try again later.",
-                &retry_after,
-            );
+            let response = raw_rejection(&error);
             respond_and_close(stream, &response).await;
             worker.refusals.set(worker.refusals.get() - 1);
         });
@@ -206,7 +205,7 @@ async fn connection(
 ) {
     let worker = &counted.0;
     let core = &worker.core;
-    let conn = Conn::new(peer.ip(), &core.shared.config);
+    let conn = ConnectionState::new(peer.ip(), &core.process.config);
     let admission = Rc::clone(core);
     let stream = TokioIo::new(TimedStream::new(stream, Rc::clone(&conn), admission));
     let service = service_fn(|request| {

@@ -5,9 +5,9 @@
 //! for a moment, as most logs are read in less; then each is answered 503. The sockets stay and are
 //! handed on, so that no connection is reset when the server begins.
 
-use crate::connection::{raw_error_response, respond_and_close};
-use crate::listen::listen;
-use crate::server::StartError;
+use super::listener::{StartError, listen};
+use super::raw_response::{raw_rejection, respond_and_close};
+use crate::admission::rejections::Rejection;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,13 +80,9 @@ async fn respond_to_all(listener: TcpListener, permits: Arc<Semaphore>) {
         if let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {
             tokio::spawn(async move {
                 // Scattered, so that clients do not retry all at once.
-                let headers = format!("retry-after: {}\r\n", 2 + peer.port() % 5);
-                let response = raw_error_response(
-                    "503 Service Unavailable",
-                    "starting",
-                    "The server starts and still reads its log; nothing of the request was stored. Send it again.",
-                    &headers,
-                );
+                let retry_after_seconds = 2 + u32::from(peer.port() % 5);
+                let error = Rejection::Starting.into_error(retry_after_seconds);
+                let response = raw_rejection(&error);
                 respond_and_close(stream, &response).await;
                 drop(permit);
             });

@@ -1,0 +1,341 @@
+//! Rejections: every response to a request or connection that may not come in, in one place.
+//!
+//! The table of who is rejected when is in [`crate::admission`]; a test compares it with this file.
+
+use super::month_limiter::{MONTHS_MAX, MonthLimitRefusal};
+use crate::import_quota::ImportRefusal;
+use http::StatusCode;
+use millrace_parse::{ApiError, ErrorType};
+use millrace_pipeline::Refusal;
+
+/// Advice on how to get more quota.
+const HOW_TO_ASK: &str = "Ask for more with POST /api/organizations/<organization id>/historical_migrations/ \
+     (source, method, total_events, events_per_minute), and go on when the operator has approved it.";
+
+/// Reason why a request or a connection may not come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rejection {
+    /// The process still reads its log.
+    Starting,
+    /// The process, or the client's address, has as many connections as it may have.
+    TooManyConnections,
+    /// Want of memory, of a turn in the fair queue, or of a thread for long work.
+    Overloaded,
+    /// The body as sent is larger than any may be.
+    BodyTooLarge {
+        /// Bytes that a body may have.
+        bytes_max: usize,
+    },
+    /// The body has more structure than there is ever memory for.
+    BodyTooComplex,
+    /// The project key is not cached, and the catalog does not answer.
+    KeyLookupFailed,
+    /// The log or its queue takes no more.
+    Pipeline(Refusal),
+    /// The project may not import so many events now.
+    Import(ImportRefusal),
+    /// The project begins too many older months.
+    Months(MonthLimitRefusal),
+}
+
+// === impl Rejection ===
+
+impl Rejection {
+    /// Builds the response; `retry_after_seconds` is for rejections that have no time of their own.
+    pub fn into_error(self, retry_after_seconds: u32) -> ApiError {
+        let unavailable = |code, detail| ApiError {
+            retry_after_seconds: Some(retry_after_seconds),
+            ..ApiError::unavailable(code, detail)
+        };
+        match self {
+            Self::Starting => unavailable(
+                "starting",
+                "The server starts and still reads its log; nothing of the request was stored. Send it again.",
+            ),
+            Self::TooManyConnections => unavailable(
+                "too_many_connections",
+                "Too many connections are open. Try again later.",
+            ),
+            Self::Overloaded => unavailable(
+                "overloaded",
+                "The server has more to do than it can at the moment. Send the request again.",
+            ),
+            Self::BodyTooLarge { bytes_max } => too_large(
+                "payload_too_large",
+                format!(
+                    "The body is larger than {bytes_max} bytes. Send fewer events per request, or compress the body."
+                ),
+            ),
+            Self::BodyTooComplex => too_large(
+                "body_too_complex",
+                "The body has more values than can be read at once. Send fewer events per request."
+                    .to_owned(),
+            ),
+            Self::KeyLookupFailed => unavailable(
+                "catalog_unavailable",
+                "The project key cannot be looked up at the moment. Send the request again.",
+            ),
+            Self::Pipeline(refusal) => of_pipeline(refusal, retry_after_seconds),
+            Self::Import(refusal) => of_import(refusal, retry_after_seconds),
+            Self::Months(refusal) => of_months(refusal),
+        }
+    }
+}
+
+/// Builds the response to a refusal of the log or its queue.
+fn of_pipeline(refusal: Refusal, retry_after_seconds: u32) -> ApiError {
+    let nothing_stored = || format!("Nothing was stored: {refusal}. Send the request again.");
+    let (code, detail) = match refusal {
+        Refusal::QueueFull => ("queue_full", nothing_stored()),
+        Refusal::LogFull => ("log_full", nothing_stored()),
+        Refusal::DiskFull => ("disk_full", nothing_stored()),
+        Refusal::ImportLoadShed => ("historical_shed", nothing_stored()),
+        Refusal::ShuttingDown => ("shutting_down", nothing_stored()),
+        // Of what was written when the disk failed, the next start finds all or nothing.
+        Refusal::LogFailed => (
+            "log_failed",
+            format!(
+                "It is not known whether the events were stored: {refusal}. Send the request again; an event \
+                 that has a uuid of its own counts once."
+            ),
+        ),
+        Refusal::NotShipped => (
+            "not_shipped",
+            format!(
+                "The events are stored, but not in ClickHouse yet: {refusal}. Sent again, they are stored once more."
+            ),
+        ),
+        Refusal::TooLarge => {
+            return too_large(
+                "batch_too_large",
+                "The events of the request take more room than can be stored at once; nothing was stored. Send \
+                 fewer events per request."
+                    .to_owned(),
+            );
+        }
+    };
+    ApiError {
+        retry_after_seconds: Some(retry_after_seconds),
+        ..ApiError::unavailable(code, detail)
+    }
+}
+
+/// Builds the response to a refusal of the import quota.
+fn of_import(refusal: ImportRefusal, retry_after_seconds: u32) -> ApiError {
+    match refusal {
+        ImportRefusal::FeatureMissing => ApiError::new(
+            StatusCode::FORBIDDEN,
+            ErrorType::AuthenticationError,
+            "payment_required",
+            "The organization may not import past events: its plan does not have the feature \
+             historical_migrations. Ask the operator for it, or send the events without \
+             historical_migration.",
+        ),
+        ImportRefusal::TooLarge { per_minute } => too_large(
+            "batch_exceeds_rate",
+            format!(
+                "The request has more events than the project may import in a minute, {per_minute}, so \
+                 it would never be taken. Send fewer events per request. {HOW_TO_ASK}"
+            ),
+        ),
+        ImportRefusal::Volume { left } => throttled(
+            "migration_volume_exceeded",
+            format!(
+                "The project may import {left} more events, fewer than the request has; nothing of it \
+                 was stored. {HOW_TO_ASK}"
+            ),
+        ),
+        ImportRefusal::Rate {
+            retry_after_seconds,
+            per_minute,
+        } => ApiError {
+            retry_after_seconds: Some(retry_after_seconds),
+            ..throttled(
+                "migration_rate_exceeded",
+                format!(
+                    "The project may import {per_minute} events a minute; nothing of the request was \
+                     stored. Send it again after {retry_after_seconds} s. {HOW_TO_ASK}"
+                ),
+            )
+        },
+        ImportRefusal::Unavailable => ApiError {
+            retry_after_seconds: Some(retry_after_seconds),
+            ..ApiError::unavailable(
+                "catalog_unavailable",
+                "It cannot be looked up at the moment how much the project may import. Send the request \
+                 again.",
+            )
+        },
+    }
+}
+
+/// Builds the response to a refusal of the month limiter.
+fn of_months(refusal: MonthLimitRefusal) -> ApiError {
+    match refusal {
+        MonthLimitRefusal::TooMany { months } => too_large(
+            "too_many_months",
+            format!(
+                "The events of the request are of {months} months that are over for a while; nothing was stored. \
+                 Send events of at most {MONTHS_MAX} such months in a request."
+            ),
+        ),
+        MonthLimitRefusal::Later {
+            retry_after_seconds,
+        } => ApiError {
+            retry_after_seconds: Some(retry_after_seconds),
+            ..ApiError::unavailable(
+                "too_many_months",
+                "The organization's projects, or those of many others at once, send events of many months that are \
+                 over for a while; nothing of the request was stored. Send it again, and such events in the order \
+                 of their time.",
+            )
+        },
+    }
+}
+
+/// Builds a 413: as it is, the request would be rejected at any other time, too.
+fn too_large(code: &'static str, detail: String) -> ApiError {
+    ApiError::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        ErrorType::InvalidRequest,
+        code,
+        detail,
+    )
+}
+
+/// Builds a 429.
+fn throttled(code: &'static str, detail: String) -> ApiError {
+    ApiError::new(
+        StatusCode::TOO_MANY_REQUESTS,
+        ErrorType::ThrottledError,
+        code,
+        detail,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    /// One rejection of every kind.
+    const ALL: [Rejection; 21] = [
+        Rejection::Starting,
+        Rejection::TooManyConnections,
+        Rejection::Overloaded,
+        Rejection::BodyTooLarge { bytes_max: 1 },
+        Rejection::BodyTooComplex,
+        Rejection::KeyLookupFailed,
+        Rejection::Pipeline(Refusal::QueueFull),
+        Rejection::Pipeline(Refusal::LogFull),
+        Rejection::Pipeline(Refusal::DiskFull),
+        Rejection::Pipeline(Refusal::ImportLoadShed),
+        Rejection::Pipeline(Refusal::LogFailed),
+        Rejection::Pipeline(Refusal::ShuttingDown),
+        Rejection::Pipeline(Refusal::NotShipped),
+        Rejection::Pipeline(Refusal::TooLarge),
+        Rejection::Import(ImportRefusal::FeatureMissing),
+        Rejection::Import(ImportRefusal::TooLarge { per_minute: 1 }),
+        Rejection::Import(ImportRefusal::Volume { left: 1 }),
+        Rejection::Import(ImportRefusal::Rate {
+            retry_after_seconds: 7,
+            per_minute: 1,
+        }),
+        Rejection::Import(ImportRefusal::Unavailable),
+        Rejection::Months(MonthLimitRefusal::TooMany { months: 121 }),
+        Rejection::Months(MonthLimitRefusal::Later {
+            retry_after_seconds: 7,
+        }),
+    ];
+
+    /// When a rejection is decided: before the body is read, after that, or both. A match over
+    /// every kind, so that a new one cannot be left out.
+    const fn body(rejection: Rejection) -> &'static str {
+        match rejection {
+            Rejection::Starting | Rejection::TooManyConnections => "before",
+            Rejection::Overloaded | Rejection::BodyTooLarge { .. } => "both",
+            Rejection::Pipeline(refusal) => match refusal {
+                Refusal::QueueFull
+                | Refusal::LogFull
+                | Refusal::DiskFull
+                | Refusal::ImportLoadShed
+                | Refusal::LogFailed
+                | Refusal::ShuttingDown => "both",
+                Refusal::NotShipped | Refusal::TooLarge => "after",
+            },
+            Rejection::BodyTooComplex | Rejection::KeyLookupFailed => "after",
+            Rejection::Import(
+                ImportRefusal::FeatureMissing
+                | ImportRefusal::TooLarge { .. }
+                | ImportRefusal::Volume { .. }
+                | ImportRefusal::Rate { .. }
+                | ImportRefusal::Unavailable,
+            ) => "after",
+            Rejection::Months(
+                MonthLimitRefusal::TooMany { .. } | MonthLimitRefusal::Later { .. },
+            ) => "after",
+        }
+    }
+
+    /// Cells of the table in the page on admission: by whom, status, code, and moment.
+    fn rows_of_the_page() -> Vec<[String; 4]> {
+        let rows = include_str!("mod.rs").lines().filter_map(|line| {
+            let cells: Vec<_> = line.strip_prefix("//! |")?.split('|').collect();
+            let [_, _, by, status, code, body, ""] = cells[..] else {
+                return None;
+            };
+            let cells = [by, status, code, body].map(|cell| cell.trim().to_owned());
+            cells[1].parse::<u16>().is_ok().then_some(cells)
+        });
+        rows.collect()
+    }
+
+    #[test]
+    fn the_page_lists_every_rejection_with_its_status_code_and_moment() {
+        let rejections = ALL.map(|rejection| {
+            let error = rejection.into_error(2);
+            let status = error.status.as_u16().to_string();
+            [
+                status,
+                format!("`{}`", error.code),
+                body(rejection).to_owned(),
+            ]
+        });
+        let rows = rows_of_the_page().into_iter();
+        let rows: BTreeSet<_> = rows
+            .map(|[_, status, code, body]| [status, code, body])
+            .collect();
+        assert_eq!(rows, BTreeSet::from(rejections));
+    }
+
+    #[test]
+    fn the_page_names_modules_that_exist() {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        for [by, ..] in rows_of_the_page() {
+            for module in by.split(", ").filter(|module| *module != "pipeline") {
+                let path = module.trim_matches('`').replace("::", "/");
+                let folders = [source.clone(), source.join("admission")];
+                let is_there = folders.iter().any(|folder| {
+                    let folder = folder.join(&path);
+                    folder.is_dir() || folder.with_extension("rs").is_file()
+                });
+                assert!(is_there, "{module}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_may_pass_later_has_a_retry_after_and_what_never_will_has_none() {
+        for rejection in ALL {
+            let error = rejection.into_error(2);
+            let expected = match rejection {
+                Rejection::Import(ImportRefusal::Rate { .. })
+                | Rejection::Months(MonthLimitRefusal::Later { .. }) => Some(7),
+                _ if error.status == StatusCode::SERVICE_UNAVAILABLE => Some(2),
+                _ => None,
+            };
+            assert_eq!(error.retry_after_seconds, expected, "{rejection:?}");
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Socket of one connection: timeouts, and checks that hyper lacks.
+//!
+//! | Phase | Means | Ends by |
+//! |---|---|---|
+//! | `Idle` | waiting for a request's first byte | a byte, or the idle timeout: closed |
+//! | `Head` | a head has begun | the handler is called, or the header timeout: 408 |
+//! | `Busy` | a handler has the request; bodies are timed in `http::body` | the response is ready: `Idle` |
+//!
+//! hyper has one timeout for `Idle` and `Head` together and closes without a response; the contract
+//! wants 75 s for the one and 10 s and a status for the other, so hyper's timeout is off and the
+//! socket times itself. The socket also keeps three promises that hyper does not: a head with both
+//! a length and a transfer encoding is reported (hyper drops the length before handlers see it),
+//! hyper's own responses to unreadable heads get the JSON body that all errors have, and a
+//! connection closed before its body was read lingers until the client has had time to read the
+//! response.
+
+use super::framing::Framing;
+use super::raw_response::raw_error_response;
+use super::state::{ConnectionPhase, ConnectionState};
+use crate::admission::early_reject::{AdmissionControl, EarlyReject};
+use crate::metrics;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
+
+/// Time for which a closed connection goes on reading what the client still sends.
+const LINGER: Duration = Duration::from_secs(5);
+/// Bytes that a lingering connection reads.
+const LINGER_BYTES_MAX: usize = 64 << 20;
+
+/// Socket with timeouts for each phase of its connection.
+#[derive(Debug)]
+pub struct TimedStream {
+    tcp: TcpStream,
+    conn: Rc<ConnectionState>,
+    framing: Framing,
+    early_reject: EarlyReject,
+    timer: Option<Pin<Box<Sleep>>>,
+    shut: bool,
+    lingered_bytes: usize,
+}
+
+// === impl TimedStream ===
+
+impl TimedStream {
+    /// Wraps `tcp` on behalf of `conn`.
+    pub fn new(
+        tcp: TcpStream,
+        conn: Rc<ConnectionState>,
+        admission: Rc<dyn AdmissionControl>,
+    ) -> Self {
+        Self {
+            tcp,
+            conn,
+            framing: Framing::default(),
+            early_reject: EarlyReject::new(admission),
+            timer: None,
+            shut: false,
+            lingered_bytes: 0,
+        }
+    }
+
+    fn received(&mut self, bytes: &[u8]) {
+        self.conn.note_bytes();
+        self.framing.feed(bytes);
+        self.conn.within_head.set(self.framing.is_within_head());
+        self.conn
+            .first_ambiguous
+            .set(self.framing.first_ambiguous());
+    }
+
+    /// Reads bytes for hyper, behind requests that are rejected early.
+    fn poll_read_tcp(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let at_head =
+            self.conn.phase.get() == ConnectionPhase::Idle && self.framing.is_between_requests();
+        ready!(
+            self.early_reject
+                .poll(&mut self.tcp, &self.conn, at_head, cx)
+        )?;
+        Pin::new(&mut self.tcp).poll_read(cx, buf)
+    }
+
+    /// Polls the deadline of the connection's phase; ready with an error once it has passed.
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        if self.conn.phase.get() == ConnectionPhase::Busy {
+            return Poll::Pending;
+        }
+        let deadline = self.conn.deadline.get();
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline.into())));
+        // A deadline that moved later is noticed when the timer fires; nearly always, the next
+        // request is there before, and the timer need not be touched.
+        if timer.deadline() > deadline.into() {
+            timer.as_mut().reset(deadline.into());
+        }
+        while timer.as_mut().poll(cx).is_ready() {
+            if Instant::now() >= deadline {
+                self.write_timeout_error();
+                return Poll::Ready(io::ErrorKind::TimedOut.into());
+            }
+            timer.as_mut().reset(deadline.into());
+        }
+        Poll::Pending
+    }
+
+    fn write_timeout_error(&self) {
+        if self.conn.phase.get() == ConnectionPhase::Head && self.conn.has_bytes.get() {
+            metrics::timed_out("head");
+            self.write_error(
+                "408 Request Timeout",
+                "request_timeout",
+                "The request's head came too slowly.",
+            );
+        }
+    }
+
+    /// Writes an error without hyper, if the socket takes it at once.
+    fn write_error(&self, status: &str, code: &str, detail: &str) {
+        let response = raw_error_response(status, code, detail, "");
+        // A peer that does not take a few hundred bytes does not read responses.
+        let _ = self.tcp.try_write(&response);
+    }
+
+    /// Replaces hyper's own response to a head that it cannot read by one with an error body, and
+    /// returns true if it did. Such a response comes while no handler has the request, and is the
+    /// only one without a body.
+    fn replace_empty_error(&self, bytes: &[u8]) -> bool {
+        if self.conn.phase.get() == ConnectionPhase::Busy || !bytes.starts_with(b"HTTP/1.1 4") {
+            return false;
+        }
+        if memchr::memmem::find(bytes, b"\r\ncontent-length: 0\r\n").is_none() {
+            return false;
+        }
+        self.conn.linger();
+        match bytes.get(9..12) {
+            Some(b"431") => self.write_error(
+                "431 Request Header Fields Too Large",
+                "headers_too_large",
+                "The request's head is too large or has too many fields.",
+            ),
+            Some(b"414") => self.write_error(
+                "414 URI Too Long",
+                "uri_too_long",
+                "Send events in the body.",
+            ),
+            _ => self.write_error(
+                "400 Bad Request",
+                "malformed_request",
+                "This is not an HTTP/1.1 request.",
+            ),
+        }
+        true
+    }
+
+    /// Reads and discards until the peer closes, for a bounded time and size.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
+        let mut scratch = [0; 16 << 10];
+        loop {
+            if timer.as_mut().poll(cx).is_ready() || self.lingered_bytes > LINGER_BYTES_MAX {
+                return Poll::Ready(());
+            }
+            let mut buffer = ReadBuf::new(&mut scratch);
+            match ready!(Pin::new(&mut self.tcp).poll_read(cx, &mut buffer)) {
+                Ok(()) if !buffer.filled().is_empty() => {
+                    self.lingered_bytes += buffer.filled().len();
+                }
+                Ok(()) | Err(_) => return Poll::Ready(()),
+            }
+        }
+    }
+}
+
+impl AsyncRead for TimedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        match self.poll_read_tcp(cx, buf) {
+            Poll::Ready(Ok(())) => {
+                if let Some(bytes @ [_, ..]) = buf.filled().get(before..) {
+                    self.received(bytes);
+                }
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => self.poll_deadline(cx).map(Err),
+        }
+    }
+}
+
+impl AsyncWrite for TimedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.replace_empty_error(bytes) {
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        self.early_reject.wrote(false);
+        match Pin::new(&mut self.tcp).poll_write(cx, bytes) {
+            Poll::Pending => self.poll_deadline(cx).map(Err),
+            ready => ready,
+        }
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if let [only] = slices
+            && self.replace_empty_error(only)
+        {
+            return Poll::Ready(Ok(only.len()));
+        }
+        self.early_reject.wrote(false);
+        match Pin::new(&mut self.tcp).poll_write_vectored(cx, slices) {
+            Poll::Pending => self.poll_deadline(cx).map(Err),
+            ready => ready,
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.tcp.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // hyper flushes once all that it has is written.
+        self.early_reject.wrote(true);
+        Pin::new(&mut self.tcp).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.shut {
+            ready!(Pin::new(&mut self.tcp).poll_shutdown(cx))?;
+            self.shut = true;
+            self.timer = None;
+        }
+        if self.conn.linger.get() {
+            ready!(self.poll_linger(cx));
+        }
+        Poll::Ready(Ok(()))
+    }
+}

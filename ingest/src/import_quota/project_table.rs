@@ -1,0 +1,60 @@
+//! Projects that import on this node, which requests and the lease renewer share.
+
+use super::project_tokens::ProjectTokens;
+use millrace_rows::{Clock, TeamId};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+use tokio::sync::Notify;
+
+/// Projects that imported something since the start.
+pub struct ProjectTable {
+    projects: RwLock<BTreeMap<TeamId, Arc<ProjectTokens>>>,
+    /// Notified when a request waits, or a lease is nearly used up.
+    pub wake: Notify,
+    clock: Arc<dyn Clock>,
+}
+
+impl fmt::Debug for ProjectTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProjectTable")
+            .field("projects", &self.projects)
+            .finish_non_exhaustive()
+    }
+}
+
+// === impl ProjectTable ===
+
+impl ProjectTable {
+    /// Returns a table without projects.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            projects: RwLock::default(),
+            wake: Notify::default(),
+            clock,
+        }
+    }
+
+    /// Tokens of a project.
+    pub fn project(&self, id: TeamId) -> Arc<ProjectTokens> {
+        let known = self.projects.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(project) = known.get(&id) {
+            return Arc::clone(project);
+        }
+        drop(known);
+        let mut projects = self
+            .projects
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let project = projects
+            .entry(id)
+            .or_insert_with(|| Arc::new(ProjectTokens::new(id, Arc::clone(&self.clock))));
+        Arc::clone(project)
+    }
+
+    /// Tokens of all projects.
+    pub fn projects(&self) -> Vec<Arc<ProjectTokens>> {
+        let projects = self.projects.read().unwrap_or_else(PoisonError::into_inner);
+        projects.values().cloned().collect()
+    }
+}

@@ -1,0 +1,65 @@
+//! State of the process that all cores share.
+
+use crate::admission::budget::Budget;
+use crate::admission::month_limiter::MonthLimiter;
+use crate::config::ServerConfig;
+use crate::connection::limits::ConnectionLimiter;
+use crate::import_quota::ImportQuota;
+use crate::keys::Keys;
+use crate::offload::OffloadPool;
+use crate::readiness::Readiness;
+use crate::request_dedup::RequestDedupCache;
+use crate::watermark::RequestEpochs;
+use millrace_pipeline::Pipeline;
+use millrace_rows::Clock;
+use std::sync::Arc;
+
+/// Dependencies of the server.
+#[derive(Clone)]
+pub struct Deps {
+    /// Project keys.
+    pub keys: Keys,
+    /// Import quotas of all projects.
+    pub import_quota: ImportQuota,
+    /// Pipeline that writes rows to the log.
+    pub pipeline: Pipeline,
+    /// Clock that tells the time of day.
+    pub clock: Arc<dyn Clock>,
+    /// Readiness of the process.
+    pub readiness: Readiness,
+    /// Requests under way, by epoch.
+    pub request_epochs: RequestEpochs,
+}
+
+/// State of the process that all cores share.
+pub struct ProcessState {
+    pub config: ServerConfig,
+    pub deps: Deps,
+    pub budget: Arc<Budget>,
+    pub connection_limiter: Arc<ConnectionLimiter>,
+    pub request_dedup: RequestDedupCache,
+    /// Threads for work that would block a core.
+    pub offload_pool: Arc<OffloadPool>,
+    pub month_limiter: MonthLimiter,
+}
+
+// === impl ProcessState ===
+
+impl ProcessState {
+    /// Returns the state of a process that has served nothing yet.
+    pub fn new(config: ServerConfig, deps: Deps) -> Self {
+        let limits = &config.limits;
+        Self {
+            budget: Budget::new(limits.in_flight_bytes_max),
+            connection_limiter: ConnectionLimiter::new(
+                limits.connections_max,
+                limits.connections_per_address_max,
+            ),
+            request_dedup: RequestDedupCache::new(),
+            offload_pool: Arc::new(OffloadPool::new(config.workers, limits)),
+            month_limiter: MonthLimiter::default(),
+            config,
+            deps,
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Task that advances the watermark of a node, as [`crate::watermark`] explains.
+
+use super::clock_guard::{ClockGuard, ClockSkew, JUMP_HOLD};
+use super::request_epochs::RequestEpochs;
+use crate::metrics;
+use millrace_pipeline::Pipeline;
+use millrace_rows::{Clock, Micros};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// Interval in which the end of an epoch is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Advances the watermark for ever, at most once each `every`. `min_created_at` is the time before
+/// which the node may not make rows, as the catalog has it; `request_epochs` must have it already.
+pub async fn advance(
+    request_epochs: RequestEpochs,
+    pipeline: Pipeline,
+    clock: Arc<dyn Clock>,
+    min_created_at: Option<Micros>,
+    every: Duration,
+    watermark: watch::Sender<Option<Micros>>,
+) {
+    let started = Instant::now();
+    let mut clock_guard = ClockGuard::new(min_created_at.unwrap_or_else(|| clock.now()));
+    let mut skew = ClockSkew::None;
+    loop {
+        let time = clock_guard.observe(clock.now(), started.elapsed());
+        report(&mut skew, clock_guard.skew());
+        request_epochs.raise_min_created_at(time);
+        let epoch = request_epochs.next_epoch();
+        while !request_epochs.is_over(epoch) {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        pipeline.wait_for_flush().await;
+        watermark.send_replace(Some(time));
+        tokio::time::sleep(every).await;
+    }
+}
+
+/// Logs once that the clock is not followed, and once that it is again.
+fn report(before: &mut ClockSkew, now: ClockSkew) {
+    if std::mem::discriminant(before) == std::mem::discriminant(&now) {
+        return;
+    }
+    match now {
+        ClockSkew::None => tracing::info!("the clock is right again"),
+        ClockSkew::Ahead(seconds) => tracing::warn!(
+            seconds,
+            "the clock jumped ahead; exports do not follow it for the next {} minutes, in case that \
+             was a mistake",
+            JUMP_HOLD.as_secs() / 60
+        ),
+        ClockSkew::Behind(seconds) => tracing::error!(
+            seconds,
+            "the clock is behind what exports may have passed: until it has caught up, `created_at` \
+             stands still and exports wait; mend the clock, or see MillraceClockSkew in RUNBOOK.md"
+        ),
+    }
+    metrics::clock_skew(match now {
+        ClockSkew::Behind(seconds) => seconds,
+        ClockSkew::None | ClockSkew::Ahead(_) => 0,
+    });
+    *before = now;
+}
