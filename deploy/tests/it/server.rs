@@ -310,8 +310,8 @@ pub fn get(url: &str, headers: &[(&str, &str)]) -> (u16, String) {
     )
 }
 
-/// Error with which a server ended, of its error output. Lines of log stand before it, and behind it
-/// those of threads that had not ended yet.
+/// Error with which a server ended, of its error output. Lines of log stand before it, and behind
+/// it those of threads that had not ended yet.
 pub fn error_line(output: &str) -> &str {
     let mut lines = output.lines().rev();
     lines

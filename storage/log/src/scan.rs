@@ -70,8 +70,8 @@ impl SegmentScan {
 }
 
 /// Reads a segment from end to end, each byte checked, and shows every sound frame to `visit`. If
-/// its header is damaged, `salt_elsewhere` is asked for its salt: nothing else tells its frames from
-/// bytes of clients.
+/// its header is damaged, `salt_elsewhere` is asked for its salt: nothing else tells its frames
+/// from bytes of clients.
 pub(crate) fn scan(
     file: &dyn File,
     number: u64,

@@ -123,7 +123,8 @@ mod tests {
         async fn abort(self: Box<Self>) {}
     }
 
-    /// Writes of so many bytes that take so many seconds each, until one fails or there were enough.
+    /// Writes of so many bytes that take so many seconds each, until one fails or there were
+    /// enough.
     async fn writes(bytes: usize, seconds: u64) -> usize {
         let (mut guard, mut slow) = (PaceGuard::new(PACE), Slow(Duration::from_secs(seconds)));
         for count in 0..1_000 {

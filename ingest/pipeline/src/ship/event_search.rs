@@ -1,7 +1,7 @@
 //! Finds rows of events in bytes that begin at any byte of a row.
 //!
-//! Nothing marks the beginning of a row, and clients choose most of its bytes: the likeness of a row
-//! may be in their names and ids. Rows are returned only if they are proven to be rows:
+//! Nothing marks the beginning of a row, and clients choose most of its bytes: the likeness of a
+//! row may be in their names and ids. Rows are returned only if they are proven to be rows:
 //!
 //! - Every row passes [`Search::row_at`]. Its month, its time of receipt and its project have bytes
 //!   that no name, id or text of properties can have.
@@ -42,8 +42,8 @@ enum Step {
     Other,
 }
 
-/// Returns the range of the rows that are whole and proven in `bytes`, one behind the other. `month`
-/// is theirs, `moments` are times of receipt of rows that were committed with them.
+/// Returns the range of the rows that are whole and proven in `bytes`, one behind the other.
+/// `month` is theirs, `moments` are times of receipt of rows that were committed with them.
 pub fn proven_rows(bytes: &[u8], month: Month, moments: &[Micros]) -> Option<Range<usize>> {
     let first = moments.iter().min()?.0.saturating_sub(APART_MICROS);
     let last = moments.iter().max()?.0.saturating_add(APART_MICROS);
@@ -356,8 +356,8 @@ mod tests {
     }
 
     /// A row of project 256 that has, with the next one of its kind, the likeness of a row of
-    /// project 1: its name is the end of its id, its time the row's time of receipt, its project the
-    /// next one's uuid, and its id all of that one's texts.
+    /// project 1: its name is the end of its id, its time the row's time of receipt, its project
+    /// the next one's uuid, and its id all of that one's texts.
     fn forged(nth: i64) -> EventRow<'static> {
         let wire = [
             0, 0, 0, 0, 0, 0, 0, 37, b'i', b'd', b'i', b'd', b'i', b'd', b'i', b'd',

@@ -3,8 +3,8 @@
 //! Each block has a checksum of its own, but rows go on from block to block, and behind a damaged
 //! one nothing tells where a row begins. Rows of events are found again by
 //! [`proven_rows`](super::event_search::proven_rows). In other tables only the rows before the
-//! damage are read: what clients sent is in them as it was sent, so that it may have the likeness of
-//! any row.
+//! damage are read: what clients sent is in them as it was sent, so that it may have the likeness
+//! of any row.
 
 use super::event_search::proven_rows;
 use super::rows::{Layout, Row};

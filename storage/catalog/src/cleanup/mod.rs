@@ -5,8 +5,8 @@
 //! project is gone for everybody. Its persons, distinct ids and groups follow piece by piece, each
 //! a transaction of its own, as in SQLite all other writers wait for one. The mark goes last, so
 //! after a crash the next process goes on. Batch exports (migration `m0042`) and plugins (`m0045`)
-//! are deleted likewise, whatever deletes them: the runs, backfills and lines of exports follow, and
-//! the source files of plugins.
+//! are deleted likewise, whatever deletes them: the runs, backfills and lines of exports follow,
+//! and the source files of plugins.
 //!
 //! | Module | Holds |
 //! |---|---|
