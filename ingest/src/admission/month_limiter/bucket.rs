@@ -1,9 +1,24 @@
 //! Tokens for older months, and the months that were paid for.
 
-use super::FREE;
-use millrace_rows::Month;
+use millrace_rows::{Month, TeamId};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use uuid::Uuid;
+
+/// Older months of one request that is no import, and of an organization at once after a rest: ten
+/// years.
+pub const MONTHS_MAX: usize = 120;
+/// Time for which a month is free once it was paid for: rows of older months gather for as long.
+const FREE: Duration = Duration::from_secs(5);
+
+/// Owner of a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MonthOwner {
+    /// All projects of an organization.
+    Organization(Uuid),
+    /// A project whose organization is not known.
+    Project(TeamId),
+}
 
 /// Tokens that come back one by one.
 #[derive(Debug)]

@@ -16,7 +16,7 @@
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `bucket` | tokens that come back with time, months that were paid for |
+//! | `bucket` | [`MonthOwner`]s, tokens that come back with time, months that were paid for |
 //! | `server_bucket` | the server's bucket and the shares of organizations in it |
 
 mod bucket;
@@ -24,21 +24,16 @@ mod server_bucket;
 #[cfg(test)]
 mod tests;
 
+pub use bucket::{MONTHS_MAX, MonthOwner};
 use bucket::{PaidMonths, TokenBucket};
-use millrace_rows::{Batch, Lane, Micros, Month, TeamId};
+use millrace_rows::{Batch, Lane, Micros, Month};
 use server_bucket::{ServerBucket, ServerCharge};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use uuid::Uuid;
 
-/// Older months of one request that is no import, and of an organization at once after a rest: ten
-/// years.
-pub const MONTHS_MAX: usize = 120;
 /// Time from one older month to the next that an organization may begin.
 pub const MONTH_EVERY: Duration = Duration::from_millis(125);
-/// Time for which a month is free once it was paid for: rows of older months gather for as long.
-const FREE: Duration = Duration::from_secs(5);
 /// Time after its end from which a month is older, as the shipper has it.
 const RECENT_MICROS: i64 = 30 * 86_400 * 1_000_000;
 /// Number of owners above which idle ones are forgotten.
@@ -57,15 +52,6 @@ pub enum MonthLimitRefusal {
         /// Whole seconds until there are enough tokens again.
         retry_after_seconds: u32,
     },
-}
-
-/// Owner of a bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum MonthOwner {
-    /// All projects of an organization.
-    Organization(Uuid),
-    /// A project whose organization is not known.
-    Project(TeamId),
 }
 
 /// Buckets of the owners. Only requests with older months lock them.

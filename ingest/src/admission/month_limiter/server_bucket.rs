@@ -9,8 +9,7 @@
 //! leave as much to the next one: of two each has a third, of seventeen each an eighteenth. One
 //! owner alone is never limited by it, as their own bucket holds less.
 
-use super::bucket::{PaidMonths, TokenBucket};
-use super::{MONTHS_MAX, MonthOwner};
+use super::bucket::{MONTHS_MAX, MonthOwner, PaidMonths, TokenBucket};
 use millrace_rows::{Lane, Month};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -3,6 +3,7 @@
 use super::server_bucket::{SERVER_MONTH_EVERY, SERVER_MONTHS_MAX};
 use super::*;
 use millrace_rows::{Lane, RowGroup, Table};
+use uuid::Uuid;
 
 /// November 2026, as the time of receipt.
 const NOW: Micros = Micros(1_794_700_000_000_000);
