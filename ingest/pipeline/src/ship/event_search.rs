@@ -11,6 +11,9 @@
 //! - Every row begins where the one before ends, up to the last one, which may be cut off. Of all
 //!   likenesses that begin early enough, those that lead elsewhere are none, and where the others
 //!   come together is a row.
+//!
+//! A row whose beginning is cut off may leave the likeness of another row of its own project, which
+//! that project's client could have sent as well.
 
 use super::rows::number;
 use millrace_rows::{Micros, Month};
@@ -126,11 +129,13 @@ impl<'a> Search<'a> {
                 leading.insert(*at);
             }
         }
-        let mut open: BTreeSet<usize> = heads
-            .iter()
-            .copied()
-            .filter(|head| leading.contains(head))
-            .collect();
+        let ends = heads.iter().filter_map(|head| match self.steps.get(head) {
+            Some(Step::Row(end)) => Some(*end),
+            _ => None,
+        });
+        let followers: BTreeSet<usize> = ends.collect();
+        let first = |head: &usize| leading.contains(head) && !followers.contains(head);
+        let mut open: BTreeSet<usize> = heads.iter().copied().filter(first).collect();
         let start = loop {
             let at = open.pop_first()?;
             if open.is_empty() {
@@ -268,7 +273,12 @@ fn properties(bytes: &[u8]) -> Result<&[u8], Step> {
     if !is_object || !is_text(text, rest.is_none()) {
         return Err(Step::Other);
     }
-    rest.ok_or(Step::Cut)
+    let is_json = || serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok();
+    match rest {
+        Some(rest) if is_json() => Ok(rest),
+        Some(_) => Err(Step::Other),
+        None => Err(Step::Cut),
+    }
 }
 
 fn is_text(bytes: &[u8], is_cut: bool) -> bool {
