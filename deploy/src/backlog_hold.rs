@@ -5,10 +5,11 @@
 //! Requests are answered meanwhile.
 
 use crate::starts_file::Origin;
-use millrace_catalog::{Catalog, NODE_SILENCE_MAX};
+use millrace_catalog::{Catalog, NODE_SILENCE_MAX, UtcTime};
 use millrace_rows::{Clock, SystemClock};
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// Interval and timeout of looking at the origin.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -49,33 +50,53 @@ impl BacklogHold {
             );
             tokio::time::sleep(NODE_SILENCE_MAX).await;
         }
-        let Some(origin) = self.origin else { return };
+        let Some(mut origin) = self.origin else {
+            return;
+        };
         tracing::warn!(
             origin = origin.name,
             "this folder is a copy of the one of a node that runs: nothing is sent to ClickHouse until that node has \
              shipped what both logs have, or has ended"
         );
-        while holds(catalog, &origin).await {
+        let mut heard = None;
+        while holds(catalog, &mut origin, &mut heard).await {
             tokio::time::sleep(CHECK_INTERVAL).await;
         }
     }
 }
 
-/// Returns true while the origin may ship rows of this log, or the catalog cannot be asked.
-async fn holds(catalog: &Catalog, origin: &Origin) -> bool {
+/// Returns true while the origin may ship rows of this log, or the catalog cannot be asked. It has
+/// ended if its sign of life stays the same for [`NODE_SILENCE_MAX`] in which the catalog answers:
+/// clocks differ, and while the catalog is away nobody is heard of.
+async fn holds(
+    catalog: &Catalog,
+    origin: &mut Origin,
+    heard: &mut Option<(UtcTime, Instant)>,
+) -> bool {
     let row = tokio::time::timeout(CHECK_TIMEOUT, catalog.ingest_node(&origin.name)).await;
-    match row {
-        Ok(Ok(row)) => {
-            let now = SystemClock.now().into();
-            origin.holding(row.as_ref(), now).is_some()
+    let Ok(Ok(row)) = row else {
+        *heard = None;
+        return true;
+    };
+    let held = origin.holding(row.as_ref(), SystemClock.now().into());
+    let (Some(held), Some(row)) = (held, row) else {
+        return false;
+    };
+    *origin = held;
+    match heard {
+        Some((at, since)) if *at == row.published_at => since.elapsed() < NODE_SILENCE_MAX,
+        _ => {
+            *heard = Some((row.published_at, Instant::now()));
+            true
         }
-        _ => true,
     }
 }
 
-/// Waits until the backlog is released; at once if nothing holds it, or if nobody can tell.
+/// Waits until the backlog is released; at once if nothing holds it, for ever if nobody can tell.
 pub async fn released(hold: Option<watch::Receiver<bool>>) {
     if let Some(mut hold) = hold {
-        let _ = hold.wait_for(|is_released| *is_released).await;
+        if hold.wait_for(|is_released| *is_released).await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 }

@@ -24,7 +24,8 @@ const LEASE_LIFETIME: Duration = Duration::from_secs(10);
 /// `activity_kept`.
 pub async fn run(catalog: &Catalog, activity_kept: Option<Duration>) -> Infallible {
     let holder = Uuid::new_v4();
-    let mut prune_at = Instant::now();
+    // Not at once: after an upgrade the operator may want to keep what is older than the default.
+    let mut prune_at = Instant::now() + PRUNE_INTERVAL;
     loop {
         if let Err(error) = delete(catalog, holder).await {
             tracing::warn!(%error, "rows of deleted projects cannot be deleted; trying again");
@@ -48,14 +49,25 @@ async fn prune_activity(
     holder: Uuid,
     kept: Duration,
 ) -> Result<(), ChangeError> {
+    let mut pruned = 0;
     while catalog
         .hold_lease(CLEANUP_LEASE, holder, LEASE_LIFETIME)
         .await?
     {
-        if catalog.prune_activity(kept).await? == 0 {
+        let entries = catalog.prune_activity(kept).await?;
+        if entries == 0 {
             break;
         }
+        pruned += entries;
         tokio::time::sleep(PAUSE).await;
+    }
+    if pruned > 0 {
+        let days = kept.as_secs() / 86_400;
+        tracing::info!(
+            entries = pruned,
+            days,
+            "deleted entries of the activity log that are older than activity_log_kept_days"
+        );
     }
     Ok(())
 }

@@ -71,14 +71,15 @@ impl StartsFile {
 }
 
 impl Origin {
-    /// Returns the origin if it runs and may still ship rows that this folder's log has. Its
-    /// watermark tells when it has shipped them: no row of before the copy has a later time.
+    /// Returns the origin if it was not stopped and may still ship rows that this folder's log has;
+    /// whether it is silent is found out by waiting. Its watermark tells when it has shipped them:
+    /// no row of before the copy has a later time.
     pub fn holding(&self, row: Option<&IngestNode>, now: UtcTime) -> Option<Self> {
-        let row = row.filter(|row| row.may_run(now))?;
-        let copied_by = self.copied_by.unwrap_or_else(|| {
-            let latest = now.max(row.published_at).max(row.watermark.unwrap_or(now));
-            silence_after(latest)
-        });
+        let row = row.filter(|row| row.state != NodeState::Stopped)?;
+        let latest = now.max(row.published_at).max(row.watermark.unwrap_or(now));
+        let after_copy = silence_after(latest);
+        // The earliest, as a clock may have been ahead.
+        let copied_by = self.copied_by.map_or(after_copy, |at| at.min(after_copy));
         let is_past = row.watermark.is_some_and(|watermark| watermark > copied_by);
         let has_shipped = row.state == NodeState::Running && is_past;
         (!has_shipped).then(|| Self {
@@ -341,11 +342,11 @@ mod tests {
             ("deregistered", &first, None, 0, None),
             ("stopped", &first, Some(row("", Stopped, Some(1))), 0, None),
             (
-                "silent",
+                "silent, which is found out by waiting",
                 &first,
                 Some(row("", Running, Some(1))),
                 MARGIN,
-                None,
+                Some(2 * MARGIN),
             ),
             (
                 "runs",
@@ -357,6 +358,13 @@ mod tests {
             (
                 "its clock is ahead",
                 &first,
+                Some(row("", Running, Some(9))),
+                5,
+                Some(9 + MARGIN),
+            ),
+            (
+                "this clock was ahead at the first start",
+                &origin("n", Some(1_000 * MARGIN)),
                 Some(row("", Running, Some(9))),
                 5,
                 Some(9 + MARGIN),

@@ -17,6 +17,8 @@ use tokio_util::sync::CancellationToken;
 const CHECK_EVERY: Duration = Duration::from_millis(500);
 /// Checks for persons being up to date, before the run is retried.
 const CHECKS_MAX: u32 = 120;
+/// Timeout of undoing what was delivered: more than a hundred uploads take.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Progress of a run, readable while it runs.
 #[derive(Debug, Default)]
@@ -84,7 +86,13 @@ pub(super) async fn deliver(
             Ok(delivered)
         }
         Err(error) => {
-            delivery.abort().await;
+            // A destination that takes no rows may take no end, either.
+            let aborted = tokio::time::timeout(ABORT_TIMEOUT, delivery.abort());
+            if aborted.await.is_err() {
+                tracing::warn!(
+                    "a delivery could not be aborted in time; what it left is overwritten by the next try"
+                );
+            }
             Err(error)
         }
     }

@@ -46,8 +46,9 @@ impl EngineOptions {
         retry_pause_max: Duration::from_secs(3_600),
         retries_max: 5,
         pace: MinimumPace {
-            window: Duration::from_secs(900),
-            bytes_per_second: 16 << 10,
+            // Twice what a warehouse may take for one statement, of 2 MiB at most.
+            window: Duration::from_secs(7_200),
+            bytes_per_second: 256,
         },
         runs_kept: Some(Duration::from_secs(365 * DAY_SECONDS)),
         logs_kept: Some(Duration::from_secs(30 * DAY_SECONDS)),

@@ -9,9 +9,12 @@ use serde::Serialize;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use uuid::Uuid;
 
 /// Extensions of files of bytes: rows, and blocks as they lay in the log.
 const EXTENSIONS: [&str; 2] = ["rowbinary", "blocks"];
+/// Number of names that are tried for one position.
+const NAMES_MAX: u32 = 1_000;
 
 /// Folder of a lane's dead letters.
 #[derive(Clone, Debug)]
@@ -96,15 +99,19 @@ impl DeadLetters {
     /// positions recur in a log folder that is new, or was restored, and rows of a section may be
     /// dead-lettered before all of it is, damaged.
     fn free_name(&self, name: String, extension: &str, bytes: &[u8]) -> String {
+        // A file that cannot be read is there all the same.
         let is_free = |name: &String| {
-            EXTENSIONS.iter().all(|it| {
-                let there = fs::read(self.0.join(format!("{name}.{it}")));
-                there.map_or(true, |there| *it == extension && there == bytes)
-            })
+            EXTENSIONS
+                .iter()
+                .all(|it| match fs::read(self.0.join(format!("{name}.{it}"))) {
+                    Ok(there) => *it == extension && there == bytes,
+                    Err(error) => error.kind() == io::ErrorKind::NotFound,
+                })
         };
-        let others = (2..).map(|nth: u32| format!("{name}-{nth}"));
+        let others = (2..NAMES_MAX).map(|nth| format!("{name}-{nth}"));
         let mut names = std::iter::once(name.clone()).chain(others);
-        names.find(is_free).unwrap_or(name)
+        let free = names.find(is_free);
+        free.unwrap_or_else(|| format!("{name}-{}", Uuid::new_v4().simple()))
     }
 }
 

@@ -7,10 +7,13 @@ use millrace_rows::{Month, RowKey, Table};
 use std::sync::Arc;
 use uuid::Uuid;
 
+/// Answer to an insert by its rows.
+type Answer = dyn Fn(&[u8]) -> Result<(), InsertError> + Send + Sync;
+
 /// Sink that reads an insert to its end, then answers with the test's closure.
 #[derive(Clone)]
 pub(super) struct FakeSink {
-    answer: Arc<dyn Fn(&[u8]) -> Result<(), InsertError> + Send + Sync>,
+    answer: Arc<Answer>,
     is_running: Arc<dyn Fn() -> Result<bool, QueryError> + Send + Sync>,
 }
 

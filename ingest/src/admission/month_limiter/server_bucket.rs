@@ -30,6 +30,9 @@ pub(super) struct ServerBucket {
     paid: PaidMonths,
     /// Charges within [`WINDOW`], oldest first.
     begun: VecDeque<Begun>,
+    /// Time at which the months of an import beyond its tokens are paid off; no other import has
+    /// any until then. As a debt of the bucket they would keep out everybody's events.
+    excess_paid_at: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -44,6 +47,8 @@ struct Begun {
 pub(super) struct ServerCharge {
     owner: MonthOwner,
     pub(super) months: Vec<Month>,
+    /// Number of tokens that were taken for them.
+    tokens: usize,
 }
 
 impl ServerBucket {
@@ -66,7 +71,11 @@ impl ServerBucket {
         }
         let months = self.paid.missing(months.iter().copied());
         if months.is_empty() {
-            return Ok(ServerCharge { owner, months });
+            return Ok(ServerCharge {
+                owner,
+                months,
+                tokens: 0,
+            });
         }
         let tokens = self
             .tokens
@@ -83,25 +92,45 @@ impl ServerBucket {
             let missing = u32::try_from(missing).unwrap_or(u32::MAX);
             return Err(SERVER_MONTH_EVERY.saturating_mul(missing).min(WINDOW));
         }
-        tokens.take(months.len(), now);
+        let excess = months.len().saturating_sub(needed);
+        if excess > 0 {
+            let paid_at = self.excess_paid_at.map_or(now, |at| at.max(now));
+            if paid_at > now {
+                return Err(paid_at.duration_since(now));
+            }
+            self.excess_paid_at = Some(now + cost_of_excess(excess));
+        }
+        tokens.take(needed, now);
         self.paid.pay(&months, now);
         self.begun.push_back(Begun {
             owner,
             months: months.len(),
             at: now,
         });
-        Ok(ServerCharge { owner, months })
+        Ok(ServerCharge {
+            owner,
+            months,
+            tokens: needed,
+        })
     }
 
     /// Refunds a charge that was made at that time.
     pub(super) fn refund(&mut self, charged: ServerCharge, at: Instant) {
-        let ServerCharge { owner, months } = charged;
+        let ServerCharge {
+            owner,
+            months,
+            tokens: taken,
+        } = charged;
         if months.is_empty() {
             return;
         }
         if let Some(tokens) = &mut self.tokens {
-            tokens.give_back(months.len(), at);
+            tokens.give_back(taken, at);
         }
+        let excess = cost_of_excess(months.len().saturating_sub(taken));
+        self.excess_paid_at = self
+            .excess_paid_at
+            .and_then(|paid_at| paid_at.checked_sub(excess));
         self.paid.refund(&months, at);
         let is_it =
             |begun: &Begun| (begun.owner, begun.months, begun.at) == (owner, months.len(), at);
@@ -109,4 +138,9 @@ impl ServerBucket {
             self.begun.remove(place);
         }
     }
+}
+
+/// Time that months of an import beyond its tokens take.
+fn cost_of_excess(months: usize) -> Duration {
+    SERVER_MONTH_EVERY.saturating_mul(u32::try_from(months).unwrap_or(u32::MAX))
 }

@@ -191,3 +191,25 @@ fn months_that_others_began_lately_are_free_for_the_server() {
     let other = months.charge(|| owner(1_000), &from(1970, 100), NOW, now);
     assert!(other.is_ok(), "24 months were begun, and no more");
 }
+
+#[test]
+fn an_import_of_all_months_leaves_others_their_share() {
+    let (months, start) = (MonthLimiter::default(), Instant::now());
+    let import = Batch {
+        lane: Lane::Historical,
+        ..around(0, 600)
+    };
+    let charge =
+        |number: u128, batch: &Batch, now| months.charge(|| owner(number), batch, NOW, now);
+    charge(1, &import, start).unwrap().keep();
+    // Of months that the import did not begin.
+    charge(2, &from(2020, 40), start).unwrap().keep();
+    let other_import = Batch {
+        lane: Lane::Historical,
+        ..from(2021, 70)
+    };
+    let refused = charge(3, &other_import, start + Duration::from_secs(7));
+    assert!(refused.is_err(), "the excess of one import at a time");
+    let later = start + Duration::from_secs(60);
+    charge(3, &other_import, later).unwrap().keep();
+}

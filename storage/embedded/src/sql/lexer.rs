@@ -6,6 +6,9 @@ const OPEN_HEREDOCS_MAX: u8 = 64;
 /// Quotes that the engine knows besides those of ASCII.
 const TYPOGRAPHIC_QUOTES: [(&str, &str); 2] = [("\u{2018}", "\u{2019}"), ("\u{201c}", "\u{201d}")];
 
+/// Blank of the engine that is none of Rust's ASCII.
+const VERTICAL_TAB: u8 = 0x0b;
+
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Kind {
     Word,
@@ -82,7 +85,9 @@ impl<'a> Lexer<'a> {
                 Kind::Quoted
             }
             b'$' if self.open_heredocs > OPEN_HEREDOCS_MAX => self.unreadable(),
-            _ if self.opens_unreadable(start) => self.unreadable(),
+            _ if let Some(quotes) = typographic_quotes(self.sql, start) => {
+                self.typographic(start, quotes)
+            }
             byte if is_word(byte) => self.word(start),
             byte => {
                 self.at = start + 1;
@@ -105,15 +110,10 @@ impl<'a> Lexer<'a> {
         Some(token)
     }
 
-    /// Moves behind a word. A typographic quote within it begins another token.
+    /// Moves behind a word.
     fn word(&mut self, start: usize) -> Kind {
-        self.at = start + 1;
-        while let Some([byte, ..]) = self.sql.get(self.at..)
-            && is_word(*byte)
-            && typographic_quotes(self.sql, self.at).is_none()
-        {
-            self.at += 1;
-        }
+        let rest = self.sql.get(start..).unwrap_or_default();
+        self.at = start + rest.iter().take_while(|byte| is_word(**byte)).count();
         Kind::Word
     }
 
@@ -153,19 +153,21 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Returns true if a typographic quote opens here, and the text up to its end is not plain.
-    fn opens_unreadable(&self, start: usize) -> bool {
-        let Some((open, close)) = typographic_quotes(self.sql, start) else {
-            return false;
-        };
+    /// Moves behind a text between typographic quotes; one that is not plain is unreadable.
+    fn typographic(&mut self, start: usize, (open, close): &(&str, &str)) -> Kind {
         let rest = self.sql.get(start + open.len()..).unwrap_or_default();
         let end = memchr::memmem::find(rest, close.as_bytes());
-        let inner = end.and_then(|end| rest.get(..end));
         // Nothing that could end it earlier, or begin another text or a comment.
         let is_plain = |byte: &u8| {
             byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || b"_.,()".contains(byte)
         };
-        inner.is_none_or(|inner| !inner.iter().all(is_plain))
+        match end {
+            Some(end) if rest.iter().take(end).all(is_plain) => {
+                self.at = start + open.len() + end + close.len();
+                Kind::Word
+            }
+            _ => self.unreadable(),
+        }
     }
 
     fn skip_blanks_and_comments(&mut self) {
@@ -174,7 +176,13 @@ impl<'a> Lexer<'a> {
                 return;
             };
             self.at += match rest {
-                [byte, ..] if byte.is_ascii_whitespace() => 1,
+                [byte, ..] if byte.is_ascii_whitespace() || *byte == VERTICAL_TAB => 1,
+                // The engine takes some of these for blanks, and fails at the others.
+                [byte, ..]
+                    if !byte.is_ascii() && typographic_quotes(self.sql, self.at).is_none() =>
+                {
+                    1
+                }
                 _ => match comment_length(rest) {
                     Some(length) => length,
                     None => return,
@@ -220,7 +228,7 @@ fn typographic_quotes(sql: &[u8], at: usize) -> Option<&'static (&'static str, &
 }
 
 fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || !byte.is_ascii()
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$'
 }
 
 #[cfg(test)]
@@ -240,14 +248,18 @@ mod tests {
             ("$a$ b", vec![Kind::Word, Kind::Word]),
             ("$group_0 $group_1", vec![Kind::Word, Kind::Word]),
             ("$a $b $a $b", vec![Kind::Word; 4]),
-            ("\u{2018}a b\u{2019} c", vec![Kind::Word; 3]),
+            ("\u{2018}a b\u{2019} c", vec![Kind::Word; 2]),
+            ("a\u{b}b\u{a0}c", vec![Kind::Word; 3]),
             ("\u{2018} ' \u{2019} b", vec![Kind::Unreadable]),
             (
                 "a\u{201c} \" \u{201d} b",
                 vec![Kind::Word, Kind::Unreadable],
             ),
             ("\u{2018} a", vec![Kind::Unreadable]),
-            ("'\u{2018}' gr\u{f6}\u{df}e", vec![Kind::Quoted, Kind::Word]),
+            (
+                "'\u{2018}' gr\u{f6}\u{df}e",
+                vec![Kind::Quoted, Kind::Word, Kind::Word],
+            ),
         ] {
             assert_eq!(kinds(sql), expected, "{sql}");
         }

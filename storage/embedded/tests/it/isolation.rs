@@ -210,6 +210,9 @@ const ESCAPES: &[&str] = &[
     "SET param_s = 'a UInt8, b String DEFAULT file(''PATH'')'",
     "SELECT $ a $ ' $ a $",
     "SELECT \u{2018} ' \u{2019}, a FROM format(Values, 'a String', concat('(fi', 'le(''PATH''))')) -- '",
+    "SELECT a FROM\u{b}format(Values, 'a String', concat('(fi', 'le(''PATH''))'))",
+    "SELECT a FROM\u{a0}format(Values, 'a String', concat('(fi', 'le(''PATH''))'))",
+    "SELECT a FROM numbers(1) AS \u{201c}a WHERE b\u{201d}, format(Values, 'a String', concat('(fi', 'le(''PATH''))'))",
     "SELECT a, $b$ ' FROM format(Values, 'a String', concat('(fi', 'le(''PATH''))')) -- '",
 ];
 

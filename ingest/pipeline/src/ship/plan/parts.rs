@@ -21,6 +21,9 @@ const BAD_NEAR: u32 = 4;
 /// Interval from the last part that cannot be halved to the next search: as long as such a part
 /// waits from one try to the next.
 const SEARCH_EVERY: Duration = Duration::from_secs(20);
+/// Time for which a search among parts waits longer while an insert is kept whole, which is searched
+/// first: it is returned within a minute, unless its failures differ.
+const KEPT_FIRST: Duration = Duration::from_secs(100);
 /// Number of failing parts up to which rows are searched for, as a multiple of
 /// [`Limits::parts_max`](crate::ship::limits::Limits::parts_max).
 const SEARCH_TIMES: usize = 2;
@@ -140,7 +143,10 @@ impl<S> Plan<S> {
         }
         match parts.failing {
             few if few < self.limits.parts_max => Some(Duration::ZERO),
-            some if some < self.search_max() && !parts.is_one_kept => Some(self.search_at(table)),
+            some if some < self.search_max() => Some(match parts.is_one_kept {
+                true => self.search_at(table) + KEPT_FIRST,
+                false => self.search_at(table),
+            }),
             _ => None,
         }
     }
