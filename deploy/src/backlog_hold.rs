@@ -94,9 +94,9 @@ async fn holds(
 
 /// Waits until the backlog is released; at once if nothing holds it, for ever if nobody can tell.
 pub async fn released(hold: Option<watch::Receiver<bool>>) {
-    if let Some(mut hold) = hold {
-        if hold.wait_for(|is_released| *is_released).await.is_err() {
-            std::future::pending::<()>().await;
-        }
+    if let Some(mut hold) = hold
+        && hold.wait_for(|is_released| *is_released).await.is_err()
+    {
+        std::future::pending::<()>().await;
     }
 }

@@ -226,10 +226,9 @@ mod tests {
         assert_eq!(load("a").starts, starts);
     }
 
-    #[test]
-    fn the_last_process_may_run_elsewhere_unless_this_folder_was_its() {
-        use NodeState::{Running, Starting, Stopped};
-        let taking_over = |lock: Option<&str>, until: Option<i64>| StartsFile {
+    /// Record of a start that held that lock, after taking the name over until that time.
+    fn taking_over(lock: Option<&str>, until: Option<i64>) -> StartsFile {
+        StartsFile {
             starts: NodeStarts {
                 before: start(1, "before"),
                 own: start(2, "own"),
@@ -237,96 +236,63 @@ mod tests {
             lock: lock.map(str::to_owned),
             taken_over_until: until.map(UtcTime),
             origin: None,
-        };
-        let file = |lock| taking_over(lock, None);
+        }
+    }
+
+    #[test]
+    fn the_last_process_may_run_elsewhere_if_the_folder_was_copied() {
+        use NodeState::{Running, Starting, Stopped};
+        for (name, state, silent_seconds, expected) in [
+            ("stopped", Stopped, 0, false),
+            ("running", Running, 0, true),
+            ("has just started", Starting, 0, true),
+            ("long silent", Running, 20, false),
+        ] {
+            let now = UtcTime(silent_seconds * 1_000_000);
+            let last = row("own", state, None);
+            let may_run =
+                taking_over(Some("here"), None).may_run_elsewhere(&last, Some("there"), now);
+            assert_eq!(may_run, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_last_process_of_this_folder_itself_has_ended() {
         let here = Some("here");
-        let table = [
+        for (name, file, lock, last, expected) in [
+            ("killed", taking_over(here, None), here, "own", false),
             (
-                "killed on this folder",
-                file(here),
-                here,
-                "own",
-                Running,
-                0,
-                false,
-            ),
-            (
-                "stopped elsewhere",
-                file(here),
-                Some("there"),
-                "own",
-                Stopped,
-                0,
-                false,
-            ),
-            ("copied", file(here), Some("there"), "own", Running, 0, true),
-            (
-                "copied, and it has just started",
-                file(here),
-                Some("there"),
-                "own",
-                Starting,
-                0,
-                true,
-            ),
-            (
-                "copied, and long silent",
-                file(here),
-                Some("there"),
-                "own",
-                Running,
-                20,
-                false,
-            ),
-            (
-                "the copy died before it was noted",
-                file(here),
+                "died unnoted",
+                taking_over(here, None),
                 here,
                 "before",
-                Running,
-                0,
                 true,
             ),
             (
-                "a copy was killed at once",
+                "killed at once",
                 taking_over(here, Some(1)),
                 here,
                 "own",
-                Running,
-                0,
                 true,
             ),
             (
-                "a copy was killed later",
+                "killed later",
                 taking_over(here, Some(0)),
                 here,
                 "own",
-                Running,
-                0,
                 false,
             ),
             (
-                "by an earlier version",
-                file(None),
+                "earlier version",
+                taking_over(None, None),
                 here,
                 "own",
-                Running,
-                0,
                 true,
             ),
-            (
-                "locks cannot be told",
-                file(None),
-                None,
-                "own",
-                Running,
-                0,
-                true,
-            ),
-        ];
-        for (name, file, lock, last, state, silent_seconds, expected) in table {
-            let now = UtcTime(silent_seconds * 1_000_000);
-            let may_run = file.may_run_elsewhere(&row(last, state, None), lock, now);
+            ("no lock known", taking_over(None, None), None, "own", true),
+        ] {
+            let last = row(last, NodeState::Running, None);
+            let may_run = file.may_run_elsewhere(&last, lock, UtcTime(0));
             assert_eq!(may_run, expected, "{name}");
         }
     }

@@ -88,7 +88,8 @@ fn tests_of(text: &str) -> Vec<Vec<String>> {
             names
                 .filter(|name| !name.is_empty())
                 .for_each(|name| add(name, &open));
-            is_macro = !arguments.ends_with(';') && !(begins.is_none() && trimmed == "}");
+            let ends = begins.is_none() && trimmed == "}";
+            is_macro = !arguments.ends_with(';') && !ends;
         } else if trimmed == "}" && open.last().is_some_and(|(_, at)| *at == indent) {
             open.pop();
         } else if trimmed.ends_with('{')
@@ -97,10 +98,10 @@ fn tests_of(text: &str) -> Vec<Vec<String>> {
             open.push((module.to_owned(), indent));
         } else if trimmed.starts_with("#[") && trimmed.split('(').next().unwrap().contains("test") {
             is_test |= !trimmed.starts_with("#[cfg");
-        } else if let Some(name) = word_after(trimmed, "fn ") {
-            if std::mem::take(&mut is_test) {
-                add(name, &open);
-            }
+        } else if let Some(name) = word_after(trimmed, "fn ")
+            && std::mem::take(&mut is_test)
+        {
+            add(name, &open);
         }
     }
     tests

@@ -84,7 +84,7 @@ impl DeadLetters {
             clickhouse_code: letter.clickhouse_code,
             reason: &letter.reason,
         };
-        let name = self.free_name(name, extension, &letter.bytes);
+        let name = self.free_name(&name, extension, &letter.bytes);
         write_synced(&self.0.join(format!("{name}.{extension}")), &letter.bytes)?;
         let path = self.0.join(format!("{name}.json"));
         write_synced(&path, &serde_json::to_vec_pretty(&label)?)?;
@@ -98,7 +98,7 @@ impl DeadLetters {
     /// Returns a name that no other rows or blocks have, since the two share their description:
     /// positions recur in a log folder that is new, or was restored, and rows of a section may be
     /// dead-lettered before all of it is, damaged.
-    fn free_name(&self, name: String, extension: &str, bytes: &[u8]) -> String {
+    fn free_name(&self, name: &str, extension: &str, bytes: &[u8]) -> String {
         // A file that cannot be read is there all the same.
         let is_free = |name: &String| {
             EXTENSIONS
@@ -109,7 +109,7 @@ impl DeadLetters {
                 })
         };
         let others = (2..NAMES_MAX).map(|nth| format!("{name}-{nth}"));
-        let mut names = std::iter::once(name.clone()).chain(others);
+        let mut names = std::iter::once(name.to_owned()).chain(others);
         let free = names.find(is_free);
         free.unwrap_or_else(|| format!("{name}-{}", Uuid::new_v4().simple()))
     }
