@@ -128,13 +128,15 @@ proptest! {
             (Encoding::Zstd, zst),
         ];
         for (encoding, encode) in encoders {
+            let both = |body: &[u8]| [decode, decode_counted].map(|it| it(encoding, body, bytes_max));
             let mut body = encode(plain.as_bytes());
+            let [decoded, counted] = both(&body);
+            prop_assert_eq!(decoded, counted, "{:?}", encoding);
             let place = place % body.len();
             body[place] ^= change;
-            let decoded = decode(encoding, &body, bytes_max);
-            let counted = decode_counted(encoding, &body, bytes_max);
-            // Errors behind the limit are seen by one of them only.
-            if decoded != Err(DecodeError::TooLarge) && counted != Err(DecodeError::TooLarge) {
+            // Errors behind the limit are seen by one of them only, and libdeflate takes tables of
+            // codes that RFC 1951 forbids: more than 286 lengths, or none for the end of a block.
+            if let [Ok(decoded), Ok(counted)] = both(&body) {
                 prop_assert_eq!(decoded, counted, "{:?}", encoding);
             }
         }

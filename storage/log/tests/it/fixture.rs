@@ -1,5 +1,6 @@
 //! Fixtures: the bytes of every format so far stay readable. A change that breaks
-//! `the_format_is_these_bytes` needs a new version and a new directory; the old one stays.
+//! `the_format_is_these_bytes` needs a new directory, which `UPDATE=1` writes, and a new version if
+//! earlier programs cannot read it; the old one stays.
 
 use crate::support::{DIR, OwnedSection, append, contents, opaque_sections, open, sections};
 use millrace_log::fs::DiskFs;
@@ -32,12 +33,18 @@ fn written() -> MemoryFs {
     fs
 }
 
+/// Directory of the format as it is: version 2, with the salt of the segment before in a header.
+const PRESENT: &str = "v2_salt_before";
+
 #[test]
 fn the_format_is_these_bytes() {
-    let fs = written();
+    let log = written();
     for name in FILES {
-        let now = fs.read(&Path::new(DIR).join(name)).unwrap();
-        let then = fs::read(fixture("v2").join(name)).unwrap();
+        let now = log.read(&Path::new(DIR).join(name)).unwrap();
+        if std::env::var_os("UPDATE").is_some() {
+            fs::write(fixture(PRESENT).join(name), written_part(&now)).unwrap();
+        }
+        let then = fs::read(fixture(PRESENT).join(name)).unwrap();
         assert!(written_part(&now) == written_part(&then), "{name} differs");
     }
 }
@@ -58,7 +65,9 @@ fn version_1_is_readable() {
 #[test]
 fn version_2_is_readable() {
     let expected = [(1, 200), (2, 333), (3, 1500)].map(|(seed, bytes)| sections(seed, bytes));
-    assert_readable("v2", &expected);
+    for version in ["v2", PRESENT] {
+        assert_readable(version, &expected);
+    }
 }
 
 fn assert_readable(version: &str, expected: &[Vec<OwnedSection>]) {
