@@ -21,8 +21,8 @@ const BAD_NEAR: u32 = 4;
 /// Interval from the last part that cannot be halved to the next search: as long as such a part
 /// waits from one try to the next.
 const SEARCH_EVERY: Duration = Duration::from_secs(20);
-/// Time for which a search among parts waits longer while an insert is kept whole, which is searched
-/// first: it is returned within a minute, unless its failures differ.
+/// Time for which a search among parts waits longer while an insert is kept whole, which is
+/// searched first: it is returned within a minute, unless its failures differ.
 const KEPT_FIRST: Duration = Duration::from_secs(100);
 /// Number of failing parts up to which rows are searched for, as a multiple of
 /// [`Limits::parts_max`](crate::ship::limits::Limits::parts_max).
