@@ -3,6 +3,7 @@
 use crate::backup_dir;
 use crate::config::{Config, Engine};
 use crate::credentials::Credentials;
+use crate::output;
 use crate::signals;
 use anyhow::{Context, bail};
 use metrics::{counter, describe_counter};
@@ -281,7 +282,7 @@ impl AddressReceiver {
             credentials.clickhouse_url = format!("http://{address}");
             credentials.clickhouse_user.clone_from(&user);
             match credentials.store(&path) {
-                Ok(()) => crate::print(&format!(
+                Ok(()) => output::print(&format!(
                     "ClickHouse answers at http://{address}, user {user}, password in {}",
                     path.display()
                 )),

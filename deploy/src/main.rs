@@ -10,10 +10,11 @@
 //! | `node_registration` | registration of a node, which detects copies of its data folder |
 //! | `preflight` | checks before a start creates anything |
 //! | `plugin_source` | sources of plugins, parsed in a process of their own |
-//! | `commands` | the operator's tools |
+//! | `commands`, `output` | the operator's tools, and what they print |
 //! | `bootstrap`, `credentials`, `secret_key` | first start, `credentials.json`, `secret.key` |
 //! | `logging`, `signals`, `thread_priority` | log lines, SIGTERM, background threads |
 //! | `data_dir`, `backup_dir` | the data folder, the folder of backups |
+//! | `backup` | backups of the embedded default, and their restore |
 //! | `cleanup` | deletes rows of deleted projects from the catalog |
 //! | `clickhouse_watch` | health check of ClickHouse, as log, banner and metric |
 //! | `nodes` | metrics of nodes that exports wait for |
@@ -24,6 +25,7 @@
 mod admin;
 mod background_parts;
 mod backlog_hold;
+mod backup;
 mod backup_dir;
 mod bootstrap;
 mod capacity;
@@ -41,6 +43,7 @@ mod ingest;
 mod logging;
 mod node_registration;
 mod nodes;
+mod output;
 mod persons;
 mod plugin_source;
 mod preflight;
@@ -55,9 +58,8 @@ mod thread_priority;
 use clap::FromArgMatches;
 use cli::{Cli, Command};
 use config::{Config, FileError, Layers};
-use millrace_rows::{shown_json, shown_lines};
+use output::{fail, print};
 use std::ffi::OsString;
-use std::io::Write;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -89,7 +91,11 @@ fn main() -> ExitCode {
     }
     let supervised = matches!(cli.command, Some(Command::Clickhouse { parent: Some(_) }));
     let settings = &cli.settings;
-    let started = logging::start(settings.log_format, &settings.log_level, supervised);
+    let started = logging::start(
+        settings.logging.log_format,
+        &settings.logging.log_level,
+        supervised,
+    );
     let checked = started.and_then(|()| Config::build(settings.clone()));
     let config = match checked {
         Ok(config) => config,
@@ -141,20 +147,4 @@ fn command_line(error: clap::Error) -> ExitCode {
     } else {
         ExitCode::SUCCESS
     }
-}
-
-fn fail(code: u8, message: &str) -> ExitCode {
-    let _ = writeln!(std::io::stderr(), "millrace: {}", shown_lines(message));
-    ExitCode::from(code)
-}
-
-/// Prints text to standard output, without control characters but line feeds; a closed pipe is no
-/// error. Untrusted text goes through [`millrace_rows::shown`] first, so that it adds no line.
-fn print(text: &str) {
-    let _ = writeln!(std::io::stdout(), "{}", shown_lines(text));
-}
-
-/// Prints JSON to standard output; control characters are escaped without changing its meaning.
-fn print_json(json: &str) {
-    let _ = writeln!(std::io::stdout(), "{}", shown_json(json));
 }

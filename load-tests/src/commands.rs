@@ -11,6 +11,7 @@ use millrace_load::baseline::{RequestCounts, Work, serve, serve_tls};
 use millrace_load::digits::grouped;
 use millrace_load::ledger::AckLedger;
 use millrace_load::max_rate::{Search, Step};
+use millrace_load::runtime::current_thread_runtime;
 use millrace_load::{
     Plan, Progress, Stop, Summary, command_line, html, process, run_observed, tls,
 };
@@ -53,7 +54,8 @@ pub fn verify(args: &VerifyArgs) -> Result<ExitCode> {
     let ledger = AckLedger::read(&args.ledger)?;
     let clickhouse = args.clickhouse()?;
     let timeout: Duration = args.timeout.into();
-    let verification = runtime()?.block_on(millrace_load::verify(&ledger, &clickhouse, timeout))?;
+    let verification =
+        current_thread_runtime()?.block_on(millrace_load::verify(&ledger, &clickhouse, timeout))?;
     println!("{verification}");
     if let Some(file) = &args.json {
         let json = serde_json::to_vec_pretty(&verification).context("verification")?;
@@ -115,7 +117,7 @@ pub fn drain_server(args: &DrainServerArgs) -> Result<ExitCode> {
         (Some(certificate), Some(key)) => Some(tls::acceptor(certificate, key)?),
         _ => None,
     };
-    runtime()?.block_on(async {
+    current_thread_runtime()?.block_on(async {
         let listener = tokio::net::TcpListener::bind(args.listen)
             .await
             .with_context(|| format!("cannot listen on {}", args.listen))?;
@@ -154,13 +156,6 @@ pub fn attack(args: &AttackArgs) -> Result<ExitCode> {
     attack_command::run(args, &stop_on_interrupt()?)
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start a runtime")
-}
-
 /// Returns a [`Stop`] that Ctrl-C and SIGTERM trigger.
 ///
 /// The run then still waits for requests in flight, reports, and ends the processes that it
@@ -173,7 +168,7 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
 fn stop_on_interrupt() -> Result<Stop> {
     let stop = Stop::default();
     let asked = stop.clone();
-    let runtime = runtime()?;
+    let runtime = current_thread_runtime()?;
     // Registered here and not on the thread, so that no signal comes before its handler.
     let (mut interrupts, mut terminations) = {
         let _entered = runtime.enter();

@@ -5,7 +5,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use millrace_load::crash::disk::FileSystem;
 use millrace_load::crash::kill::Kind;
-use millrace_load::crash::layout::Layout;
+use millrace_load::crash::options::Layout;
 use millrace_load::crash::{Options, crash};
 use millrace_load::{Stop, namespace};
 use std::path::PathBuf;

@@ -17,6 +17,17 @@ pub fn grouped(value: f64) -> String {
     text
 }
 
+/// A number with its noun: `1 request`, `2 000 requests`, `2 batches`.
+#[must_use]
+pub fn counted(number: u64, what: &str) -> String {
+    let end = match number {
+        1 => "",
+        _ if what.ends_with("ch") => "es",
+        _ => "s",
+    };
+    format!("{} {what}{end}", grouped(number as f64))
+}
+
 /// Label of a tick on an axis.
 #[must_use]
 pub fn tick(value: f64) -> String {
@@ -31,6 +42,19 @@ pub fn tick(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_number_one_takes_the_singular() {
+        for (number, what, text) in [
+            (0, "request", "0 requests"),
+            (1, "request", "1 request"),
+            (2_000, "request", "2 000 requests"),
+            (1, "batch", "1 batch"),
+            (2, "batch", "2 batches"),
+        ] {
+            assert_eq!(counted(number, what), text);
+        }
+    }
 
     #[test]
     fn ticks_are_short() {

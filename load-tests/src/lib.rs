@@ -24,7 +24,7 @@
 //! - [`mod@suite`]: measures every claim about the server's speed.
 //! - [`mod@attack`]: attacks the server beside a tenant that works normally.
 //! - [`mod@crash`]: kills the server again and again and verifies the acknowledged events.
-//! - [`child`]: a process under test, and [`metrics`]: its metrics.
+//! - [`child`]: a process under test, [`metrics`]: its metrics, [`mod@runtime`]: our own runtimes.
 //! - [`organization`]: client of the organization API.
 //! - [`namespace`]: runs a program in namespaces, so that its mounts and processes end with it.
 //! - [`process`]: CPU time and memory of processes, [`resources`]: over time, and [`threads`]: by
@@ -59,6 +59,7 @@ pub mod request;
 pub mod resources;
 pub mod response;
 pub mod run;
+pub mod runtime;
 pub mod schedule;
 pub mod series;
 pub mod stop;

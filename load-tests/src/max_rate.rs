@@ -138,7 +138,7 @@ mod tests {
             let (bounds, runs) = search(capacity);
             let kept = bounds.kept.unwrap();
             prop_assert!(kept <= capacity && capacity < kept * 1.05, "{kept} {capacity}");
-            prop_assert!(runs < 40, "{runs} runs");
+            prop_assert!(runs < 40, "{runs}");
         }
     }
 

@@ -3,6 +3,7 @@
 use anyhow::{Result, ensure};
 use clap::Args;
 use millrace_load::Stop;
+use millrace_load::digits::counted;
 use millrace_load::proxy::{Proxy, Step};
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -76,8 +77,11 @@ pub fn run(args: &ProxyArgs, stop: &Stop) -> Result<ExitCode> {
     }
     let counts = proxy.counts();
     println!(
-        "{} connections, {} requests, {} of them inserts; harm was done to {}",
-        counts.connections, counts.requests, counts.inserts, counts.faults
+        "{}, {}, {} of them inserts; harm was done to {}",
+        counted(counts.connections, "connection"),
+        counted(counts.requests, "request"),
+        counts.inserts,
+        counts.faults
     );
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
 //! Text of a summary.
 
-use crate::digits::grouped;
+use crate::digits::{counted, grouped};
 use crate::event_shape::EventShape;
 use crate::plan::{Compression, Mode};
 use crate::summary::{Load, Percentiles, Summary};
@@ -19,13 +19,14 @@ impl fmt::Display for Summary {
         )?;
         writeln!(
             f,
-            "acknowledged  {} events in {} requests in {:.2} s; with warm-up {} events",
-            grouped(self.window.acknowledged_events as f64),
-            grouped(self.window.acknowledged_requests as f64),
+            "acknowledged  {} in {} in {:.2} s; with warm-up {}",
+            counted(self.window.acknowledged_events, "event"),
+            counted(self.window.acknowledged_requests, "request"),
             self.window_seconds,
-            grouped(self.run.acknowledged_events as f64)
+            counted(self.run.acknowledged_events, "event")
         )?;
-        writeln!(f, "failed        {} requests", self.run.failed_requests)?;
+        let failed = counted(self.run.failed_requests, "request");
+        writeln!(f, "failed        {failed}")?;
         for (reason, count) in &self.failures {
             writeln!(f, "    {count} x {reason}")?;
         }
@@ -33,7 +34,8 @@ impl fmt::Display for Summary {
             writeln!(f, "    first: {first}")?;
         }
         if let Some(shortfall) = self.shortfall() {
-            writeln!(f, "not sent      {} requests", self.run.unsent_requests)?;
+            let unsent = counted(self.run.unsent_requests, "request");
+            writeln!(f, "not sent      {unsent}")?;
             writeln!(f, "    {shortfall}")?;
         }
         writeln!(f)?;
@@ -55,11 +57,11 @@ impl Summary {
         let plan = &self.plan;
         write!(
             f,
-            "run {}: {}, {} connections, {} thread(s), {} x {} B a request",
+            "run {}: {}, {}, {}, {} x {} B a request",
             self.run_id,
             plan.mode,
-            plan.connections,
-            plan.threads,
+            counted(plan.connections.into(), "connection"),
+            counted(plan.threads as u64, "thread"),
             plan.batch_events,
             plan.event_bytes
         )?;
@@ -70,7 +72,8 @@ impl Summary {
             f.write_str(", TLS")?;
         }
         if plan.keys.projects() > 1 {
-            write!(f, ", {} projects in turn", plan.keys.projects())?;
+            let projects = counted(plan.keys.projects() as u64, "project");
+            write!(f, ", {projects} in turn")?;
         }
         if plan.compression != Compression::None {
             write!(f, ", {:?}", plan.compression)?;

@@ -174,7 +174,7 @@ impl ApiError {
     /// 429 with the seconds until the next request passes.
     pub(crate) fn throttled(rate_limit: RateLimitStatus) -> Self {
         let seconds = rate_limit.retry_after_seconds.max(1);
-        let detail = format!("Too many requests; one will pass in {seconds} seconds.");
+        let detail = format!("Too many requests; one will pass in {seconds} s.");
         Self::new(StatusCode::TOO_MANY_REQUESTS, "throttled", detail)
             .with(RETRY_AFTER, seconds.to_string())
     }
@@ -190,7 +190,7 @@ impl ApiError {
             // Escaped, as the address has not been validated yet.
             QuotaOwner::Address(address) => format!("Too many invites were mailed to {address:?}"),
         };
-        let detail = format!("{too_many}; one more can be sent in {seconds} seconds.");
+        let detail = format!("{too_many}; one more can be sent in {seconds} s.");
         Self::new(StatusCode::TOO_MANY_REQUESTS, "throttled", detail).with(RETRY_AFTER, seconds)
     }
 

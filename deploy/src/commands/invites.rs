@@ -5,6 +5,7 @@ use super::organizations::OrganizationArgument;
 use crate::config::Config;
 use crate::connect;
 use crate::credentials::Credentials;
+use crate::output;
 use clap::{Args, Subcommand};
 use millrace_catalog::{Actor, Level, NewInvite};
 use millrace_rows::shown;
@@ -48,7 +49,7 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
         let actor = Actor::command_line();
         let sent = catalog.create_invite(&actor, id, new).await?;
         let base = base_url(config)?;
-        crate::print(&format!(
+        output::print(&format!(
             "{base}/signup/{}\n\nIt makes {} {} of {}, once, until {}. Whoever has the link can use it.",
             sent.token.expose(),
             shown(&sent.invite.record.target_email),

@@ -4,6 +4,7 @@
 use super::table;
 use crate::config::Config;
 use crate::connect;
+use crate::output;
 use anyhow::{Context, bail};
 use clap::{ArgGroup, Args, Subcommand};
 use millrace_catalog::{Actor, Catalog, NewPersonalKey, NewProject, Scopes, UtcTime};
@@ -94,7 +95,7 @@ async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
                 },
             )
             .await?;
-        crate::print(&format!(
+        output::print(&format!(
             "{}\n\nIt is shown this once. Its id is {}.",
             created.value.expose(),
             created.record.id
@@ -127,7 +128,7 @@ async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
                 .await?
         }
     };
-    crate::print(&project.api_token.unwrap_or_default());
+    output::print(&project.api_token.unwrap_or_default());
     Ok(())
 }
 
@@ -182,7 +183,7 @@ async fn list(catalog: &Catalog) -> anyhow::Result<()> {
                 used,
             ]
         });
-    crate::print("");
+    output::print("");
     table::print(
         [
             "ID",
@@ -204,7 +205,7 @@ async fn revoke(catalog: &Catalog, key: &str) -> anyhow::Result<()> {
         let revoked = catalog
             .revoke_personal_key(&Actor::command_line(), key)
             .await?;
-        crate::print(&format!(
+        output::print(&format!(
             "The personal key {} ({}) is revoked.",
             revoked.mask_value,
             shown(&revoked.label)
@@ -213,7 +214,7 @@ async fn revoke(catalog: &Catalog, key: &str) -> anyhow::Result<()> {
         let project = catalog
             .revoke_project_key(&Actor::command_line(), key)
             .await?;
-        crate::print(&format!(
+        output::print(&format!(
             "The key of project {} ({}) is revoked; `millrace keys create --team-id {}` gives it another.",
             project.id,
             shown(&project.name),

@@ -3,6 +3,7 @@
 
 use super::{counted, table};
 use crate::config::Config;
+use crate::output;
 use anyhow::bail;
 use clap::Subcommand;
 use millrace_log::fs::DiskFs;
@@ -37,7 +38,7 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
     for lane in Lane::ALL {
         let dir = config.log_dir.join(lane.name());
         if !dir.exists() {
-            crate::print(&format!("{}: no log at {}", lane.name(), dir.display()));
+            output::print(&format!("{}: no log at {}", lane.name(), dir.display()));
             continue;
         }
         damaged |= inspect_lane(lane, &dir, *frames)?;
@@ -55,7 +56,7 @@ fn inspect_lane(lane: Lane, dir: &Path, frames: bool) -> anyhow::Result<bool> {
             sections.extend(section_rows(frame));
         }
     })?;
-    crate::print(&format!("{} log in {}", lane.name(), dir.display()));
+    output::print(&format!("{} log in {}", lane.name(), dir.display()));
     let headings = [
         "SEGMENT",
         "FRAMES",
@@ -76,10 +77,10 @@ fn inspect_lane(lane: Lane, dir: &Path, frames: bool) -> anyhow::Result<bool> {
     match &found.checkpoint {
         Ok(Some(bytes)) => {
             let size = counted(bytes.len() as u64, "byte");
-            crate::print(&format!("checkpoint of {size}\n"));
+            output::print(&format!("checkpoint of {size}\n"));
         }
-        Ok(None) => crate::print("no checkpoint yet\n"),
-        Err(error) => crate::print(&format!("{error}\n")),
+        Ok(None) => output::print("no checkpoint yet\n"),
+        Err(error) => output::print(&format!("{error}\n")),
     }
     Ok(is_damaged(&found))
 }

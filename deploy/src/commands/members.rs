@@ -4,6 +4,7 @@ use super::organizations::OrganizationArgument;
 use super::table;
 use crate::config::Config;
 use crate::connect;
+use crate::output;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use millrace_catalog::{Actor, Catalog, Level, Member, PageRequest};
@@ -105,7 +106,7 @@ async fn set_level(
     let actor = Actor::command_line();
     let set = catalog.set_member_level(&actor, id, member.user.uuid, level);
     let set = set.await?;
-    crate::print(&format!(
+    output::print(&format!(
         "{} has level {} ({level}).",
         shown(&set.user.email),
         level.number()
@@ -118,7 +119,7 @@ async fn remove(catalog: &Catalog, member: &MemberArguments) -> anyhow::Result<(
     let actor = Actor::command_line();
     catalog.remove_member(&actor, id, member.user.uuid).await?;
     let email = shown(&member.user.email);
-    crate::print(&format!("{email} is a member no more."));
+    output::print(&format!("{email} is a member no more."));
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use super::{counted, table};
 use crate::config::Config;
 use crate::connect;
+use crate::output;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use millrace_catalog::{
     Actor, Catalog, HistoricalDecision, HistoricalGrant, HistoricalMigration, MigrationState,
@@ -156,7 +157,7 @@ async fn reject(catalog: &Catalog, id: Uuid, note: Option<String>) -> anyhow::Re
 }
 
 fn tell(migration: &HistoricalMigration) {
-    crate::print(&format!(
+    output::print(&format!(
         "Historical migration {} of project {} is {}: {}, {} a minute.",
         migration.id,
         migration.team_id,

@@ -20,6 +20,7 @@ pub use next_step::{Invocation, quoted};
 
 use crate::config::Config;
 use crate::connect;
+use crate::output;
 use anyhow::Context;
 
 /// Runs `millrace migrate`: migrates both schemas now, not at the next start.
@@ -42,7 +43,7 @@ pub fn migrate(config: &Config) -> anyhow::Result<()> {
                 None => error.into(),
             })
             .context("cannot migrate ClickHouse")?;
-        crate::print("Catalog and ClickHouse have the schema of this version.");
+        output::print("Catalog and ClickHouse have the schema of this version.");
         Ok(())
     })
 }

@@ -4,6 +4,7 @@ use super::table;
 use crate::config::Config;
 use crate::connect;
 use crate::nodes::behind_seconds;
+use crate::output;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use millrace_catalog::{Catalog, IngestNode, NodeState, UtcTime};
@@ -66,7 +67,7 @@ async fn list(catalog: &Catalog) -> anyhow::Result<()> {
         return Ok(());
     }
     let far = catalog.exports_watermark().await?;
-    crate::print(&far.map_or_else(
+    output::print(&far.map_or_else(
         || "Exports wait for the nodes that are starting.".to_owned(),
         |far| format!("Exports may go up to {far}."),
     ));
@@ -119,6 +120,6 @@ async fn deregister(catalog: &Catalog, arguments: &Deregister) -> anyhow::Result
     }
     catalog.deregister_ingest_node(&arguments.name).await?;
     let name = shown(&arguments.name);
-    crate::print(&format!("Exports wait no more for {name}."));
+    output::print(&format!("Exports wait no more for {name}."));
     Ok(())
 }

@@ -3,6 +3,7 @@
 use super::{counted, table};
 use crate::config::Config;
 use crate::connect;
+use crate::output;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use millrace_catalog::{Actor, Catalog, FEATURES};
@@ -115,14 +116,14 @@ async fn create(catalog: &Catalog, name: &str, owner: Option<&str>) -> anyhow::R
     let organization = catalog
         .create_organization(&Actor::command_line(), name, owner_id)
         .await?;
-    crate::print(&format!(
+    output::print(&format!(
         "Organization {} is there: {}",
         shown(&organization.name),
         organization.id
     ));
     for project in catalog.list_projects(Some(organization.id)).await? {
         let key = project.api_token.unwrap_or_default();
-        crate::print(&format!(
+        output::print(&format!(
             "Its project {:?} has number {} and key {}",
             project.name,
             project.id,
@@ -130,7 +131,7 @@ async fn create(catalog: &Catalog, name: &str, owner: Option<&str>) -> anyhow::R
         ));
     }
     if owner_id.is_none() {
-        crate::print(&format!(
+        output::print(&format!(
             "It has no members yet: `millrace invites create --organization {} --level owner \
              --email ...` makes a link for its owner",
             organization.id
@@ -174,7 +175,7 @@ async fn features(
         [feature.key, state, feature.description].map(str::to_owned)
     });
     table::print(["KEY", "", "WHAT IT IS"], rows.collect(), "");
-    crate::print(&format!(
+    output::print(&format!(
         "\nIts access to plugins has level {}: 0 nothing, 3 configure, 6 install, 9 share.",
         set.plugins_access_level
     ));

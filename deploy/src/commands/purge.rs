@@ -3,6 +3,7 @@
 use super::{Invocation, counted, table};
 use crate::config::Config;
 use crate::connect;
+use crate::output;
 use anyhow::{Context, bail};
 use clap::Args;
 use millrace_clickhouse::{ClickHouse, TeamRows};
@@ -41,7 +42,7 @@ pub fn run(config: &Config, purge: Purge, invocation: &Invocation) -> anyhow::Re
             return Ok(());
         }
         if !purge.yes {
-            crate::print(&format!(
+            output::print(&format!(
                 "Nothing was deleted. To delete them for good:\n  {} --yes",
                 invocation.command("purge", &[])
             ));
@@ -53,7 +54,7 @@ pub fn run(config: &Config, purge: Purge, invocation: &Invocation) -> anyhow::Re
         wait(&clickhouse).await?;
         let rows: u64 = orphans.iter().map(|team| team.rows).sum();
         let projects = counted(teams.len() as u64, "project");
-        crate::print(&format!("{} of {projects} deleted.", counted(rows, "row")));
+        output::print(&format!("{} of {projects} deleted.", counted(rows, "row")));
         Ok(())
     })
 }

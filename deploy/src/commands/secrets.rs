@@ -2,6 +2,7 @@
 
 use super::counted;
 use crate::config::Config;
+use crate::output;
 use crate::{connect, secret_key};
 use clap::Subcommand;
 use millrace_catalog::SecretKey;
@@ -41,14 +42,14 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
              The key before stays in it until the next rotation."
         }
     };
-    crate::print(next);
+    output::print(next);
     Ok(())
 }
 
 fn reseal(config: &Config, key: &SecretKey) -> anyhow::Result<()> {
     connect::with_catalog(config, async |catalog| {
         let count = catalog.reseal_secrets(key).await?;
-        crate::print(&format!(
+        output::print(&format!(
             "The secrets of {} have another key.",
             counted(count as u64, "export")
         ));

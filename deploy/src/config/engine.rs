@@ -1,6 +1,7 @@
 //! Choice of ClickHouse: the embedded engine, or an existing server.
 
-use super::{Settings, absolute};
+use super::paths::absolute;
+use super::settings::ClickHouseSettings;
 use anyhow::{Context, bail};
 use millrace_clickhouse::{InsertQuorum, Tls};
 use millrace_embedded::Source;
@@ -49,7 +50,7 @@ pub enum Engine {
 }
 
 /// Checks the settings of ClickHouse.
-pub(super) fn engine_of(settings: &Settings, data_dir: &Path) -> anyhow::Result<Engine> {
+pub(super) fn engine_of(settings: &ClickHouseSettings, data_dir: &Path) -> anyhow::Result<Engine> {
     let Some(url) = &settings.clickhouse_url else {
         check_embedded(settings)?;
         return Ok(Engine::Embedded {
@@ -98,7 +99,7 @@ pub(super) fn engine_of(settings: &Settings, data_dir: &Path) -> anyhow::Result<
 }
 
 /// Checks the insert quorum, which needs a cluster.
-fn quorum_of(settings: &Settings) -> anyhow::Result<Option<InsertQuorum>> {
+fn quorum_of(settings: &ClickHouseSettings) -> anyhow::Result<Option<InsertQuorum>> {
     let Some(quorum) = settings.clickhouse_insert_quorum else {
         return Ok(None);
     };
@@ -120,7 +121,7 @@ fn sources(names: &[String]) -> anyhow::Result<Vec<Source>> {
 }
 
 /// Rejects settings of the embedded ClickHouse where a server is configured.
-fn reject_embedded_settings(settings: &Settings) -> anyhow::Result<()> {
+fn reject_embedded_settings(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     let given = [
         (
             "clickhouse_backup_dir",
@@ -140,7 +141,7 @@ fn reject_embedded_settings(settings: &Settings) -> anyhow::Result<()> {
 }
 
 /// Checks the settings of the embedded ClickHouse.
-fn check_embedded(settings: &Settings) -> anyhow::Result<()> {
+fn check_embedded(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     let memory = settings.clickhouse_memory;
     if memory.as_u64() < CLICKHOUSE_BYTES_MIN {
         bail!("clickhouse_memory is {memory}; give at least 256 MiB, such as 2GiB");

@@ -6,39 +6,31 @@
 //! later.
 
 mod addresses;
-mod admin_limits;
-mod choices;
 mod engine;
-mod exports;
 mod file;
-mod persons;
+mod paths;
 mod settings;
 mod show;
-mod values;
 
-pub use choices::{AckSetting, LogFormat};
 pub use engine::Engine;
 pub use file::{FileError, Layers, load};
-pub use settings::Settings;
+pub use settings::{AckSetting, LogFormat, Settings};
 pub use show::show;
 
 use addresses::{nameserver, networks, plugin_catalogue, proxy_base_name, web_address};
-use anyhow::{Context, bail};
+use anyhow::bail;
 use engine::engine_of;
 use ipnet::IpNet;
 use millrace_admin::mail::MailSettings;
 use millrace_admin::plugin_catalogue::CatalogueSource;
 use millrace_catalog::{CatalogLimits, GrowthLimits, SecretKey};
 use millrace_pipeline::Ack;
+use paths::{absolute, default_log_bytes};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const DAY_SECONDS: u64 = 86_400;
-/// Upper bound of the logs' default capacity on small disks, in percent of the disk's size.
-const LOG_DISK_PERCENT_MAX: u64 = 80;
-/// Default capacity of the logs, in bytes.
-const LOG_BYTES_MAX_DEFAULT: u64 = 10 * 1024 * 1024 * 1024;
 /// Least capacity of the logs, in bytes: a log needs two segments.
 const LOG_BYTES_MIN: u64 = 64 * 1024 * 1024;
 
@@ -125,11 +117,11 @@ impl Config {
     /// A sentence that names the setting and says what to do.
     pub fn build(settings: Settings) -> anyhow::Result<Self> {
         let data_dir = absolute(&settings.data_dir)?;
-        let log_dir = match &settings.log_dir {
+        let log_dir = match &settings.ingest.log_dir {
             Some(dir) => absolute(dir)?,
             None => data_dir.join("log"),
         };
-        let log_bytes_max = match settings.log_bytes_max {
+        let log_bytes_max = match settings.ingest.log_bytes_max {
             Some(size) if size.as_u64() < LOG_BYTES_MIN => {
                 bail!("log_bytes_max is {size}; give at least 64 MiB, as a log needs two segments")
             }
@@ -137,7 +129,7 @@ impl Config {
             None => default_log_bytes(&log_dir),
         };
         let database_url = database_url(&settings, &data_dir)?;
-        let workers = match settings.workers {
+        let workers = match settings.ingest.workers {
             Some(0) => bail!("workers is 0; give at least 1, or leave it out for one per core"),
             Some(workers) if workers > WORKERS_MAX => bail!(
                 "workers is {workers}; give at most {WORKERS_MAX}, or leave it out for one per core"
@@ -147,7 +139,7 @@ impl Config {
         };
         let mail = mail(&settings)?;
         Ok(Self {
-            engine: engine_of(&settings, &data_dir)?,
+            engine: engine_of(&settings.clickhouse, &data_dir)?,
             data_dir,
             ingest_addr: settings.ingest_addr,
             admin_addr: settings.admin_addr,
@@ -159,17 +151,17 @@ impl Config {
             admin_requests_per_hour_max: settings.admin.admin_requests_per_hour_max,
             admin_requests_per_user_factor: settings.admin.admin_requests_per_user_factor,
             activity_log_kept: days(settings.admin.activity_log_kept_days),
-            ack: settings.ack.into(),
+            ack: settings.ingest.ack.into(),
             log_dir,
             log_bytes_max,
             workers,
-            trusted_proxies: networks(&settings.trusted_proxies)?,
-            drain_seconds: settings.drain_seconds,
-            grace_seconds: settings.grace_seconds,
+            trusted_proxies: networks(&settings.ingest.trusted_proxies)?,
+            drain_seconds: settings.ingest.drain_seconds,
+            grace_seconds: settings.ingest.grace_seconds,
             mail,
-            dns_nameserver: nameserver(settings.dns_nameserver.as_deref())?,
-            plugin_catalogue: plugin_catalogue(settings.plugin_catalogue.as_deref())?,
-            proxy_base_name: proxy_base_name(&settings.proxy_base_name)?,
+            dns_nameserver: nameserver(settings.admin.dns_nameserver.as_deref())?,
+            plugin_catalogue: plugin_catalogue(settings.admin.plugin_catalogue.as_deref())?,
+            proxy_base_name: proxy_base_name(&settings.admin.proxy_base_name)?,
             export_root: settings
                 .exports
                 .export_root
@@ -188,7 +180,7 @@ impl Config {
             merged_distinct_ids_max: Some(settings.persons.merged_distinct_ids_max)
                 .filter(|count_max| *count_max > 0),
             allow_private_destinations: settings.exports.allow_private_destinations,
-            log_level: settings.log_level,
+            log_level: settings.logging.log_level,
             secret_key: secret_key(settings.secret_key.as_deref())?,
         })
     }
@@ -216,11 +208,11 @@ fn database_url(settings: &Settings, data_dir: &Path) -> anyhow::Result<String> 
 }
 
 fn mail(settings: &Settings) -> anyhow::Result<Option<MailSettings>> {
-    let Some(url) = &settings.smtp_url else {
+    let Some(url) = &settings.admin.smtp_url else {
         return Ok(None);
     };
     let mut missing = Vec::new();
-    if settings.mail_from.is_none() {
+    if settings.admin.mail_from.is_none() {
         missing.push(
             "mail_from, the address that mails come from, such as Millrace <millrace@example.com>",
         );
@@ -231,7 +223,7 @@ fn mail(settings: &Settings) -> anyhow::Result<Option<MailSettings>> {
              https://millrace.example.com: links in mails lead there",
         );
     }
-    let from = settings.mail_from.as_ref();
+    let from = settings.admin.mail_from.as_ref();
     let mail = from.map(|from| MailSettings::new(url, from, None));
     match mail.transpose()? {
         Some(mail) if missing.is_empty() => Ok(Some(mail)),
@@ -253,21 +245,6 @@ fn secret_key(text: Option<&str>) -> anyhow::Result<Option<SecretKey>> {
 /// Duration of so many days; `None` for 0.
 fn days(count: u32) -> Option<Duration> {
     (count > 0).then(|| Duration::from_secs(u64::from(count) * DAY_SECONDS))
-}
-
-fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
-    std::path::absolute(path).with_context(|| format!("cannot make {} absolute", path.display()))
-}
-
-/// Default capacity of the logs: 10 GiB, or 80 % of the disk where that is less.
-fn default_log_bytes(log_dir: &Path) -> u64 {
-    let existing = log_dir
-        .ancestors()
-        .find(|dir| dir.exists())
-        .unwrap_or(Path::new("/"));
-    let disk_bytes = rustix::fs::statvfs(existing)
-        .map_or(u64::MAX, |disk| disk.f_blocks.saturating_mul(disk.f_frsize));
-    LOG_BYTES_MAX_DEFAULT.min(disk_bytes / 100 * LOG_DISK_PERCENT_MAX)
 }
 
 impl From<AckSetting> for Ack {

@@ -1,6 +1,7 @@
 //! Child process that parses one source.
 
 use super::{ARGUMENT, EXIT_OWN_FAULT};
+use crate::output;
 use millrace_catalog::PLUGIN_SOURCE_BYTES_MAX;
 use millrace_plugin_source::{Capabilities, SyntaxError, capabilities_of};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -27,7 +28,7 @@ pub fn is_asked_for(args: &[OsString]) -> bool {
 pub fn child() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => crate::fail(EXIT_OWN_FAULT, &format!("plugin-source: {error}")),
+        Err(error) => output::fail(EXIT_OWN_FAULT, &format!("plugin-source: {error}")),
     }
 }
 

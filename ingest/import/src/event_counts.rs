@@ -2,8 +2,8 @@
 
 use serde::de::Deserializer;
 use serde::{Deserialize, Serialize, Serializer};
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A day in UTC: days since 1970-01-01.
 pub type Day = i64;
@@ -77,6 +77,14 @@ impl EventCounts {
         let mut names: Vec<_> = names.into_iter().collect();
         names.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         names
+    }
+
+    /// Number of days and names whose counts differ from those of another.
+    #[must_use]
+    pub fn differing(&self, other: &Self) -> usize {
+        let keys: BTreeSet<_> = self.0.keys().chain(other.0.keys()).collect();
+        let differ = |key: &&&(Day, String)| self.0.get(**key) != other.0.get(**key);
+        keys.iter().filter(differ).count()
     }
 
     /// First and last day.

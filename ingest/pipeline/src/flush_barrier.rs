@@ -7,7 +7,8 @@
 //! damaged frames are gone.
 
 use crate::commit_group::Submission;
-use crate::submit::{LaneInput, Pipeline};
+use crate::lanes::LaneInput;
+use crate::pipeline::Pipeline;
 use crate::threads::{TrySendError, oneshot};
 use millrace_log::Position;
 use millrace_rows::Lane;

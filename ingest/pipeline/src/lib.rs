@@ -8,8 +8,10 @@
 //!
 //! | Module | Does |
 //! |---|---|
-//! | [`Pipeline`] (`submit`) | admits requests, sheds load before it costs anything |
+//! | [`Pipeline`] (`pipeline`) | admits requests, sheds load before it costs anything |
 //! | [`Slot`] (`slot`) | one request: compresses large groups on the caller's core, waits for the commit |
+//! | [`Committed`] (`committed`) | a batch that is stored, and what is left to wait for |
+//! | `lanes` | what requests need of a lane |
 //! | `pack` | turns rows into ClickHouse blocks |
 //! | `commit` | the thread that owns a lane's log: takes what waits, appends, syncs once, answers everyone |
 //! | `commit_group` | the requests that one sync commits |
@@ -31,23 +33,27 @@
 mod capacity;
 mod commit;
 mod commit_group;
+mod committed;
 mod flush_barrier;
 mod import_count;
 mod join;
+mod lanes;
 mod metrics;
 mod pack;
+mod pipeline;
 mod queue_permit;
 mod retention;
 #[cfg(test)]
 mod schedules;
 pub mod ship;
 mod slot;
-mod submit;
 mod threads;
 
 pub use capacity::Refusal;
+pub use committed::{Committed, Pending};
 pub use import_count::{ImportCount, ImportReservation};
+pub use lanes::Ack;
 pub use millrace_log::Position;
+pub use pipeline::{LaneOutput, Pipeline, PipelineError, PipelineOptions, Running};
 pub use retention::Retention;
-pub use slot::{Committed, Pending, Slot};
-pub use submit::{Ack, LaneOutput, Pipeline, PipelineError, PipelineOptions, Running};
+pub use slot::Slot;

@@ -1,83 +1,18 @@
 //! A request's slot in its lane's queue, from the reservation to the answer.
 
 use crate::capacity::Refusal;
-use crate::commit_group::{CommitAnswer, PendingCommit, Submission};
+use crate::commit_group::{PendingCommit, Submission};
+use crate::committed::{Committed, Shipping};
 use crate::import_count::ImportReservation;
+use crate::lanes::{Ack, LaneInput, Lanes};
 use crate::pack::{PackedGroup, Packer};
 use crate::queue_permit::QueuePermit;
-use crate::submit::{Ack, LaneInput, Lanes, Pipeline};
 use crate::threads::{TrySendError, oneshot};
 use millrace_clickhouse::INSERT_BYTES_MAX;
-use millrace_log::Position;
 use millrace_rows::{Batch, Lane, RowGroup};
 use std::cell::RefCell;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tokio::sync::watch;
-
-/// A committed batch.
-#[derive(Debug)]
-pub struct Committed {
-    /// End of the group that the batch was committed with; `None` with [`Ack::Memory`].
-    pub position: Option<Position>,
-    /// Row buffers that were in use until now, for reuse by the parser that made them.
-    pub spent: Vec<Vec<u8>>,
-    /// Outcome of the commit that is still to come, with [`Ack::Memory`].
-    pub pending: Option<Pending>,
-    /// Wait that is left before the batch may be acknowledged, with [`Ack::ClickHouse`].
-    pub shipping: Option<Shipping>,
-}
-
-/// A wait until committed rows are in ClickHouse; holds the request's permit of the queue.
-#[must_use = "what is not waited for may not be acknowledged"]
-pub struct Shipping {
-    shipped: watch::Receiver<Position>,
-    position: Position,
-    _permit: QueuePermit,
-}
-
-impl Shipping {
-    /// Waits until the rows are in ClickHouse.
-    ///
-    /// # Errors
-    /// When the shipper ends before: then the rows are in the log, and shipped after the next
-    /// start.
-    pub async fn finished(mut self) -> Result<(), Refusal> {
-        let position = self.position;
-        let shipped = self.shipped.wait_for(|below| *below >= position).await;
-        shipped.map(drop).map_err(|_| Refusal::NotShipped)
-    }
-}
-
-impl fmt::Debug for Shipping {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shipping")
-            .field("position", &self.position)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Committed {
-    /// Waits until the batch is shipped as well.
-    async fn shipped(mut self) -> Result<Self, Refusal> {
-        if let Some(shipping) = self.shipping.take() {
-            shipping.finished().await?;
-        }
-        Ok(self)
-    }
-}
-
-/// A batch that was accepted and is about to be written.
-#[derive(Debug)]
-pub struct Pending(oneshot::Receiver<CommitAnswer>);
-
-impl Pending {
-    /// Waits until it is known whether the batch is stored.
-    pub async fn is_stored(self) -> bool {
-        matches!(self.0.await, Ok(Ok(_)))
-    }
-}
 
 /// Capacity in a lane's queue, reserved for one request. Dropping the slot gives it back.
 #[must_use = "a slot that is dropped gives its permit back"]
@@ -93,14 +28,17 @@ thread_local! {
 }
 
 impl Slot {
-    /// A slot for capacity that [`reserve`](crate::capacity::QueueCapacity::reserve) took.
-    pub(crate) fn new(lanes: Arc<Lanes>, lane: Lane, bytes: usize) -> Self {
-        let permit = QueuePermit::new(Arc::clone(&lanes.input(lane).queue), bytes);
-        Self {
+    /// Reserves capacity for a request whose body has so many bytes.
+    pub(crate) fn reserve(lanes: Arc<Lanes>, lane: Lane, bytes: usize) -> Result<Self, Refusal> {
+        lanes.can_store(lane)?;
+        let queue = &lanes.input(lane).queue;
+        queue.reserve(bytes)?;
+        let permit = QueuePermit::new(Arc::clone(queue), bytes);
+        Ok(Self {
             lanes,
             lane,
             permit,
-        }
+        })
     }
 
     /// Hands the batch to the commit thread and waits until it is stored as the pipeline's
@@ -149,61 +87,53 @@ impl Slot {
         reuse: impl FnOnce(Vec<Vec<u8>>),
     ) -> Result<Committed, Refusal> {
         if batch.lane != self.lane {
-            self = Pipeline(Arc::clone(&self.lanes)).reserve(batch.lane, self.permit.bytes())?;
+            // The new lane may refuse: until then the request holds its first slot.
+            let lanes = Arc::clone(&self.lanes);
+            self = Self::reserve(lanes, batch.lane, self.permit.bytes())?;
         }
         self.reserve_row_bytes(&batch)?;
-        let lanes = Arc::clone(&self.lanes);
-        let input = lanes.input(batch.lane);
         let (groups, spent) = packed(batch.groups);
         reuse(spent);
-        let (reply, answer) = oneshot::channel();
-        self.permit.hand_over();
-        let queue = Arc::clone(&input.queue);
-        // While the log is full, requests wait for the disk, so that nothing more is accepted and
-        // lost.
-        let is_early = lanes.ack == Ack::Memory && !input.is_log_full.load(Ordering::Acquire);
+        self.hand_over();
+        let is_early = self.answers_early();
+        let Self {
+            lanes,
+            lane,
+            permit,
+        } = self;
         // With an early answer the permit stays with the rows, which outlive the request.
-        let (kept, permit) = match is_early {
-            true => (None, Some(self.permit)),
-            false => (Some(self.permit), None),
+        let (own_permit, permit_of_rows) = match is_early {
+            true => (None, Some(permit)),
+            false => (Some(permit), None),
         };
+        let input = lanes.input(lane);
+        let (reply, answer) = oneshot::channel();
         let batch = PendingCommit {
             groups,
             reply,
-            permit,
+            permit: permit_of_rows,
         };
-        let submission = match reservation {
-            None => Submission::Commit(batch),
-            Some(reservation) => Submission::Counted(batch, reservation),
-        };
-        match input.submissions.try_send(submission) {
-            Ok(()) => {}
-            Err(TrySendError::Full(_)) => return Err(Refusal::QueueFull),
-            Err(TrySendError::Disconnected(_)) => return Err(unanswered(input)),
-        }
+        send(input, batch, reservation)?;
         // A batch sent before the queue was closed is ahead of the order to stop, and will be
         // stored. Otherwise the thread may have ended, which its answer tells.
-        if is_early && !queue.is_closed() {
-            return Ok(Committed {
-                position: None,
-                spent: Vec::new(),
-                pending: Some(Pending(answer)),
-                shipping: None,
-            });
+        if is_early && !input.queue.is_closed() {
+            return Ok(Committed::before_commit(answer));
         }
-        let answered = answer.await;
-        let (position, groups) = answered.map_err(|_| unanswered(input))??;
-        let shipping = kept.filter(|_| lanes.ack == Ack::ClickHouse);
+        let (position, groups) = answer.await.map_err(|_| unanswered(input))??;
+        let until_shipped = own_permit.filter(|_| lanes.ack == Ack::ClickHouse);
         Ok(Committed {
             position: (lanes.ack != Ack::Memory).then_some(position),
             spent: recycled(groups),
             pending: None,
-            shipping: shipping.map(|permit| Shipping {
-                shipped: input.shipped.clone(),
-                position,
-                _permit: permit,
-            }),
+            shipping: until_shipped.map(|permit| Shipping::until(position, input, permit)),
         })
+    }
+
+    /// Returns true if the request is answered before its rows are written. While the log is full,
+    /// requests wait for the disk, so that nothing more is accepted and lost.
+    fn answers_early(&self) -> bool {
+        let input = self.lanes.input(self.lane);
+        self.lanes.ack == Ack::Memory && !input.is_log_full.load(Ordering::Acquire)
     }
 
     /// Returns the wait that is left before a resent batch may be acknowledged that an earlier
@@ -211,11 +141,8 @@ impl Slot {
     /// shipped, otherwise none.
     pub fn committed_before(self, lane: Lane) -> Option<Shipping> {
         let input = self.lanes.input(lane);
-        (self.lanes.ack == Ack::ClickHouse).then(|| Shipping {
-            shipped: input.shipped.clone(),
-            position: input.log.synced(),
-            _permit: self.permit,
-        })
+        let waits = self.lanes.ack == Ack::ClickHouse;
+        waits.then(|| Shipping::until(input.log.synced(), input, self.permit))
     }
 
     /// Reserves the bytes by which the batch's rows exceed the body that they came in.
@@ -228,9 +155,26 @@ impl Slot {
     }
 
     /// Counts the request's bytes as work of the commit thread from now on, as
-    /// [`submit`](Self::submit) does; see [`Pipeline::keeps_up`].
+    /// [`submit`](Self::submit) does; see [`keeps_up`](crate::Pipeline::keeps_up).
     pub fn hand_over(&mut self) {
         self.permit.hand_over();
+    }
+}
+
+/// Sends a batch to the commit thread, with the reservation of an import.
+fn send(
+    input: &LaneInput,
+    batch: PendingCommit,
+    reservation: Option<ImportReservation>,
+) -> Result<(), Refusal> {
+    let submission = match reservation {
+        None => Submission::Commit(batch),
+        Some(reservation) => Submission::Counted(batch, reservation),
+    };
+    match input.submissions.try_send(submission) {
+        Ok(()) => Ok(()),
+        Err(TrySendError::Full(_)) => Err(Refusal::QueueFull),
+        Err(TrySendError::Disconnected(_)) => Err(unanswered(input)),
     }
 }
 

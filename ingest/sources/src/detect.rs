@@ -22,17 +22,21 @@ const MEMBERS: [(&[&str], Format); 7] = [
     (&["event"], Format::Captured),
 ];
 
-/// Detects a format, see [`Format::detect`].
-pub(crate) fn detect(name: &str, beginning: &[u8]) -> Option<Format> {
-    if beginning.starts_with(b"PAR1") {
-        return Some(Format::Parquet);
-    }
-    let beginning = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning);
-    let beginning = from_first_line(beginning);
-    match beginning.trim_ascii_start().first() {
-        Some(b'{' | b'[') => by_members(beginning.trim_ascii_start()),
-        Some(_) => by_columns(name, beginning),
-        None => by_name(name),
+impl Format {
+    /// Detects the format of a file by its name and its first decompressed bytes, which must
+    /// contain the whole first record.
+    #[must_use]
+    pub fn detect(name: &str, beginning: &[u8]) -> Option<Self> {
+        if beginning.starts_with(b"PAR1") {
+            return Some(Self::Parquet);
+        }
+        let beginning = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning);
+        let beginning = from_first_line(beginning);
+        match beginning.trim_ascii_start().first() {
+            Some(b'{' | b'[') => by_members(beginning.trim_ascii_start()),
+            Some(_) => by_columns(name, beginning),
+            None => by_name(name),
+        }
     }
 }
 
@@ -101,7 +105,11 @@ mod tests {
 
     fn assert_detected(table: &[(&str, Option<Format>)]) {
         for (beginning, expected) in table {
-            assert_eq!(detect("a", beginning.as_bytes()), *expected, "{beginning}");
+            assert_eq!(
+                Format::detect("a", beginning.as_bytes()),
+                *expected,
+                "{beginning}"
+            );
         }
     }
 
@@ -145,7 +153,11 @@ mod tests {
             ("PAR1\u{15}", Some(Parquet)),
         ]);
         for (name, beginning) in [("a.CSV.gz", "event\n"), ("a.csv", "")] {
-            assert_eq!(detect(name, beginning.as_bytes()), Some(Csv), "{name}");
+            assert_eq!(
+                Format::detect(name, beginning.as_bytes()),
+                Some(Csv),
+                "{name}"
+            );
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::framing::{Csv, Lines, Parquet};
 use crate::mapping::{Amplitude, Captured, GoogleAnalytics, Mixpanel, Rows, Segment, Snowplow};
-use crate::{FileError, Framing, Input, Mapping, Options, OptionsError, Position, detect, framing};
+use crate::{FileError, Framing, Input, Mapping, Options, OptionsError, Position, framing};
 use serde::{Deserialize, Serialize};
 
 /// A format of files of events.
@@ -70,13 +70,6 @@ impl Format {
             .iter()
             .copied()
             .find(|format| format.name() == name)
-    }
-
-    /// Detects the format of a file by its name and its first decompressed bytes, which must
-    /// contain the whole first record.
-    #[must_use]
-    pub fn detect(name: &str, beginning: &[u8]) -> Option<Self> {
-        detect::detect(name, beginning)
     }
 
     /// Opens the records of a file from a position on. `input` is at the file's beginning.

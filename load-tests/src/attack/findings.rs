@@ -1,6 +1,7 @@
 //! Outcomes of everything that was tried, and violations among them.
 
 use super::http::Outcome;
+use crate::digits::counted;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,8 +38,8 @@ pub struct OperationTimes {
 impl fmt::Display for OperationTimes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mean_ms = self.all_ms / f64::from(self.count.max(1));
-        let Self { count, max_ms, .. } = self;
-        write!(f, "{count} times, {mean_ms:.0} ms, {max_ms:.0} at the most")
+        let (count, max_ms) = (counted(self.count.into(), "time"), self.max_ms);
+        write!(f, "{count}, {mean_ms:.0} ms, {max_ms:.0} at the most")
     }
 }
 

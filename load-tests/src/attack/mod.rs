@@ -27,7 +27,6 @@ pub mod options;
 mod outputs;
 pub mod phase;
 pub mod report;
-mod runtime;
 mod subject;
 mod tenants;
 mod watch;
@@ -39,6 +38,7 @@ pub use hostile::task_names;
 pub use options::Options;
 
 use crate::ledger::AckLedger;
+use crate::runtime::current_thread_runtime;
 use crate::stop::Stop;
 use crate::verify::verify;
 use anyhow::{Context, Result, anyhow, ensure};
@@ -47,7 +47,6 @@ use good_tenant::GoodTenant;
 use hostile::AttackContext;
 use phase::{CurrentPhase, PhaseKind};
 use report::{Memory, Report};
-use runtime::runtime;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -88,7 +87,7 @@ fn attack_in(
     let tenants = Arc::new(Tenants::make(&subject)?);
     // Merges fold rows of one event and would hide duplicates.
     let clickhouse = subject.clickhouse();
-    runtime()?.block_on(clickhouse.execute("SYSTEM STOP MERGES millrace.events"))?;
+    current_thread_runtime()?.block_on(clickhouse.execute("SYSTEM STOP MERGES millrace.events"))?;
     say("making bombs");
     let context = Arc::new(AttackContext::new(options, &subject, &tenants, &findings)?);
     let good = GoodTenant::new(&subject, &tenants, &findings, &current_phase)?;
@@ -208,7 +207,7 @@ impl Run<'_> {
     fn verification(&self) -> Result<crate::VerifyReport> {
         let ledger = AckLedger::read(&self.ledger)?;
         let clickhouse = self.subject.clickhouse();
-        runtime()?.block_on(verify(&ledger, &clickhouse, SHIP_PATIENCE))
+        current_thread_runtime()?.block_on(verify(&ledger, &clickhouse, SHIP_PATIENCE))
     }
 }
 

@@ -1,10 +1,10 @@
 //! Server under attack: one process with its engine, as `make run` starts it.
 
 use super::options::Options;
-use super::runtime::runtime;
 use crate::child::{Child, Start, children_of, isolate};
 use crate::clickhouse::ClickHouse;
 use crate::credentials::Credentials;
+use crate::runtime::current_thread_runtime;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::Pid;
 use std::path::{Path, PathBuf};
@@ -78,7 +78,7 @@ impl Subject {
 
     fn wait_for_tables(&self) -> Result<()> {
         let clickhouse = self.clickhouse();
-        let runtime = runtime()?;
+        let runtime = current_thread_runtime()?;
         let deadline = Instant::now() + TABLES_MAX;
         loop {
             let there =

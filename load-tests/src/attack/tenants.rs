@@ -1,8 +1,8 @@
 //! Tenants of the server: one that works normally, and one that attacks with all that a tenant has.
 
 use super::http::{Client, Outcome};
-use super::runtime::runtime;
 use super::subject::Subject;
+use crate::runtime::current_thread_runtime;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::io;
@@ -38,7 +38,7 @@ pub(super) struct Tenant {
 impl Tenant {
     /// A tenant with a first API key, which creates the others.
     fn new(api: Client, first_key: &str) -> Result<Self> {
-        let runtime = runtime()?;
+        let runtime = current_thread_runtime()?;
         let get = |path: &str| {
             let asked = runtime.block_on(api.call("GET", path, first_key, &Value::Null));
             ensure!(asked.status() == 200, "{path}: {asked:?}");
@@ -74,7 +74,7 @@ impl Tenant {
 
     /// Creates one record of each kind, for the other tenant to ask for.
     fn furnish(&self) -> Result<()> {
-        let runtime = runtime()?;
+        let runtime = current_thread_runtime()?;
         for (path, body) in [
             ("roles/", json!({"name": "Readers"})),
             (
@@ -160,7 +160,7 @@ impl Tenants {
         let api = Client::new(&credentials.admin_url, MEMBER)?;
         let names = json!({"first_name": "Hostile", "last_name": "Owner"});
         let path = format!("/api/signup/{token}/");
-        let joined = runtime()?.block_on(api.call("POST", &path, "", &names));
+        let joined = current_thread_runtime()?.block_on(api.call("POST", &path, "", &names));
         let key = text(&joined.json(), "/personal_api_key");
         let key = key.with_context(|| format!("the invitation was not accepted: {joined:?}"))?;
         good.furnish()?;

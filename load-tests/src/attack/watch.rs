@@ -4,6 +4,7 @@
 use super::findings::{Findings, lock};
 use super::phase::{CurrentPhase, Samples};
 use super::subject::Subject;
+use crate::digits::counted;
 use crate::metrics;
 use anyhow::Result;
 use std::sync::Mutex;
@@ -76,8 +77,9 @@ impl<'a> Watch<'a> {
     pub(super) fn close(&self) {
         let restarts = *lock(&self.restarts);
         if restarts > 0.0 {
+            let times = counted(restarts as u64, "time");
             self.findings
-                .wrong(format!("the engine was started again {restarts} times"));
+                .wrong(format!("the engine was started again {times}"));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::subject::Subject;
 use crate::clickhouse::ClickHouse;
+use crate::digits::counted;
 use crate::ledger::AckLedger;
 use crate::verify::{VerifyReport, verify};
 use anyhow::{Context, Result};
@@ -72,7 +73,8 @@ pub async fn broken(promise: &Promise, clickhouse: &ClickHouse) -> Result<Option
     let Promise { watermark, rows } = promise;
     let now = rows_below(clickhouse, watermark).await?;
     Ok((now != *rows).then(|| {
-        format!("below the watermark {watermark} were {rows} rows when it was published, now {now}")
+        let rows = counted(*rows, "row");
+        format!("below the watermark {watermark}: {rows} when it was published, now {now}")
     }))
 }
 
@@ -99,14 +101,16 @@ fn watermark_of(list: &str) -> Option<String> {
 /// # Errors
 /// ClickHouse does not answer, or the command fails.
 pub async fn rejected(subject: &Subject<'_>, clickhouse: &ClickHouse) -> Result<Rejected> {
-    let counted = "SELECT count() FROM millrace.rejected_events FORMAT TabSeparated";
-    let events = clickhouse.number(counted).await?;
+    let sql = "SELECT count() FROM millrace.rejected_events FORMAT TabSeparated";
+    let events = clickhouse.number(sql).await?;
     let output = subject.operate(&["rejected", "list", "--limit", "4000000000"])?;
     let text = String::from_utf8_lossy(&output.stdout);
     let listed = text.lines().filter(|line| line.contains(REJECTED_FOR));
     let listed = listed.count() as u64;
-    let wrong = (listed != events)
-        .then(|| format!("`rejected list` shows {listed} events, the table has {events}"));
+    let wrong = (listed != events).then(|| {
+        let listed = counted(listed, "event");
+        format!("`rejected list` shows {listed}, the table has {events}")
+    });
     Ok(Rejected { events, wrong })
 }
 

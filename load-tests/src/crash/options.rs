@@ -2,7 +2,6 @@
 
 use super::disk::FileSystem;
 use super::kill::Kind;
-use super::layout::Layout;
 use anyhow::{Result, ensure};
 use std::path::PathBuf;
 
@@ -75,4 +74,18 @@ impl Options {
         ensure!(self.jobs > 0, "--jobs must be at least 1");
         Ok(())
     }
+}
+
+/// Layout of the processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Layout {
+    /// `millrace serve` with the engine as its child.
+    Serve,
+    /// `millrace ingest` and `millrace clickhouse`: inserts go on when the sender dies.
+    Apart,
+}
+
+impl Layout {
+    /// Both layouts.
+    pub const ALL: [Self; 2] = [Self::Serve, Self::Apart];
 }

@@ -5,7 +5,7 @@
 
 use super::disk::{Disk, FileSystem};
 use super::kill::{Kind, Victim};
-use super::layout::Layout;
+use super::options::Layout;
 use anyhow::Result;
 use std::path::Path;
 

@@ -2,7 +2,7 @@
 
 use super::kill::Kind;
 use super::subject::Started;
-use crate::digits::grouped;
+use crate::digits::{counted, grouped};
 use comfy_table::{CellAlignment, Table, presets};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -143,20 +143,20 @@ impl fmt::Display for Report {
         let of = |count: u64| grouped(count as f64);
         writeln!(
             f,
-            "seed {}: {} kills in {} folders, {} of them under historical load alone, {} with a power cut;\n\
-             {} events acknowledged, {} of them rejected,\n\
-             compared {} times and at each folder's end, {} watermarks among it; \
-             {} blocks had to be sent again under a new token",
+            "seed {}: {} in {}, {} of them under historical load alone, {} with a power cut;\n\
+             {} acknowledged, {} of them rejected,\n\
+             compared {} and at each folder's end, {} among it; \
+             {} had to be sent again under a new token",
             self.seed,
-            of(self.kills()),
-            self.folders,
+            counted(self.kills(), "kill"),
+            counted(self.folders, "folder"),
             self.historical_kills,
             of(self.power_cuts),
-            of(self.acknowledged_events),
+            counted(self.acknowledged_events, "event"),
             of(self.rejected_events),
-            self.checks,
-            self.watermarks,
-            self.resent_blocks
+            counted(self.checks, "time"),
+            counted(self.watermarks, "watermark"),
+            counted(self.resent_blocks, "block")
         )?;
         for kind in self.unmet() {
             writeln!(f, "NEVER MET: {kind}")?;

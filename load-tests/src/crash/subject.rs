@@ -1,7 +1,7 @@
 //! Processes under test.
 
 use super::kill::Victim;
-use super::layout::Layout;
+use super::options::Layout;
 use super::options::Options;
 use crate::child::{Child, Start, children_of, isolate};
 use crate::clickhouse::ClickHouse;

@@ -1,7 +1,7 @@
 //! Figures and settings of a run, as names and values.
 
 use super::units::latency_text;
-use crate::digits::grouped;
+use crate::digits::{counted, grouped};
 use crate::plan::{Compression, Plan};
 use crate::report::mebibytes;
 use crate::summary::{Load, Percentiles, Summary};
@@ -63,8 +63,11 @@ pub fn headline(summary: &Summary) -> Vec<Fact> {
 #[must_use]
 pub fn sentence(plan: &Plan) -> String {
     format!(
-        "{}, {} connections, {} × {} B a request",
-        plan.mode, plan.connections, plan.batch_events, plan.event_bytes
+        "{}, {}, {} × {} B a request",
+        plan.mode,
+        counted(plan.connections.into(), "connection"),
+        plan.batch_events,
+        plan.event_bytes
     )
 }
 
@@ -72,7 +75,7 @@ pub fn sentence(plan: &Plan) -> String {
 #[must_use]
 pub fn plan(plan: &Plan) -> Vec<Fact> {
     let length = match plan.requests_max {
-        Some(requests) => format!("{} requests", grouped(requests as f64)),
+        Some(requests) => counted(requests, "request"),
         None => format!(
             "{} after {} of warm-up",
             humantime::format_duration(plan.duration),
@@ -95,6 +98,7 @@ pub fn plan(plan: &Plan) -> Vec<Fact> {
         [] => "not pinned".to_owned(),
         cpus => format!("pinned to CPU {}", cpus.join(", ")),
     };
+    let threads = counted(plan.threads as u64, "thread");
     vec![
         fact("Target", &plan.url),
         fact("TLS", tls),
@@ -114,7 +118,7 @@ pub fn plan(plan: &Plan) -> Vec<Fact> {
             "Timeout",
             humantime::format_duration(plan.timeout).to_string(),
         ),
-        fact("Generator", format!("{} thread(s), {pinned}", plan.threads)),
+        fact("Generator", format!("{threads}, {pinned}")),
     ]
 }
 
@@ -126,15 +130,15 @@ pub fn counts(summary: &Summary) -> Vec<Fact> {
         fact(
             "Acknowledged in the window",
             format!(
-                "{} events in {} requests in {:.2} s",
-                grouped(window.acknowledged_events as f64),
-                grouped(window.acknowledged_requests as f64),
+                "{} in {} in {:.2} s",
+                counted(window.acknowledged_events, "event"),
+                counted(window.acknowledged_requests, "request"),
                 summary.window_seconds
             ),
         ),
         fact(
             "With the warm-up",
-            format!("{} events", grouped(summary.run.acknowledged_events as f64)),
+            counted(summary.run.acknowledged_events, "event"),
         ),
         fact("Generator", load(&summary.generator)),
     ];
@@ -145,8 +149,8 @@ pub fn counts(summary: &Summary) -> Vec<Fact> {
             .map(|server| fact("Server", load(server))),
     );
     if summary.run.unsent_requests > 0 {
-        let unsent = grouped(summary.run.unsent_requests as f64);
-        facts.push(fact("Due and not sent", format!("{unsent} requests")));
+        let unsent = counted(summary.run.unsent_requests, "request");
+        facts.push(fact("Due and not sent", unsent));
     }
     for (reason, count) in &summary.failures {
         facts.push(fact(&format!("Failed: {reason}"), grouped(*count as f64)));

@@ -22,6 +22,7 @@ pub use fault::{CannedResponse, Fault, RequestKind, Rule};
 pub use recording::Insert;
 pub use script::Step;
 
+use crate::runtime::current_thread_runtime;
 use crate::target::Target;
 use anyhow::{Context, Result, ensure};
 use recording::Recording;
@@ -61,10 +62,7 @@ impl Proxy {
     /// # Errors
     /// `upstream` is no such URL, or the address is not available.
     pub fn start(listen: SocketAddr, upstream: &str) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .context("cannot start a runtime")?;
+        let runtime = current_thread_runtime()?;
         let shared = Arc::new(Shared {
             upstream: Mutex::new(authority(upstream)?),
             rule: watch::Sender::new(None),

@@ -4,6 +4,7 @@ use super::shared::{Shared, in_window};
 use crate::connection::{Connection, ExchangeError, ResponseView};
 use crate::process::pin_this_thread;
 use crate::request::Request;
+use crate::runtime::current_thread_runtime;
 use crate::schedule::{Pacer, Times};
 use crate::wall_clock::since_epoch;
 use crate::worker_stats::{Acknowledged, WorkerStats};
@@ -57,10 +58,7 @@ fn prepare(
     if let Some(cpu) = plan.pin.iter().cycle().take(index + 1).last() {
         pin_this_thread(*cpu)?;
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start a runtime")?;
+    let runtime = current_thread_runtime()?;
     let loops = runtime.block_on(async {
         let pacer = Rc::new(Pacer::new()?);
         let mut loops = Vec::new();

@@ -3,7 +3,7 @@
 
 use super::cases::CASES;
 use super::outcome::Origin;
-use super::report::Report;
+use super::outcome::Report;
 use anyhow::{Context, Result};
 use std::io::ErrorKind;
 use std::path::Path;

@@ -9,6 +9,7 @@ use crate::clickhouse::ClickHouse;
 use crate::credentials::Credentials;
 use crate::plan::Plan;
 use crate::proxy::Insert;
+use crate::runtime::current_thread_runtime;
 use anyhow::{Context, Result};
 use tokio::runtime::Runtime;
 
@@ -31,10 +32,7 @@ impl Engine {
     /// # Errors
     /// There is no engine, or it does not start.
     pub fn start(bench: &Bench<'_>, cpus: &str) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .context("cannot start a runtime")?;
+        let runtime = current_thread_runtime()?;
         if let Some(clickhouse) = &bench.options.clickhouse {
             return Ok(Self {
                 clickhouse: clickhouse.clone(),

@@ -7,8 +7,9 @@
 
 use super::bench::Bench;
 use super::engine::Engine;
+use super::figure::{Figure, Unit};
 use super::outcome::Outcome;
-use super::overload::{memory, stored_per_second};
+use super::overload::{ResidentMemory, stored_per_second};
 use super::server::{Contestant, Server};
 use crate::digits::grouped;
 use crate::plan::{Mode, Plan};
@@ -81,34 +82,9 @@ fn shipped(bench: &Bench<'_>, server: &Server, acknowledged: u64) -> Result<(Dur
 }
 
 fn outcome(peak: &Summary, flooded: &Summary, caught_up: Duration, surplus: f64) -> Outcome {
-    let (most, growth) = memory(flooded);
-    let refused = flooded.refusal.count;
-    let others = flooded.window.failed_requests.saturating_sub(refused);
     let mut outcome = Outcome::with_columns(&["Millrace, one worker", "value"]);
-    for (name, value, places) in [
-        (
-            "highest rate, closed loop: events/s",
-            peak.events_per_second,
-            0,
-        ),
-        ("stored: events/s", stored_per_second(flooded), 0),
-        ("refused: requests", refused as f64, 0),
-        ("other failures: requests", others as f64, 0),
-        (
-            "due and not sent: requests",
-            flooded.run.unsent_requests as f64,
-            0,
-        ),
-        ("503, p50: ms", flooded.refusal.p50_us / 1e3, 1),
-        ("503, p99: ms", flooded.refusal.p99_us / 1e3, 1),
-        ("resident, most: MiB", most, 0),
-        ("resident, last third less middle: MiB", growth, 1),
-        ("all shipped after: seconds", caught_up.as_secs_f64(), 1),
-        ("shipped and not acknowledged: events", surplus, 0),
-    ] {
-        let (row, unit) = name.rsplit_once(": ").unwrap_or((name, ""));
-        outcome.row([format!("{row} ({unit})"), format!("{value:.places$}")]);
-        outcome.figure(name, value);
+    for figure in figures(peak, flooded, caught_up, surplus) {
+        outcome.measured(&figure);
     }
     outcome.notes.push(format!(
         "{:.0} s of requests of 250 events over {CONNECTIONS} connections, {TIMES} times the \
@@ -120,4 +96,49 @@ fn outcome(peak: &Summary, flooded: &Summary, caught_up: Duration, surplus: f64)
         outcome.notes.push(format!("The first failure: {failure}"));
     }
     outcome
+}
+
+/// Figures of the table, in its order.
+fn figures(peak: &Summary, flooded: &Summary, caught_up: Duration, surplus: f64) -> [Figure; 11] {
+    let of = |name, unit, value, places| Figure {
+        name,
+        unit,
+        value,
+        places,
+    };
+    let memory = ResidentMemory::of(flooded);
+    let refused = flooded.refusal.count;
+    let others = flooded.window.failed_requests.saturating_sub(refused);
+    let unsent = flooded.run.unsent_requests;
+    let (p50_ms, p99_ms) = (flooded.refusal.p50_us / 1e3, flooded.refusal.p99_us / 1e3);
+    let (most, growth) = (memory.most_mebibytes, memory.growth_mebibytes);
+    let (highest, stored) = (peak.events_per_second, stored_per_second(flooded));
+    [
+        of(
+            "highest rate, closed loop",
+            Unit::EventsPerSecond,
+            highest,
+            0,
+        ),
+        of("stored", Unit::EventsPerSecond, stored, 0),
+        of("refused", Unit::Requests, refused as f64, 0),
+        of("other failures", Unit::Requests, others as f64, 0),
+        of("due and not sent", Unit::Requests, unsent as f64, 0),
+        of("503, p50", Unit::Milliseconds, p50_ms, 1),
+        of("503, p99", Unit::Milliseconds, p99_ms, 1),
+        of("resident, most", Unit::Mebibytes, most, 0),
+        of(
+            "resident, last third less middle",
+            Unit::Mebibytes,
+            growth,
+            1,
+        ),
+        of(
+            "all shipped after",
+            Unit::Seconds,
+            caught_up.as_secs_f64(),
+            1,
+        ),
+        of("shipped and not acknowledged", Unit::Events, surplus, 0),
+    ]
 }

@@ -1,8 +1,8 @@
 //! History of the suite: a line per run.
 
 use super::options::Options;
+use super::outcome::Report;
 use super::outcome::{Line, Plot};
-use super::report::Report;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -11,6 +11,7 @@ use super::server::{Contestant, Server, ServerOptions};
 use crate::clickhouse::ClickHouse;
 use crate::process::pin_this_thread;
 use crate::proxy::{Insert, Proxy};
+use crate::runtime::current_thread_runtime;
 use anyhow::{Context, Result, anyhow, ensure};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -112,10 +113,7 @@ impl Inserts {
             if let Some(cpu) = cpu {
                 pin_this_thread(cpu)?;
             }
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .context("cannot start a runtime")?;
+            let runtime = current_thread_runtime()?;
             runtime.block_on(inserts.send_all(clickhouse, rows))
         };
         let thread = std::thread::Builder::new().name("bare-inserts".to_owned());

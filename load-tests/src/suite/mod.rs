@@ -3,7 +3,7 @@
 //! The suite starts servers as child processes, each on CPUs of its own, and runs ours and the
 //! baselines in turn, in rounds: a machine that is slow for a while is slow for all of them.
 //!
-//! - [`mod@options`], [`mod@report`]: options and results of a run.
+//! - [`mod@options`]: options of a run.
 //! - [`cases`]: the table of cases.
 //! - [`bench`](mod@bench): times, folders and CPUs; one run of the generator.
 //! - [`server`], [`engine`]: the child processes, and [`listener`]: their common part.
@@ -16,7 +16,8 @@
 //!   recorded.
 //! - [`row_curve`]: the number of rows that can be queried over time.
 //! - [`projects`]: a catalog with many projects.
-//! - [`outcome`]: the result of a case: a table, figures, a plot.
+//! - [`outcome`]: the result of a case (a table, figures, a plot) and of a run; [`figure`]: values
+//!   with units.
 //! - [`criterion`]: results of the benches of single steps, for the same page.
 //! - [`carry_over`]: previous results of the other cases.
 //! - [`results`], [`plot`], [`history`], [`machine`]: the files that are written.
@@ -30,6 +31,7 @@ pub mod disk;
 pub mod engine;
 pub mod exporter;
 pub mod exports;
+pub mod figure;
 pub mod flood;
 pub mod growth;
 pub mod history;
@@ -45,7 +47,6 @@ pub mod outcome;
 pub mod overload;
 pub mod plot;
 pub mod projects;
-pub mod report;
 pub mod results;
 pub mod row_curve;
 pub mod server;
@@ -56,7 +57,7 @@ pub mod throughput;
 pub mod visible;
 
 pub use options::Options;
-pub use report::Report;
+pub use outcome::Report;
 
 use crate::stop::Stop;
 use anyhow::{Context, Result, ensure};

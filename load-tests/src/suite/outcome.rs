@@ -1,5 +1,7 @@
-//! Result of a case.
+//! Result of a case, and of a run.
 
+use super::figure::Figure;
+use super::machine::Machine;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -24,6 +26,19 @@ pub struct Outcome {
     /// Run that the result comes from, if it is not this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
+}
+
+/// Results of a run of the suite.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// Machine, commit and date.
+    pub machine: Machine,
+    /// Command line of the run.
+    pub command: String,
+    /// True for a short run.
+    pub quick: bool,
+    /// Results of the cases, in their order.
+    pub outcomes: Vec<Outcome>,
 }
 
 /// Commit and date of an earlier measurement.
@@ -77,6 +92,12 @@ impl Outcome {
         if value.is_finite() {
             self.figures.insert(name.to_owned(), value);
         }
+    }
+
+    /// Adds a figure as a row, and for the history.
+    pub fn measured(&mut self, figure: &Figure) {
+        self.row(figure.row());
+        self.figure(&figure.key(), figure.value);
     }
 
     /// Table and notes as text for a terminal.

@@ -2,6 +2,7 @@
 //! recover.
 
 use super::bench::Bench;
+use super::figure::{Figure, Unit};
 use super::load::BATCHES;
 use super::outcome::{Line, Outcome, Plot, median};
 use super::server::{Contestant, Server};
@@ -112,91 +113,90 @@ pub(super) fn stored_per_second(run: &Summary) -> f64 {
     events / seconds
 }
 
-/// Resident mebibytes under overload: the highest, and the median of the last third less that of
-/// the middle third.
-pub(super) fn memory(overload: &Summary) -> (f64, f64) {
-    let rss: Vec<f64> = overload
-        .resources
-        .iter()
-        .filter(|point| point.at_seconds >= 0.0)
-        .filter_map(|point| Some(mebibytes(point.server?.rss_bytes)))
-        .collect();
-    let third = rss.len() / 3;
-    let middle = rss.get(third..third * 2).unwrap_or_default();
-    let last = rss.get(third * 2..).unwrap_or_default();
-    let most = rss.iter().copied().fold(f64::NAN, f64::max);
-    (most, median(last) - median(middle))
+/// Resident memory of a server under overload.
+pub(super) struct ResidentMemory {
+    /// The highest.
+    pub(super) most_mebibytes: f64,
+    /// Median of the last third less that of the middle third.
+    pub(super) growth_mebibytes: f64,
+}
+
+impl ResidentMemory {
+    /// Memory of the server in the window of a run.
+    pub(super) fn of(overload: &Summary) -> Self {
+        let rss: Vec<f64> = overload
+            .resources
+            .iter()
+            .filter(|point| point.at_seconds >= 0.0)
+            .filter_map(|point| Some(mebibytes(point.server?.rss_bytes)))
+            .collect();
+        let third = rss.len() / 3;
+        let middle = rss.get(third..third * 2).unwrap_or_default();
+        let last = rss.get(third * 2..).unwrap_or_default();
+        Self {
+            most_mebibytes: rss.iter().copied().fold(f64::NAN, f64::max),
+            growth_mebibytes: median(last) - median(middle),
+        }
+    }
 }
 
 fn outcome(rounds: &[Round]) -> Outcome {
     let mut outcome = Outcome::with_columns(&["Millrace, one worker, median of rounds", "value"]);
-    let of = |value: &dyn Fn(&Round) -> f64| median(&rounds.iter().map(value).collect::<Vec<_>>());
-    let figures: [(&str, f64, usize); 11] = [
-        (
-            "highest rate, closed loop: events_per_second",
-            of(&|it| it.peak.events_per_second),
-            0,
-        ),
-        (
-            "acknowledged under overload: events_per_second",
-            of(&|it| it.overload.events_per_second),
-            0,
-        ),
-        (
-            "of the highest rate: ratio",
-            of(&|it| stored_per_second(&it.overload) / it.peak.events_per_second),
-            2,
-        ),
-        (
-            "requests refused: count",
-            of(&|it| it.overload.refusal.count as f64),
-            0,
-        ),
-        (
-            "other failures: count",
-            of(&|it| (it.overload.window.failed_requests - it.overload.refusal.count) as f64),
-            0,
-        ),
-        (
-            "due and not sent: count",
-            of(&|it| it.overload.run.unsent_requests as f64),
-            0,
-        ),
-        (
-            "503, p50: ms",
-            of(&|it| it.overload.refusal.p50_us / 1e3),
-            1,
-        ),
-        (
-            "503, p99: ms",
-            of(&|it| it.overload.refusal.p99_us / 1e3),
-            1,
-        ),
-        (
-            "resident, most: mebibytes",
-            of(&|it| memory(&it.overload).0),
-            0,
-        ),
-        (
-            "resident, growth from the middle to the end: mebibytes",
-            of(&|it| memory(&it.overload).1),
-            1,
-        ),
-        (
-            "well again after: seconds",
-            of(&|it| recovery_seconds(&it.after.series.points, it.calm.latency.p99_us)),
-            0,
-        ),
-    ];
-    for (name, value, places) in figures {
-        let (row, unit) = name.rsplit_once(": ").unwrap_or((name, ""));
-        let unit = unit.replace('_', " ").replace("per second", "a second");
-        outcome.row([format!("{row} ({unit})"), format!("{value:.places$}")]);
-        outcome.figure(name, value);
+    for figure in figures(rounds) {
+        outcome.measured(&figure);
     }
     outcome.plot = plot(rounds);
     outcome.notes.push(note());
     outcome
+}
+
+/// Figures of the table, in its order: the median of the rounds of each.
+fn figures(rounds: &[Round]) -> [Figure; 11] {
+    let of = |name, unit, places, value: &dyn Fn(&Round) -> f64| Figure {
+        name,
+        unit,
+        value: median(&rounds.iter().map(value).collect::<Vec<_>>()),
+        places,
+    };
+    let per_second = Unit::EventsPerSecond;
+    [
+        of("highest rate, closed loop", per_second, 0, &|it| {
+            it.peak.events_per_second
+        }),
+        of("acknowledged under overload", per_second, 0, &|it| {
+            it.overload.events_per_second
+        }),
+        of("of the highest rate", Unit::Ratio, 2, &|it| {
+            stored_per_second(&it.overload) / it.peak.events_per_second
+        }),
+        of("requests refused", Unit::Count, 0, &|it| {
+            it.overload.refusal.count as f64
+        }),
+        of("other failures", Unit::Count, 0, &|it| {
+            (it.overload.window.failed_requests - it.overload.refusal.count) as f64
+        }),
+        of("due and not sent", Unit::Count, 0, &|it| {
+            it.overload.run.unsent_requests as f64
+        }),
+        of("503, p50", Unit::Milliseconds, 1, &|it| {
+            it.overload.refusal.p50_us / 1e3
+        }),
+        of("503, p99", Unit::Milliseconds, 1, &|it| {
+            it.overload.refusal.p99_us / 1e3
+        }),
+        of("resident, most", Unit::Mebibytes, 0, &|it| {
+            ResidentMemory::of(&it.overload).most_mebibytes
+        }),
+        of(
+            "resident, growth from the middle to the end",
+            Unit::Mebibytes,
+            1,
+            &|it| ResidentMemory::of(&it.overload).growth_mebibytes,
+        ),
+        of("well again after", Unit::Seconds, 0, &|it| {
+            recovery_seconds(&it.after.series.points, it.calm.latency.p99_us)
+        }),
+    ]
 }
 
 fn note() -> String {

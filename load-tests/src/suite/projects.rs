@@ -3,6 +3,7 @@
 use super::bench::Bench;
 use super::server::{Contestant, Server, ServerOptions, sqlite_url};
 use super::store::Store;
+use crate::digits::counted;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -42,7 +43,8 @@ impl Projects {
             let name = format!("load {}", projects.keys.len());
             projects.keys.push(projects.create(bench, &name)?);
             if projects.keys.len().is_multiple_of(SAY_EVERY) {
-                bench.say(&format!("  made {} projects", projects.keys.len()));
+                let made = counted(projects.keys.len() as u64, "project");
+                bench.say(&format!("  made {made}"));
             }
         }
         Ok(projects)

@@ -3,8 +3,8 @@
 use super::history::{self, Entry};
 use super::options::Options;
 use super::outcome::Outcome;
+use super::outcome::Report;
 use super::plot;
-use super::report::Report;
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
 use std::path::Path;

@@ -6,10 +6,11 @@
 
 use super::bench::Bench;
 use super::engine::Engine;
+use super::figure::{Figure, Unit};
 use super::outcome::{Line, Outcome, Plot, median};
 use super::server::Contestant;
 use super::visible::follow;
-use crate::digits::grouped;
+use crate::digits::{counted, grouped};
 use crate::plan::Mode;
 use crate::report::mebibytes;
 use crate::resources::ResourcePoint;
@@ -71,11 +72,11 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
     let mut outcome = outcome(samples(&summary.resources));
     outcome.notes.push(format!(
         "{} of {} events/s acknowledged in requests of 250 over {CONNECTIONS} connections, log in \
-         memory, one worker; {} requests failed. The oldest event not yet in ClickHouse was at \
+         memory, one worker; {} failed. The oldest event not yet in ClickHouse was at \
          most {age_seconds_max:.1} s old.",
         grouped(summary.events_per_second),
         grouped(events_per_second),
-        summary.run.failed_requests
+        counted(summary.run.failed_requests, "request")
     ));
     if let Some(failure) = summary.first_failure {
         outcome.notes.push(format!("The first failure: {failure}"));
@@ -104,29 +105,35 @@ fn outcome(samples: Samples) -> Outcome {
     let middle = |samples: Samples| median(&samples.iter().map(|it| it.1).collect::<Vec<_>>());
     let most = samples.iter().map(|it| it.1).fold(f64::NAN, f64::max);
     let mut outcome = Outcome::with_columns(&["Millrace, one worker", "MiB"]);
-    for (name, value) in [
+    let begin_minute = between(begin, begin + edge);
+    let end_minute = between(end - edge, end);
+    let growth = slope(&between(begin + edge, end)) * 60.0;
+    for (name, unit, value) in [
         (
-            "first minute, median: mebibytes",
-            middle(between(begin, begin + edge)),
+            "first minute, median",
+            Unit::Mebibytes,
+            middle(begin_minute),
         ),
+        ("last minute, median", Unit::Mebibytes, middle(end_minute)),
+        ("most", Unit::Mebibytes, most),
         (
-            "last minute, median: mebibytes",
-            middle(between(end - edge, end)),
-        ),
-        ("most: mebibytes", most),
-        (
-            "growth after the first minute: mebibytes_per_minute",
-            slope(&between(begin + edge, end)) * 60.0,
+            "growth after the first minute",
+            Unit::MebibytesPerMinute,
+            growth,
         ),
     ] {
-        let (row, unit) = name.split_once(": ").unwrap_or((name, ""));
-        let per = if unit.ends_with("_per_minute") {
-            " a minute"
-        } else {
-            ""
+        let figure = Figure {
+            name,
+            unit,
+            value,
+            places: 1,
         };
-        outcome.row([row.to_owned(), format!("{value:.1}{per}")]);
-        outcome.figure(name, value);
+        let per = match unit {
+            Unit::MebibytesPerMinute => " a minute",
+            _ => "",
+        };
+        outcome.row([name.to_owned(), format!("{value:.1}{per}")]);
+        outcome.figure(&figure.key(), value);
     }
     outcome.plot = Some(Plot {
         x: "seconds".to_owned(),

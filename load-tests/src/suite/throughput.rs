@@ -4,7 +4,7 @@ use super::bench::Bench;
 use super::load::Load;
 use super::outcome::{Outcome, median, ratio};
 use super::server::{Contestant, Server};
-use crate::digits::grouped;
+use crate::digits::{counted, grouped};
 use crate::plan::Compression;
 use crate::summary::Summary;
 use anyhow::Result;
@@ -104,10 +104,10 @@ fn outcome(load: Load, contestants: &[Contestant], runs: &[Vec<Summary>]) -> Out
         ]);
         if rates.failed > 0 {
             let name = contestant.name();
-            let failed = rates.failed;
+            let failed = counted(rates.failed, "request");
             outcome
                 .notes
-                .push(format!("{name}: {failed} requests were not acknowledged."));
+                .push(format!("{name}: not acknowledged: {failed}."));
         }
         let name = contestant.name();
         if rates.cores < BUSY * contestant.cpus() as f64 {
@@ -124,8 +124,8 @@ fn outcome(load: Load, contestants: &[Contestant], runs: &[Vec<Summary>]) -> Out
         other => format!(", {other:?}"),
     };
     outcome.notes.push(format!(
-        "{} connections{encoding}, closed loop, log in memory.",
-        load.connections
+        "{}{encoding}, closed loop, log in memory.",
+        counted(load.connections.into(), "connection")
     ));
     outcome
 }

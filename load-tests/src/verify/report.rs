@@ -1,5 +1,6 @@
 //! Result of a verification, in numbers and in words.
 
+use crate::digits::counted;
 use serde::Serialize;
 use std::fmt;
 
@@ -72,8 +73,8 @@ impl fmt::Display for VerifyReport {
         writeln!(f, "different uuids              {}", self.uuids)?;
         writeln!(
             f,
-            "unacknowledged but stored    {} batches (allowed)",
-            self.unacknowledged_but_stored
+            "unacknowledged but stored    {} (allowed)",
+            counted(self.unacknowledged_but_stored, "batch")
         )?;
         for (name, wrong) in [
             ("missing", &self.missing),
@@ -82,8 +83,9 @@ impl fmt::Display for VerifyReport {
         ] {
             writeln!(
                 f,
-                "{name:<28} {} events in {} batches",
-                wrong.events, wrong.batches
+                "{name:<28} {} in {}",
+                counted(wrong.events, "event"),
+                counted(wrong.batches, "batch")
             )?;
             for example in &wrong.examples {
                 writeln!(f, "    {example}")?;

@@ -1,6 +1,7 @@
 //! Comparison of a run's batches in ClickHouse with its ledger.
 
 use super::report::VerifyReport;
+use crate::digits::counted;
 use crate::ledger::RunAcks;
 use std::collections::HashSet;
 
@@ -57,7 +58,8 @@ impl<'a> RunCheck<'a> {
         let extra = found.rows - found.uuids.min(found.rows);
         if extra > 0 {
             self.report.duplicated.add(extra, || {
-                format!("{}: {} rows, {} uuids", name(), found.rows, found.uuids)
+                let (rows, uuids) = (counted(found.rows, "row"), counted(found.uuids, "uuid"));
+                format!("{}: {rows}, {uuids}", name())
             });
         }
         let acknowledged = self
@@ -74,7 +76,8 @@ impl<'a> RunCheck<'a> {
         };
         if absent > 0 {
             wrong.add(absent, || {
-                format!("{}: {kind}, {} of {whole} events", name(), found.uuids)
+                let whole = counted(whole, "event");
+                format!("{}: {kind}, {} of {whole}", name(), found.uuids)
             });
         } else if acknowledged.is_none() {
             self.report.unacknowledged_but_stored += 1;
@@ -87,9 +90,10 @@ impl<'a> RunCheck<'a> {
             if !self.seen.contains(batch) {
                 self.report.missing.add(u64::from(*events), || {
                     let (connection, batch) = batch;
+                    let events = counted(u64::from(*events), "event");
                     format!(
                         "run {:08x} connection {connection} batch {batch}: \
-                         acknowledged, 0 of {events} events",
+                         acknowledged, 0 of {events}",
                         self.run
                     )
                 });

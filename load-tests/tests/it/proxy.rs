@@ -228,7 +228,7 @@ fn the_program_performs_its_steps_until_interrupted() {
     assert!(child.wait().unwrap().success());
     stdout.read_to_string(&mut text).unwrap();
     assert!(
-        text.contains("1 requests, 0 of them inserts; harm was done to 1"),
+        text.contains("1 request, 0 of them inserts; harm was done to 1"),
         "{text}"
     );
     assert_eq!(upstream.requests(), 0);

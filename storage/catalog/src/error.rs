@@ -6,6 +6,7 @@
 use crate::key::KeyFormError;
 use crate::scopes::ScopeError;
 use sea_orm::DbErr;
+use sea_orm::prelude::Uuid;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -117,6 +118,16 @@ pub enum CatalogError {
         location: String,
         /// Message of the database.
         reason: String,
+    },
+    /// The interval in an export's row is none: another program wrote it, or a newer version.
+    #[error(
+        "the export {export_id} has the interval {interval:?} in the catalog, which is none; give it another one"
+    )]
+    WrongInterval {
+        /// Export that is left alone until its interval is corrected.
+        export_id: Uuid,
+        /// Interval as it is stored.
+        interval: String,
     },
     /// The system gave no random bytes.
     #[error("the system has no randomness for a new key: {0}")]

@@ -105,7 +105,6 @@ mod handle;
 mod inspect;
 mod log;
 mod options;
-mod out_of_space;
 mod position;
 mod quarantine;
 mod reader;

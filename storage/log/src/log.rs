@@ -2,8 +2,7 @@
 
 use crate::fail_point::{FailPoint, pass};
 use crate::frame::{Encoder, NUMBER_MAX};
-use crate::fs::{File, Fs};
-use crate::out_of_space::is_out_of_space;
+use crate::fs::{File, Fs, is_out_of_space};
 use crate::recovery;
 use crate::reserve::RESERVE_BYTES;
 use crate::segment::{SEGMENT_HEADER_BYTES, SegmentBefore, SegmentHeader};

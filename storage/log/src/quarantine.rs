@@ -1,7 +1,6 @@
 //! Quarantine: damaged bytes are kept for inspection.
 
-use crate::fs::{File, Fs, make_dir};
-use crate::out_of_space::is_out_of_space;
+use crate::fs::{File, Fs, is_out_of_space, make_dir};
 use crate::rewrite::copy_range;
 use std::io;
 use std::ops::Range;

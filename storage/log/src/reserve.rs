@@ -4,8 +4,7 @@
 //! While it is missing, nothing is appended: an append would take the space that shipping needs,
 //! and the disk would stay full until somebody else frees space.
 
-use crate::fs::Fs;
-use crate::out_of_space::is_out_of_space;
+use crate::fs::{Fs, is_out_of_space};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

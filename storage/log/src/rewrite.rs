@@ -6,8 +6,7 @@
 
 use crate::bad_sectors::TolerantFile;
 use crate::fail_point::{FailPoint, pass};
-use crate::fs::{File, Fs};
-use crate::out_of_space::is_out_of_space;
+use crate::fs::{File, Fs, is_out_of_space};
 use crate::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, file_name};
 use std::io::{self, IoSlice};
 use std::ops::Range;

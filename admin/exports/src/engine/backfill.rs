@@ -16,100 +16,123 @@ pub(super) async fn plan(
     open: OpenBackfill,
     watermark: UtcTime,
 ) -> Result<bool, PlanError> {
-    let OpenBackfill {
-        backfill,
-        export,
-        open_runs,
-        windows_until,
-    } = open;
-    // The text was checked to be an interval when it was stored.
-    let interval: ExportInterval = export.interval.parse().unwrap_or(ExportInterval::Hour);
-    let Some(live_since) = export.live_since else {
-        // The planner of windows sets it first.
+    let interval = ExportInterval::of(&open.export)?;
+    let Some(ranges) = remaining_ranges(&open, interval, watermark) else {
         return Ok(false);
     };
+    let planner = BackfillPlanner {
+        inner,
+        open,
+        interval,
+        ranges,
+    };
+    if planner.open.backfill.total_runs.is_none() && planner.count_runs().await? == 0 {
+        return Ok(true);
+    }
+    let created = planner.create_runs().await?;
+    if created.count == 0 && planner.open.open_runs == 0 && !created.is_taken_over {
+        planner.end_early().await?;
+    }
+    Ok(created.count > 0)
+}
+
+/// Ranges of a backfill that have no runs yet; `None` while it cannot be planned.
+fn remaining_ranges(
+    open: &OpenBackfill,
+    interval: ExportInterval,
+    watermark: UtcTime,
+) -> Option<Vec<Window>> {
+    // The planner of windows sets it first.
+    let live_since = open.export.live_since?;
     // Windows are whole, so that files are the same again. A window that had not ended when the
     // backfill was requested is exported by the clock.
-    let asked_at = interval.window_start(backfill.created_at);
-    let end = backfill.end_at.map_or(asked_at, |end| {
-        interval.window_end(end.plus_micros(-1)).min(asked_at)
+    let requested_in = interval.window_start(open.backfill.created_at);
+    let end = open.backfill.end_at.map_or(requested_in, |end| {
+        interval.window_end(end.plus_micros(-1)).min(requested_in)
     });
     if end > watermark {
-        return Ok(false);
+        return None;
     }
-    let first = backfill.start_at.map(|start| interval.window_start(start));
-    let start = windows_until.or(first);
-    let ranges = split(start, end, live_since);
-    if backfill.total_runs.is_none() {
-        let total = count(inner, &export, &ranges, interval).await?;
-        if total == 0 {
-            let why = nothing_found(&ranges);
-            inner
-                .catalog
-                .end_empty_export_backfill(backfill.id, &why)
-                .await?;
-            return Ok(true);
-        }
-        let total = i64::try_from(total).unwrap_or(i64::MAX);
-        inner
-            .catalog
-            .plan_export_backfill(backfill.id, total)
-            .await?;
-    }
-    let mut runs_left = BACKFILL_RUNS_AHEAD.saturating_sub(open_runs);
-    let mut made = 0;
-    for range in &ranges {
-        let scope = scope(&export, range);
-        let source = RunSource::of(&inner.clickhouse, &export, &scope)?;
-        let next = source
-            .window_query()
-            .first_windows(interval, runs_left)
-            .await?;
-        for window in next {
-            let begun = inner.catalog.begin_backfill_run(backfill.id, window);
-            // The backfill was ended meanwhile, or another process plans it.
-            if begun.await?.is_none() {
-                return Ok(made > 0);
-            }
-            runs_left -= 1;
-            made += 1;
-        }
-        if runs_left == 0 {
-            break;
-        }
-    }
-    if made == 0 && open_runs == 0 {
-        end_early(inner, backfill.id).await?;
-    }
-    Ok(made > 0)
+    let first = open.backfill.start_at.map(|at| interval.window_start(at));
+    Some(split(open.windows_until.or(first), end, live_since))
 }
 
-/// Counts the windows of these ranges that have rows.
-async fn count(
-    inner: &Inner,
-    export: &BatchExport,
-    ranges: &[Window],
+/// Planner of one backfill.
+struct BackfillPlanner<'a> {
+    inner: &'a Inner,
+    open: OpenBackfill,
     interval: ExportInterval,
-) -> Result<u64, PlanError> {
-    let mut total = 0;
-    for range in ranges {
-        let scope = scope(export, range);
-        let source = RunSource::of(&inner.clickhouse, export, &scope)?;
-        total += source.window_query().count_windows(interval).await?;
-    }
-    Ok(total)
+    /// Ranges that have no runs yet.
+    ranges: Vec<Window>,
 }
 
-/// Ends a backfill with fewer windows of rows than were counted: rows were deleted meanwhile.
-async fn end_early(inner: &Inner, id: Uuid) -> Result<(), PlanError> {
-    match inner.catalog.count_backfill_runs(id).await? {
-        0 => {
-            let why = "The rows of the range were deleted before there was a run.";
-            inner.catalog.end_empty_export_backfill(id, why).await?
+/// Runs that a planner created.
+struct CreatedRuns {
+    count: u64,
+    /// True if the backfill was ended meanwhile, or another process plans it.
+    is_taken_over: bool,
+}
+
+impl BackfillPlanner<'_> {
+    /// Counts the windows that have rows, and records how many runs the backfill will have; ends
+    /// it if there are none.
+    async fn count_runs(&self) -> Result<u64, PlanError> {
+        let mut total = 0;
+        for range in &self.ranges {
+            let scope = scope(&self.open.export, range);
+            let source = RunSource::of(&self.inner.clickhouse, &self.open.export, &scope)?;
+            total += source.window_query().count_windows(self.interval).await?;
         }
-        made => inner.catalog.plan_export_backfill(id, made).await?,
-    };
-    Ok(())
+        let (catalog, id) = (&self.inner.catalog, self.open.backfill.id);
+        if total == 0 {
+            let why = nothing_found(&self.ranges);
+            catalog.end_empty_export_backfill(id, &why).await?;
+        } else {
+            let total = i64::try_from(total).unwrap_or(i64::MAX);
+            catalog.plan_export_backfill(id, total).await?;
+        }
+        Ok(total)
+    }
+
+    /// Creates runs of the next windows that have rows, as many as may be open at a time.
+    async fn create_runs(&self) -> Result<CreatedRuns, PlanError> {
+        let (catalog, id) = (&self.inner.catalog, self.open.backfill.id);
+        let most = BACKFILL_RUNS_AHEAD.saturating_sub(self.open.open_runs);
+        let mut created = CreatedRuns {
+            count: 0,
+            is_taken_over: false,
+        };
+        for range in &self.ranges {
+            let scope = scope(&self.open.export, range);
+            let source = RunSource::of(&self.inner.clickhouse, &self.open.export, &scope)?;
+            let query = source.window_query();
+            let next = query.first_windows(self.interval, most - created.count);
+            for window in next.await? {
+                if catalog.begin_backfill_run(id, window).await?.is_none() {
+                    created.is_taken_over = true;
+                    return Ok(created);
+                }
+                created.count += 1;
+            }
+            if created.count == most {
+                break;
+            }
+        }
+        Ok(created)
+    }
+
+    /// Ends a backfill with fewer windows of rows than were counted: rows were deleted meanwhile.
+    async fn end_early(&self) -> Result<(), PlanError> {
+        let (catalog, id) = (&self.inner.catalog, self.open.backfill.id);
+        match catalog.count_backfill_runs(id).await? {
+            0 => {
+                let why = "The rows of the range were deleted before there was a run.";
+                catalog.end_empty_export_backfill(id, why).await?
+            }
+            made => catalog.plan_export_backfill(id, made).await?,
+        };
+        Ok(())
+    }
 }
 
 /// Reason that a backfill of these ranges has no runs, for customers.

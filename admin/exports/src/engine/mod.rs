@@ -10,7 +10,7 @@
 //! | `options`, `state` | options of the engine, state that its tasks share |
 //! | `leader` | the lease of the process that leads |
 //! | `planner` | runs of windows that are due |
-//! | `backfills` | schedules the planning of backfills, by organization |
+//! | `backfill_scheduler` | schedules the planning of backfills, by organization |
 //! | `backfill` | the next runs of one backfill |
 //! | `runner` | one run: claim, progress, time-out, retries |
 //! | `delivery` | delivers the rows of one run: read, count, hand over, publish |
@@ -21,7 +21,7 @@
 //! | `metrics` | metrics for Prometheus |
 
 mod backfill;
-mod backfills;
+mod backfill_scheduler;
 mod delivery;
 mod leader;
 mod metrics;
@@ -116,7 +116,7 @@ impl Engine {
             () = stop => Ok(()),
             () = leads.failed() => Err(LeaseRenewerFailed),
             never = self.plan_loop(&leads) => match never {},
-            never = backfills::plan(&self.inner, &leads) => match never {},
+            never = backfill_scheduler::run(&self.inner, &leads) => match never {},
             never = retention::run(&self.inner, &leads) => match never {},
             never = metrics::record_lag(&self.inner.catalog) => match never {},
         };

@@ -8,7 +8,8 @@ use crate::destination::Delivered;
 use crate::error::{ExportError, ExportErrorKind};
 use backon::{ConstantBuilder, Retryable};
 use millrace_catalog::{
-    ClaimedRun, ExportInterval, LogLevel, NewExportLog, RunOutcome, RunProgress, RunStatus,
+    CatalogError, ClaimedRun, ExportInterval, LogLevel, NewExportLog, RunOutcome, RunProgress,
+    RunStatus,
 };
 use millrace_rows::counted;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ const PAUSE_FACTOR: u32 = 4;
 /// Time limit for aborting a delivery.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(5);
 const HOUR: Duration = Duration::from_secs(3_600);
+/// Time limit of one try for the longest interval.
+const TIME_LIMIT_MAX: Duration = Duration::from_secs(72 * 3_600);
 
 /// Claims a run and carries it out in the background; `false` if none is due, or no slot is free.
 pub(super) async fn claim_one(inner: &Arc<Inner>) -> bool {
@@ -74,7 +77,7 @@ async fn execute(inner: &Inner, claimed: ClaimedRun) {
     let stopped = CancellationToken::new();
     let began = Instant::now();
     let delivering = deliver(inner, &claimed, &progress, &stopped);
-    let limit = time_limit(&claimed.export.interval);
+    let limit = time_limit(ExportInterval::of(&claimed.export));
     let mut delivering = std::pin::pin!(delivering);
     let interrupted = tokio::select! {
         outcome = &mut delivering => {
@@ -236,8 +239,8 @@ fn status_after(
     match ended {
         TryOutcome::Delivered(_) => (RunStatus::Completed, None, Duration::ZERO),
         TryOutcome::TimedOut(limit) => {
-            let hours = limit.as_secs() / HOUR.as_secs();
-            let error = format!("The run was not done after {hours} hours.");
+            let hours = counted(limit.as_secs() / HOUR.as_secs(), "hour");
+            let error = format!("The run was not done after {hours}.");
             (RunStatus::TimedOut, Some(error), Duration::ZERO)
         }
         TryOutcome::Failed(error) => {
@@ -305,31 +308,41 @@ fn summary(rows: u64, delivered: &Delivered, took: Duration) -> String {
 }
 
 /// Time limit of one try: long enough for a window that is much larger than usual.
-fn time_limit(interval: &str) -> Duration {
-    // The text was checked to be an interval when it was stored.
-    match interval.parse().unwrap_or(ExportInterval::Hour) {
-        ExportInterval::Minutes(_) => HOUR,
-        ExportInterval::Hour => 6 * HOUR,
-        ExportInterval::Day => 24 * HOUR,
-        ExportInterval::Week => 72 * HOUR,
+fn time_limit(interval: Result<ExportInterval, CatalogError>) -> Duration {
+    match interval {
+        Ok(ExportInterval::Minutes(_)) => HOUR,
+        Ok(ExportInterval::Hour) => 6 * HOUR,
+        Ok(ExportInterval::Day) => 24 * HOUR,
+        Ok(ExportInterval::Week) => TIME_LIMIT_MAX,
+        // The window of a run is known whatever the interval is: it is delivered.
+        Err(error) => {
+            tracing::warn!(%error, "a run has the longest time limit");
+            TIME_LIMIT_MAX
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use uuid::Uuid;
 
     #[test]
     fn the_time_limit_of_a_try_depends_on_the_interval() {
+        let wrong = CatalogError::WrongInterval {
+            export_id: Uuid::nil(),
+            interval: "fortnight".to_owned(),
+        };
         let table = [
-            ("every 5 minutes", 1),
-            ("hour", 6),
-            ("day", 24),
-            ("week", 72),
+            (Ok(ExportInterval::Minutes(5)), 1),
+            (Ok(ExportInterval::Hour), 6),
+            (Ok(ExportInterval::Day), 24),
+            (Ok(ExportInterval::Week), 72),
+            (Err(wrong), 72),
         ];
         for (interval, hours) in table {
-            assert!(interval.parse::<ExportInterval>().is_ok(), "{interval}");
-            assert_eq!(time_limit(interval), hours * HOUR, "{interval}");
+            let name = format!("{interval:?}");
+            assert_eq!(time_limit(interval), hours * HOUR, "{name}");
         }
     }
 

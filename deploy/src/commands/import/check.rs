@@ -1,7 +1,8 @@
 //! `millrace import check`: the dry run.
 
-use super::{Common, SINGLE_RUN_OPTIONS, Sources};
+use super::options::{Common, SINGLE_RUN_OPTIONS, Sources};
 use crate::commands::{Invocation, counted, table};
+use crate::output;
 use anyhow::{anyhow, bail};
 use clap::Args;
 use indicatif::HumanBytes;
@@ -91,7 +92,7 @@ pub(super) fn run(arguments: &Arguments, invocation: &Invocation) -> anyhow::Res
     drop(reporter);
     staging.write("check.json", &serde_json::to_string(&found)?)?;
     if arguments.common.json {
-        crate::print_json(&json!({ "stage": "check", "result": found }).to_string());
+        output::print_json(&json!({ "stage": "check", "result": found }).to_string());
     } else {
         print_summary(&found, arguments, invocation);
     }
@@ -123,7 +124,7 @@ fn print_summary(found: &Findings, arguments: &Arguments, invocation: &Invocatio
         .iter()
         .map(|(format, files)| format!("{files} {format}"))
         .collect();
-    crate::print(&format!(
+    output::print(&format!(
         "Files             {} ({})\nRecords           {}\nEvents            {events}{}\nSkipped           {}\n\
          Rejected          {}\nFirst event       {}\nLast event        {}\nTo send           {} in {}, not compressed",
         if formats.is_empty() {
@@ -154,7 +155,7 @@ fn print_summary(found: &Findings, arguments: &Arguments, invocation: &Invocatio
     );
     lists(found);
     for sample in &found.samples {
-        crate::print(&format!(
+        output::print(&format!(
             "\n{}\n  from {}\n  to   {}",
             shown(&sample.file),
             shortened(&sample.record),
@@ -163,7 +164,7 @@ fn print_summary(found: &Findings, arguments: &Arguments, invocation: &Invocatio
     }
     for (file, message) in &found.broken {
         let (file, message) = (shown(file), shown(message));
-        crate::print(&format!("\n{file} cannot be read to its end: {message}"));
+        output::print(&format!("\n{file} cannot be read to its end: {message}"));
     }
     if !found.broken.is_empty() || events == 0 {
         return;
@@ -178,14 +179,14 @@ fn print_summary(found: &Findings, arguments: &Arguments, invocation: &Invocatio
         true => "Send them",
         false => "Send them without what would be rejected, which is kept to be mended",
     };
-    crate::print(&format!(
+    output::print(&format!(
         "\n{words}:\n  {}",
         invocation.command("import load", &without)
     ));
 }
 
 fn estimate(events: u64, events_per_minute: u64, invocation: &Invocation) {
-    crate::print(&format!(
+    output::print(&format!(
         "Estimated time    {}",
         estimated(events, events_per_minute)
     ));
@@ -193,7 +194,7 @@ fn estimate(events: u64, events_per_minute: u64, invocation: &Invocation) {
     if events > EVENTS_WITHOUT_APPROVAL
         || (seconds > 3600 && events_per_minute == EVENTS_PER_MINUTE_WITHOUT_APPROVAL)
     {
-        crate::print(&format!(
+        output::print(&format!(
             "Without an approval a project may import {}, {} a minute. The operator approves more with:\n  {} --team-id TEAM_ID \
              --total-events {events} --events-per-minute 6000000",
             counted(EVENTS_WITHOUT_APPROVAL, "event"),
@@ -227,25 +228,25 @@ fn lists(found: &Findings) {
     let more = names.len().saturating_sub(NAMES_MAX);
     let rows = names.iter().take(NAMES_MAX);
     let rows = rows.map(|(name, count)| [(*name).to_owned(), count.to_string()]);
-    crate::print("");
+    output::print("");
     table::print(["EVENT", "COUNT"], rows.collect(), "There is no event.");
     if more > 0 {
-        crate::print(&format!("and {}", counted(more as u64, "other name")));
+        output::print(&format!("and {}", counted(more as u64, "other name")));
     }
     if !found.rules.is_empty() {
         let rows = found.rules.iter();
         let rows = rows.map(|(rule, count)| [rule.clone(), count.to_string()]);
-        crate::print("");
+        output::print("");
         table::print(["RULE", "APPLIED"], rows.collect(), "");
     }
     if !found.rejected.is_empty() {
         let rows = found.rejected.iter();
         let rows = rows.map(|(code, count)| [code.clone(), count.to_string()]);
-        crate::print("");
+        output::print("");
         table::print(["REJECTED AS", "RECORDS"], rows.collect(), "");
     }
     for reject in &found.rejects {
-        crate::print(&format!(
+        output::print(&format!(
             "\n{}:{} (byte {}) {}: {}\n  {}",
             shown(&reject.file),
             reject.line,

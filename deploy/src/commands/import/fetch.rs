@@ -1,8 +1,9 @@
 //! `millrace import fetch`: downloads exports into the staging folder.
 
-use super::{Common, SINGLE_RUN_OPTIONS};
+use super::options::{Common, SINGLE_RUN_OPTIONS};
 use crate::commands::Invocation;
 use crate::connect;
+use crate::output;
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use indicatif::HumanBytes;
@@ -300,10 +301,10 @@ fn print_summary(
             "parts_known": known, "parts_fetched": new, "parts_changed": changed, "bytes": bytes,
             "left_out": left_out,
         });
-        crate::print_json(&json!({ "stage": "fetch", "result": result }).to_string());
+        output::print_json(&json!({ "stage": "fetch", "result": result }).to_string());
         return;
     }
-    crate::print(&format!(
+    output::print(&format!(
         "{} fetched ({}), {known} there already. They are in {}; look at them with:\n  {}",
         counted(new as u64, "part"),
         HumanBytes(bytes),
@@ -311,7 +312,7 @@ fn print_summary(
         invocation.command("import check", &SINGLE_RUN_OPTIONS)
     ));
     if changed > 0 {
-        crate::print(&format!(
+        output::print(&format!(
             "{} had been fetched before and changed at the source since. What was loaded of the old ones stays; load \
              the new ones from a staging folder of their own.",
             counted(changed as u64, "part")

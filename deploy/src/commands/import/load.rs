@@ -1,17 +1,17 @@
 //! `millrace import load`: sends events to a server.
 
+use super::options::{Common, Sources, TargetArguments};
 use super::rejects::rejects_hint;
-use super::{Common, Sources};
 use crate::commands::{Invocation, table};
 use crate::config::Config;
-use crate::connect;
-use anyhow::{Context, bail};
+use crate::output;
+use anyhow::bail;
 use clap::{Args, ValueEnum};
 use millrace_import::chunk::ChunkLimits;
 use millrace_import::count::counted;
 use millrace_import::load::{Load, Outcome, run as load};
 use millrace_import::progress::ProgressReporter;
-use millrace_import::send::{Compression, server_url};
+use millrace_import::send::Compression;
 use millrace_import::stats::StageStats;
 use millrace_rows::shown;
 use serde_json::json;
@@ -56,39 +56,6 @@ pub struct Arguments {
     /// are the same
     #[arg(long)]
     restart: bool,
-}
-
-/// Server and project that receive the events.
-#[derive(Args, Clone, Debug)]
-pub struct TargetArguments {
-    /// URL to post events to, such as https://events.example.com; by default the server of
-    /// --data-dir
-    #[arg(long)]
-    pub(super) url: Option<String>,
-    /// Key of the project that gets the events; try an import with a separate project first
-    #[arg(long, value_name = "KEY")]
-    project_key: Option<String>,
-}
-
-impl TargetArguments {
-    /// Resolves URL and project key; by default those of the running server of the data folder.
-    pub(super) fn resolve(&self, config: &Config) -> anyhow::Result<(String, String)> {
-        if let Some(url) = &self.url {
-            server_url(url)?;
-        }
-        if let (Some(url), Some(key)) = (&self.url, &self.project_key) {
-            return Ok((url.clone(), key.clone()));
-        }
-        let running = connect::running_credentials(config).context(
-            "say where the events go with --url and --project-key, or run the server here",
-        )?;
-        let url = self.url.clone().unwrap_or(running.ingest_url);
-        if url.is_empty() {
-            bail!("the server of the data folder takes no events; say where they go with --url");
-        }
-        let key = self.project_key.clone().unwrap_or(running.project_api_key);
-        Ok((url, key))
-    }
 }
 
 /// Compression of request bodies.
@@ -172,7 +139,7 @@ fn print_json_summary(stage: &Load, outcome: &Outcome, stats: &StageStats) {
             "stopped": outcome.stop.as_ref().map(|stop| &stop.code),
         },
     });
-    crate::print_json(&result.to_string());
+    output::print_json(&result.to_string());
 }
 
 fn print_summary(stage: &Load, outcome: &Outcome, stats: &StageStats, invocation: &Invocation) {
@@ -187,7 +154,7 @@ fn print_summary(stage: &Load, outcome: &Outcome, stats: &StageStats, invocation
         0 => String::new(),
         count => format!(" (and {count} that the mapping made of them)"),
     };
-    crate::print(&format!(
+    output::print(&format!(
         "{}: {} accepted{generated}, {} skipped, {} rejected. This time {} in {:.1} s.",
         counted(sum.records, "record"),
         counted(sum.accepted.total(), "event"),
@@ -197,13 +164,13 @@ fn print_summary(stage: &Load, outcome: &Outcome, stats: &StageStats, invocation
         snapshot.seconds,
     ));
     if outcome.left_out > 0 {
-        crate::print(&format!(
+        output::print(&format!(
             "Left out, as a resend brought them in before: {}.",
             counted(outcome.left_out, "record")
         ));
     }
     for line in &outcome.passed_over {
-        crate::print(&format!(
+        output::print(&format!(
             "Not sent again, as the line is longer than 32 MiB: {line}. It stays there; shorten its `raw` and send it then."
         ));
     }
@@ -215,10 +182,10 @@ fn print_summary(stage: &Load, outcome: &Outcome, stats: &StageStats, invocation
             .map(|(code, count)| [code.clone(), count.to_string()]);
         table::print(["REJECTED AS", "RECORDS"], rows.collect(), "");
         let folder = stage.staging.load(&stage.project_key);
-        crate::print(&rejects_hint(&folder, rejected, invocation));
+        output::print(&rejects_hint(&folder, rejected, invocation));
     }
     if is_over {
-        crate::print(&format!(
+        output::print(&format!(
             "Compare with what is stored:\n  {}",
             invocation.command("import reconcile", &["rejects", "restart", "json"])
         ));

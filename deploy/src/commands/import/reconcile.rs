@@ -1,29 +1,27 @@
-//! `millrace import reconcile`: compares accepted events with stored ones. `millrace import
-//! report`: compares imports with each other.
+//! `millrace import reconcile`: compares accepted events with stored ones.
 
+use super::options::{Common, Sources, TargetArguments};
 use super::rejects::resend_command;
-use super::{Common, Sources, TargetArguments};
 use crate::commands::{Invocation, table};
 use crate::config::Config;
-use crate::connect;
+use crate::{connect, output};
 use anyhow::{Context, bail};
 use clap::Args;
 use millrace_clickhouse::Settings;
 use millrace_import::check::Findings;
-use millrace_import::clickhouse::{ClickHouse, Stored};
+use millrace_import::clickhouse::ClickHouse;
 use millrace_import::count::counted;
 use millrace_import::event_counts::{EventCounts, day_text};
 use millrace_import::journal::{Journal, Progress};
-use millrace_import::reconcile::{Difference, differences, without_duplicates};
+use millrace_import::reconcile::{Difference, Reconciliation, StoredEvents};
 use millrace_import::send::server_url;
 use millrace_import::staging::LoadFolder;
 use serde_json::json;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Most differences that are listed.
 const ROWS_MAX: usize = 50;
-const ASK_EVERY: Duration = Duration::from_secs(1);
 
 /// Arguments of `reconcile`.
 #[derive(Args, Clone, Debug)]
@@ -69,50 +67,50 @@ pub(super) fn run(
             header.url
         );
     }
-    let team_id = team_id(config, arguments, &project_key)?;
-    let settings = connect::clickhouse_settings(config)?;
-    let clickhouse = import_client(&settings)?;
-    let (stored, mut found) = connect::block_on(async {
-        // First by the client whose errors come with advice.
-        let answers = connect::clickhouse(config)?.ping().await;
-        answers.map_err(|error| connect::explain(config, error))?;
-        let deadline = Instant::now() + Duration::from_secs(arguments.wait);
-        loop {
-            let stored = clickhouse.stored(&settings.database, team_id).await?;
-            let found = differences(&progress.sum, &stored.merged);
-            if !found.iter().any(Difference::is_missing) || Instant::now() >= deadline {
-                return Ok((stored, found));
-            }
-            tokio::time::sleep(ASK_EVERY).await;
-        }
-    })?;
-    let mut duplicates = 0;
-    if found.iter().any(Difference::is_missing)
+    let project_id = project_id(config, arguments, &project_key)?;
+    let mut found = compare(config, progress, project_id, arguments.wait)?;
+    if found.has_missing()
         && let Ok(files) = arguments.sources.files(&staging, invocation)
     {
-        duplicates = without_duplicates(&mut found, &files, &arguments.sources.plan()?)?;
+        found.leave_out_duplicates(&files, &arguments.sources.plan()?)?;
     }
     if arguments.allow_more {
-        found.retain(Difference::is_missing);
+        found.leave_out_surplus();
     }
     let checked = checked(&staging.file("check.json"));
-    let unfinished = progress.files.values().filter(|file| !file.is_end).count();
     if arguments.common.json {
-        let result = json!({
-            "source": progress.sum.made.total(), "checked": checked.as_ref().map(EventCounts::total), "accepted": progress.sum.accepted.total(),
-            "generated": progress.sum.generated.total(), "stored": stored.merged.total(),
-            "rows": stored.rows, "doubles_of_the_source": duplicates, "unfinished_files": unfinished,
-            "differences": found,
-        });
-        crate::print_json(&json!({ "stage": "reconcile", "result": result }).to_string());
+        print_json_summary(&found, checked.as_ref());
     } else {
-        print_summary(&progress, checked.as_ref(), &stored, duplicates, &found);
+        print_summary(&found, checked.as_ref());
     }
-    exit_result(unfinished, &found, invocation, || {
+    exit_result(&found, invocation, || {
         resume_command(&staging.load(&project_key), invocation)
     })
 }
 
+/// Compares the import with what is stored, for so many seconds until nothing is missing.
+fn compare(
+    config: &Config,
+    progress: Progress,
+    project_id: i64,
+    wait_seconds: u64,
+) -> anyhow::Result<Reconciliation> {
+    let settings = connect::clickhouse_settings(config)?;
+    let clickhouse = import_client(&settings)?;
+    connect::block_on(async {
+        // First by the client whose errors come with advice.
+        let answers = connect::clickhouse(config)?.ping().await;
+        answers.map_err(|error| connect::explain(config, error))?;
+        let events = StoredEvents {
+            clickhouse: &clickhouse,
+            database: &settings.database,
+            project_id,
+        };
+        Reconciliation::compare(progress, events, Duration::from_secs(wait_seconds)).await
+    })
+}
+
+/// Client of ClickHouse for an import's queries.
 fn import_client(settings: &Settings) -> anyhow::Result<ClickHouse> {
     let Settings {
         url,
@@ -137,11 +135,11 @@ fn resume_command(folder: &LoadFolder, invocation: &Invocation) -> String {
 }
 
 fn exit_result(
-    unfinished: usize,
-    found: &[Difference],
+    found: &Reconciliation,
     invocation: &Invocation,
     resume_command: impl Fn() -> String,
 ) -> anyhow::Result<()> {
+    let unfinished = found.unfinished_files();
     if unfinished > 0 {
         bail!(
             "{} not loaded to the end; go on with:\n  {}",
@@ -149,25 +147,25 @@ fn exit_result(
             resume_command()
         );
     }
-    if !found.is_empty() {
-        let mut told = differing_counts(found.len());
-        if found.iter().any(Difference::is_missing) {
-            told += "; those stored less are missing";
-        }
-        if !found.iter().all(Difference::is_missing) {
-            told += &format!(
-                "; those stored more came from elsewhere. If the project is to have others, too, leave them out with:\n  {} \
-                 --allow-more",
-                invocation.command("import reconcile", &["json"])
-            );
-        }
-        bail!(told);
+    if found.differences.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let mut told = differing_counts(found.differences.len());
+    if found.has_missing() {
+        told += "; those stored less are missing";
+    }
+    if found.has_surplus() {
+        told += &format!(
+            "; those stored more came from elsewhere. If the project is to have others, too, leave them out with:\n  {} \
+             --allow-more",
+            invocation.command("import reconcile", &["json"])
+        );
+    }
+    bail!(told)
 }
 
 /// Message on the number of counts that differ.
-fn differing_counts(count: usize) -> String {
+pub(super) fn differing_counts(count: usize) -> String {
     match count {
         1 => "1 count of a day and an event differs".to_owned(),
         _ => format!(
@@ -177,15 +175,17 @@ fn differing_counts(count: usize) -> String {
     }
 }
 
+/// Counts of the last dry run in the staging folder.
 fn checked(path: &Path) -> Option<EventCounts> {
     let text = std::fs::read_to_string(path).ok()?;
     let findings: Findings = serde_json::from_str(&text).ok()?;
     Some(findings.events)
 }
 
-fn team_id(config: &Config, arguments: &Arguments, project_key: &str) -> anyhow::Result<i64> {
-    if let Some(team_id) = arguments.team_id {
-        return Ok(team_id);
+/// Number of the project in ClickHouse, by default that of the key.
+fn project_id(config: &Config, arguments: &Arguments, project_key: &str) -> anyhow::Result<i64> {
+    if let Some(project_id) = arguments.team_id {
+        return Ok(project_id);
     }
     let found = connect::with_catalog(config, async |catalog| {
         Ok(catalog.project_by_key(project_key).await?)
@@ -196,16 +196,40 @@ fn team_id(config: &Config, arguments: &Arguments, project_key: &str) -> anyhow:
     })
 }
 
-fn print_summary(
-    progress: &Progress,
-    checked: Option<&EventCounts>,
-    stored: &Stored,
-    duplicates: u64,
-    found: &[Difference],
-) {
-    let sum = &progress.sum;
+fn print_json_summary(found: &Reconciliation, checked: Option<&EventCounts>) {
+    let sum = &found.progress.sum;
+    let result = json!({
+        "source": sum.made.total(), "checked": checked.map(EventCounts::total), "accepted": sum.accepted.total(),
+        "generated": sum.generated.total(), "stored": found.stored.merged.total(),
+        "rows": found.stored.rows, "doubles_of_the_source": found.duplicates,
+        "unfinished_files": found.unfinished_files(), "differences": found.differences,
+    });
+    output::print_json(&json!({ "stage": "reconcile", "result": result }).to_string());
+}
+
+fn print_summary(found: &Reconciliation, checked: Option<&EventCounts>) {
+    print_totals(found, checked);
+    let stored = found.stored.merged.total();
+    if found.stored.rows > stored {
+        output::print(&format!(
+            "ClickHouse has {} beyond these, of events that were sent again; it merges them by and by, and queries with \
+             FINAL leave them out already.",
+            counted(found.stored.rows - stored, "row")
+        ));
+    }
+    if found.duplicates > 0 {
+        output::print(&format!(
+            "In the source twice or more under the same id, and stored once: {}.",
+            counted(found.duplicates, "event")
+        ));
+    }
+    print_differences(&found.differences);
+}
+
+fn print_totals(found: &Reconciliation, checked: Option<&EventCounts>) {
+    let sum = &found.progress.sum;
     let rejected: u64 = sum.rejected.values().sum();
-    crate::print(&format!(
+    output::print(&format!(
         "Source            {}{}\nAccepted          {}{}\nRejected          {}\nStored            {}",
         counted(sum.made.total(), "event"),
         match checked.map(EventCounts::total) {
@@ -220,22 +244,12 @@ fn print_summary(
             count => format!(", and up to {count} that the mapping made of them"),
         },
         counted(rejected, "record"),
-        stored.merged.total(),
+        found.stored.merged.total(),
     ));
-    if stored.rows > stored.merged.total() {
-        crate::print(&format!(
-            "ClickHouse has {} beyond these, of events that were sent again; it merges them by and by, and queries with \
-             FINAL leave them out already.",
-            counted(stored.rows - stored.merged.total(), "row")
-        ));
-    }
-    if duplicates > 0 {
-        crate::print(&format!(
-            "In the source twice or more under the same id, and stored once: {}.",
-            counted(duplicates, "event")
-        ));
-    }
-    let rows = found.iter().take(ROWS_MAX).map(|it| {
+}
+
+fn print_differences(differences: &[Difference]) {
+    let rows = differences.iter().take(ROWS_MAX).map(|it| {
         [
             day_text(it.day),
             it.event.clone(),
@@ -244,95 +258,14 @@ fn print_summary(
             it.stored.to_string(),
         ]
     });
-    crate::print("");
+    output::print("");
     table::print(
         ["DAY", "EVENT", "SOURCE", "ACCEPTED", "STORED"],
         rows.collect(),
         "Every day and event is stored as it was accepted.",
     );
-    if found.len() > ROWS_MAX {
-        let more = (found.len() - ROWS_MAX) as u64;
-        crate::print(&format!("and {more} more"));
+    if differences.len() > ROWS_MAX {
+        let more = (differences.len() - ROWS_MAX) as u64;
+        output::print(&format!("and {more} more"));
     }
-}
-
-/// Arguments of `report`.
-#[derive(Args, Clone, Debug)]
-pub struct ReportArguments {
-    #[command(flatten)]
-    common: Common,
-}
-
-pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<()> {
-    let staging = arguments.common.existing()?;
-    let mut loads = Vec::new();
-    for folder in staging.loads()? {
-        let progress = Journal::read(&folder.journal())?;
-        // An import of which nothing was accepted has nothing to compare.
-        if !progress.files.is_empty() {
-            loads.push((folder, progress));
-        }
-    }
-    let differing = loads.windows(2).map(|pair| match pair {
-        [(_, one), (_, other)] => count_differences(&one.sum.accepted, &other.sum.accepted),
-        _ => 0,
-    });
-    let differing: usize = differing.sum();
-    if arguments.common.json {
-        let list: Vec<_> = loads
-            .iter()
-            .map(|(folder, progress)| json!({ "project_key": folder.name(), "sum": progress.sum }))
-            .collect();
-        let result = json!({ "loads": list, "different_counts": differing });
-        crate::print_json(&json!({ "stage": "report", "result": result }).to_string());
-        return Ok(());
-    }
-    let rows = loads.iter().map(|(folder, progress)| {
-        let sum = &progress.sum;
-        // Resent rejects are in the journal as well.
-        let resending = folder.resending();
-        let is_source = |name: &str| Path::new(name).file_name() != resending.file_name();
-        let files = progress.files.iter().filter(|(name, _)| is_source(name));
-        let done = files.clone().filter(|(_, file)| file.is_end).count();
-        [
-            folder.name(),
-            format!("{done}/{}", files.count()),
-            sum.records.to_string(),
-            sum.accepted.total().to_string(),
-            sum.skipped.to_string(),
-            sum.rejected.values().sum::<u64>().to_string(),
-        ]
-    });
-    table::print(
-        [
-            "PROJECT KEY",
-            "FILES",
-            "RECORDS",
-            "ACCEPTED",
-            "SKIPPED",
-            "REJECTED",
-        ],
-        rows.collect(),
-        "Nothing was loaded from this staging folder.",
-    );
-    if loads.len() > 1 {
-        crate::print(&match differing {
-            0 => "They brought the same events of each day and name.".to_owned(),
-            count => format!("{} between them.", differing_counts(count)),
-        });
-    }
-    Ok(())
-}
-
-/// Number of days and events whose counts differ.
-fn count_differences(one: &EventCounts, other: &EventCounts) -> usize {
-    let differing = |this: &EventCounts, that: &EventCounts| {
-        this.iter()
-            .filter(|(day, event, count)| that.get(*day, event) != *count)
-            .map(|(day, event, _)| (day, event.to_owned()))
-            .collect::<std::collections::HashSet<_>>()
-    };
-    let mut all = differing(one, other);
-    all.extend(differing(other, one));
-    all.len()
 }

@@ -1,6 +1,6 @@
 //! Messages on the rejects file of an import, and the command that resends its records.
 
-use super::SINGLE_RUN_OPTIONS;
+use super::options::SINGLE_RUN_OPTIONS;
 use crate::commands::{Invocation, quoted};
 use millrace_import::staging::LoadFolder;
 use std::fs::File;

@@ -4,7 +4,7 @@
 //! index, and one without a time gets the time it was received, so that a second attempt stores the
 //! same row again. Fields that are not set stay as they were sent, to the letter.
 
-use super::time_text;
+use super::selection::time_text;
 use millrace_clickhouse::RejectedEvent;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};

@@ -8,6 +8,7 @@
 //! | `raws` | the JSON of events, read in bounded groups |
 //! | `client` | one request to the server, and its outcome |
 //! | `pending_resend` | the request under way, for the next resend if this one is stopped |
+//! | `selection` | selection of events, and what to say where it finds none |
 //! | `show` | events for people |
 
 mod client;
@@ -15,21 +16,19 @@ mod corrected;
 mod pending_resend;
 mod raws;
 mod resend;
+mod selection;
 mod show;
 
-use super::{Invocation, counted, table};
+use super::{Invocation, table};
 use crate::config::Config;
-use crate::connect;
-use anyhow::{Context, bail};
-use clap::{Args, Subcommand};
-use millrace_clickhouse::{ClickHouse, QueryError, RejectedEvent, RejectedFilter};
-use millrace_rows::Micros;
+use crate::output;
+use anyhow::bail;
+use clap::Subcommand;
+use millrace_clickhouse::RejectedEvent;
+use selection::{
+    EventSelection, NO_EVENT, explain_none, find, print_limit_hint, sent_again, time_text,
+};
 use serde_json::Value;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
-
-/// Message where there is nothing to list.
-const NO_EVENT: &str = "No event was refused.";
 
 /// Subcommand of `millrace rejected`.
 #[derive(Clone, Debug, Subcommand)]
@@ -53,32 +52,6 @@ pub enum Command {
     },
 }
 
-/// Selection of rejected events.
-#[derive(Args, Clone, Debug)]
-pub struct EventSelection {
-    /// Only events of this project
-    #[arg(long, value_name = "N")]
-    team_id: Option<i64>,
-    /// Only events that were rejected with this code, such as missing_distinct_id
-    #[arg(long)]
-    code: Option<String>,
-    /// Only events that were received since this time, as in 2026-11-20T00:00:00Z
-    #[arg(long, value_parser = time_of)]
-    since: Option<Micros>,
-    /// Only events of this request (X-Request-Id of its response)
-    #[arg(long, value_name = "ID")]
-    request_id: Option<String>,
-    /// Only the event at this place in its batch, from 0
-    #[arg(long, value_name = "N")]
-    index: Option<u32>,
-    /// Only events that were not sent again yet
-    #[arg(long)]
-    unsent: bool,
-    /// Limit of events; the newest are taken
-    #[arg(long = "limit", value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
-    rows_max: u32,
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -92,11 +65,7 @@ pub fn run(config: &Config, command: &Command, invocation: &Invocation) -> anyho
             all,
             set,
         } => {
-            let unsent = !all;
-            let selection = EventSelection {
-                unsent,
-                ..selection.clone()
-            };
+            let selection = selection.with_unsent(!all);
             return resend::run(config, &selection, set, invocation);
         }
     };
@@ -105,7 +74,7 @@ pub fn run(config: &Config, command: &Command, invocation: &Invocation) -> anyho
         let why = explain_none(config, selection, invocation)?;
         match command {
             Command::Show(_) if why != NO_EVENT => bail!(why),
-            _ => crate::print(&why),
+            _ => output::print(&why),
         }
         return Ok(());
     }
@@ -114,118 +83,6 @@ pub fn run(config: &Config, command: &Command, invocation: &Invocation) -> anyho
         _ => list(&found),
     }
     print_limit_hint(config, selection, found.len())
-}
-
-impl EventSelection {
-    fn filter(&self) -> RejectedFilter {
-        RejectedFilter {
-            team_id: self.team_id,
-            code: self.code.clone(),
-            since: self.since,
-            request_id: self.request_id.clone(),
-            index: self.index,
-            unsent: self.unsent,
-            rows_max: self.rows_max,
-        }
-    }
-}
-
-fn find(config: &Config, selection: &EventSelection) -> anyhow::Result<Vec<RejectedEvent>> {
-    ask(config, async |clickhouse| {
-        clickhouse.rejected(&selection.filter()).await
-    })
-}
-
-fn count(config: &Config, filter: &RejectedFilter) -> anyhow::Result<u64> {
-    ask(config, async |clickhouse| {
-        clickhouse.rejected_count(filter).await
-    })
-}
-
-fn ask<T>(
-    config: &Config,
-    question: impl AsyncFnOnce(&ClickHouse) -> Result<T, QueryError>,
-) -> anyhow::Result<T> {
-    let clickhouse = connect::clickhouse(config)?;
-    connect::block_on(async {
-        question(&clickhouse)
-            .await
-            .map_err(|error| connect::explain(config, error))
-            .context("cannot read rejected_events")
-    })
-}
-
-/// Explains why no event was found, and how many there are.
-fn explain_none(
-    config: &Config,
-    selection: &EventSelection,
-    invocation: &Invocation,
-) -> anyhow::Result<String> {
-    let all = count(config, &RejectedFilter::default())?;
-    if all == 0 {
-        return Ok(NO_EVENT.to_owned());
-    }
-    if selection.unsent {
-        let filter = RejectedFilter {
-            unsent: false,
-            ..selection.filter()
-        };
-        let sent = count(config, &filter)?;
-        if sent > 0 {
-            let verb = if sent == 1 { "was" } else { "were" };
-            return Ok(format!(
-                "Nothing is left to send: {} {verb} sent again already. `rejected resend --all` sends such once more; list with:\n  {}",
-                counted(sent, "refused event"),
-                invocation.command("rejected list", &["unsent"])
-            ));
-        }
-    }
-    if let Some(index) = selection.index {
-        let filter = RejectedFilter {
-            index: None,
-            ..selection.filter()
-        };
-        let others = count(config, &filter)?;
-        if others > 0 {
-            return Ok(format!(
-                "No refused event has the index {index}. Without --index there {}; list with:\n  {}",
-                there_are(others),
-                invocation.command("rejected list", &["index"])
-            ));
-        }
-    }
-    Ok(format!(
-        "No refused event matches. In all there {}; list with:\n  {}",
-        there_are(all),
-        invocation.command(
-            "rejected list",
-            &["team_id", "code", "since", "request_id", "index", "unsent"]
-        )
-    ))
-}
-
-fn there_are(count: u64) -> String {
-    let verb = if count == 1 { "is" } else { "are" };
-    format!("{verb} {}", counted(count, "refused event"))
-}
-
-/// Prints a hint if the limit left some out.
-fn print_limit_hint(
-    config: &Config,
-    selection: &EventSelection,
-    found: usize,
-) -> anyhow::Result<()> {
-    if found == 0 || (found as u64) < u64::from(selection.rows_max) {
-        return Ok(());
-    }
-    let all = count(config, &selection.filter())?;
-    if all > found as u64 {
-        crate::print(&format!(
-            "These are the newest of {}; --limit {all} takes all.",
-            counted(all, "refused event")
-        ));
-    }
-    Ok(())
 }
 
 fn list(events: &[RejectedEvent]) {
@@ -250,26 +107,6 @@ fn list(events: &[RejectedEvent]) {
         "SENT AGAIN",
     ];
     table::print(headings, rows.collect(), NO_EVENT);
-}
-
-/// Time at which an event was sent again and accepted, as text.
-fn sent_again(event: &RejectedEvent) -> Option<String> {
-    (event.resent_at > 0).then(|| time_text(event.resent_at))
-}
-
-fn time_text(micros: i64) -> String {
-    OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000)
-        .ok()
-        .and_then(|at| at.format(&Rfc3339).ok())
-        .unwrap_or_else(|| micros.to_string())
-}
-
-fn time_of(text: &str) -> Result<Micros, String> {
-    let at = OffsetDateTime::parse(text, &Rfc3339)
-        .map_err(|_| "give a time such as 2026-11-20T00:00:00Z".to_owned())?;
-    Ok(Micros(
-        i64::try_from(at.unix_timestamp_nanos() / 1_000).unwrap_or(i64::MAX),
-    ))
 }
 
 /// Parses `FIELD=VALUE`; a value that is JSON is taken as JSON, anything else as text.

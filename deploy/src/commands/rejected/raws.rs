@@ -1,7 +1,7 @@
 //! JSON of rejected events, read in bounded groups: a single event may have 100 MB, as earlier
 //! versions kept it whole.
 
-use super::ask;
+use super::selection::ask;
 use crate::config::Config;
 use millrace_clickhouse::RejectedEvent;
 

@@ -8,10 +8,11 @@ use super::client::{Rejection, ResendClient, ResendOutcome};
 use super::corrected::CorrectedEvent;
 use super::pending_resend::{PendingRequest, PendingResend};
 use super::raws::{self, EventGroup, PIECE_EVENTS_MAX, RAW_BYTES_MAX};
-use super::{EventSelection, explain_none, find, print_limit_hint};
+use super::selection::{EventSelection, explain_none, find, print_limit_hint};
 use crate::commands::{Invocation, counted};
 use crate::config::Config;
 use crate::connect;
+use crate::output;
 use anyhow::{Context, anyhow, bail, ensure};
 use millrace_clickhouse::RejectedEvent;
 use millrace_rows::{Clock, SystemClock, TeamId, shown};
@@ -56,7 +57,7 @@ pub(super) fn run(
         events = find(config, selection)?;
     }
     if events.is_empty() {
-        crate::print(&explain_none(config, selection, invocation)?);
+        output::print(&explain_none(config, selection, invocation)?);
         return Ok(());
     }
     let mut resend = Resend {
@@ -71,7 +72,7 @@ pub(super) fn run(
     let untried = events
         .len()
         .saturating_sub(resend.sent + resend.refused.len() + resend.unsendable);
-    crate::print(&resend.totals(untried));
+    output::print(&resend.totals(untried));
     print_limit_hint(config, selection, events.len())?;
     if let Err(error) = ended {
         let again = invocation.command("rejected resend", &["unsent"]);
@@ -101,7 +102,7 @@ fn settle_pending(
     let why = match outcome {
         Ok(ResendOutcome::Accepted) => {
             record(config, &request.events)?;
-            crate::print(&format!(
+            output::print(&format!(
                 "{events} that an earlier resend left on the way: sent, as they were then."
             ));
             return Ok(());
@@ -295,7 +296,7 @@ impl<'a> Resend<'a> {
 
     fn report_rejected(&mut self, event: &'a RejectedEvent, why: &str) {
         self.refused.push(event);
-        crate::print(&format!(
+        output::print(&format!(
             "{} {} refused again, {why}",
             shown(&event.request_id),
             event.index,
@@ -305,7 +306,7 @@ impl<'a> Resend<'a> {
 
     fn report_unsendable(&mut self, event: &RejectedEvent, why: &str) {
         self.unsendable += 1;
-        crate::print(&format!(
+        output::print(&format!(
             "{} {} cannot be sent: {why}",
             shown(&event.request_id),
             event.index,

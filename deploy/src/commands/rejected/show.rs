@@ -1,8 +1,9 @@
 //! `millrace rejected show`: prints events with the JSON that was sent.
 
 use super::raws::{self, PIECE_EVENTS_MAX, RAW_BYTES_MAX};
-use super::{sent_again, time_text};
+use super::selection::{sent_again, time_text};
 use crate::config::Config;
+use crate::output;
 use millrace_clickhouse::RejectedEvent;
 use millrace_rows::{shown, shown_json};
 use serde::de::IgnoredAny;
@@ -21,7 +22,7 @@ pub(super) fn run(config: &Config, events: &[RejectedEvent]) -> anyhow::Result<(
                 print(event, raw);
             }
             if group.bytes > RAW_BYTES_MAX {
-                crate::print(&format!(
+                output::print(&format!(
                     "These are the first {} MiB of its {} bytes.\n",
                     RAW_BYTES_MAX >> 20,
                     group.bytes
@@ -33,7 +34,7 @@ pub(super) fn run(config: &Config, events: &[RejectedEvent]) -> anyhow::Result<(
 }
 
 fn print(event: &RejectedEvent, raw: &str) {
-    crate::print(&format!(
+    output::print(&format!(
         "{} {} of request {}, team {}\n{}: {}\n{}{}\n",
         time_text(event.received_at),
         shown(&event.attr),

@@ -7,14 +7,11 @@ mod rows;
 use millrace_parse::{
     KeyLookup, Limits, ParseContext, ParseError, Parsed, Parser, Project, Protocol,
 };
-use millrace_rows::{Micros, TeamId};
+use model::{NOW, PROJECT};
 use std::cell::RefCell;
 use std::sync::LazyLock;
 use uuid::Uuid;
 
-/// 2026-11-20T15:38:18.100Z
-const NOW: Micros = Micros(1_795_189_098_100_000);
-const PROJECT: TeamId = TeamId(42);
 /// Error codes for a text that is not JSON.
 const UNREADABLE: [&str; 3] = ["invalid_json", "invalid_utf8", "json_too_deep"];
 

@@ -4,15 +4,13 @@
 //! thread counts it when the batch is on disk, before the request is answered, together with the
 //! position up to which it has counted; if the batch is not stored, or its client went away before
 //! it was handed over, the reservation is refunded. The counts are reported to the catalog now and
-//! then; until then the log is kept from there on ([`Pipeline::keep_historical_from`]), so that
-//! after a crash the events since can be counted from the log ([`Pipeline::recount_imports`]).
+//! then; until then the log is kept from there on (`Pipeline::keep_historical_from`), so that
+//! after a crash the events since can be counted from the log (`Pipeline::recount_imports`).
 
-mod recount;
+mod log;
 
-use crate::retention::Retention;
-use crate::submit::Pipeline;
-use millrace_log::{LogHandle, Position, ReadError, ReleaseError};
-use millrace_rows::{Lane, TeamId};
+use millrace_log::Position;
+use millrace_rows::TeamId;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -85,37 +83,12 @@ impl ImportCounter {
         }
     }
 
+    /// Events that were counted so far.
+    pub(crate) fn so_far(&self) -> ImportCount {
+        self.lock().clone()
+    }
+
     fn lock(&self) -> MutexGuard<'_, ImportCount> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-// === impl Pipeline ===
-
-impl Pipeline {
-    /// Events of imports that were counted since the start.
-    #[must_use]
-    pub fn import_count(&self) -> ImportCount {
-        self.0.input(Lane::Historical).import_counter.lock().clone()
-    }
-
-    /// Counts the events of earlier starts in the log of imports from a position on, by project.
-    /// Blocks.
-    ///
-    /// # Errors
-    /// If the log cannot be read.
-    pub fn recount_imports(&self, from: Position) -> Result<BTreeMap<TeamId, u64>, ReadError> {
-        recount::recount(&self.0.input(Lane::Historical).log, from)
-    }
-
-    /// Keeps the log of imports from a position on, shipped or not; frames below may be released.
-    /// Blocks.
-    ///
-    /// # Errors
-    /// If a segment could not be taken away for good; the log is then poisoned.
-    pub fn keep_historical_from(&self, position: Position) -> Result<(), ReleaseError> {
-        let input = self.0.input(Lane::Historical);
-        let (log, retention): (&LogHandle, &Retention) = (&input.log, &input.retention);
-        retention.keep_from(log, position)
     }
 }

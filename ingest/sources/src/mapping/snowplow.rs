@@ -7,7 +7,7 @@ use super::snowplow_columns::{COLUMNS, Kind, index_of};
 use super::{Times, stamp};
 use crate::json::{self, Object};
 use crate::{Events, Mapping, Options, OptionsError, RecordError, countries, instant};
-use millrace_rows::Micros;
+use millrace_rows::{Micros, counted};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use uuid::Uuid;
@@ -122,8 +122,8 @@ impl<'a> Row<'a> {
                 "wrong_column_count",
                 None,
                 format!(
-                    "The line has {} columns between tabs; Snowplow's enriched events have {}.",
-                    fields.len(),
+                    "The line has {} between tabs; Snowplow's enriched events have {}.",
+                    counted(fields.len() as u64, "column"),
                     COLUMNS.len()
                 ),
             ));

@@ -16,22 +16,22 @@ mod tenant;
 
 pub(super) use tenant::GoodTenant;
 
-use super::runtime::runtime;
+use crate::runtime::current_thread_runtime;
 use anyhow::Result;
 
 impl GoodTenant<'_> {
     /// Names users until the run is over; returns their number.
     pub(super) fn name_persons(&self) -> Result<u64> {
-        runtime()?.block_on(persons::name_all(self))
+        current_thread_runtime()?.block_on(persons::name_all(self))
     }
 
     /// Exports yesterday's events until the run is over.
     pub(super) fn export(&self) -> Result<()> {
-        runtime()?.block_on(exports::export_all(self))
+        current_thread_runtime()?.block_on(exports::export_all(self))
     }
 
     /// Sends requests to the API until the run is over.
     pub(super) fn ask(&self) -> Result<()> {
-        runtime()?.block_on(api::ask_all(self))
+        current_thread_runtime()?.block_on(api::ask_all(self))
     }
 }

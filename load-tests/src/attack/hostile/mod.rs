@@ -30,7 +30,7 @@ pub(super) use context::{AttackContext, EXPORT_FOLDER, HOSTILE_TEXT};
 pub use tasks::task_names;
 pub(super) use tasks::unproved;
 
-use super::runtime::runtime;
+use crate::runtime::current_thread_runtime;
 use anyhow::{Context, Result};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -53,7 +53,7 @@ impl AttackContext {
     pub(super) fn run_round(self: &Arc<Self>, round: u32, duration: Duration) -> Result<()> {
         // Real attackers have machines of their own and take no CPU time of the server's.
         setpriority_process(Some(gettid()), ATTACKERS_NICE).context("priority")?;
-        let runtime = runtime()?;
+        let runtime = current_thread_runtime()?;
         LocalSet::new().block_on(&runtime, async {
             let hung = exports::hanging_server().await?;
             let mut seeds = StdRng::seed_from_u64(self.seed ^ u64::from(round) << 32);

@@ -10,11 +10,12 @@ mod kills;
 
 use super::check::Promise;
 use super::kill::Kill;
-use super::layout::Layout;
+use super::options::Layout;
 use super::options::Options;
 use super::power::Power;
 use super::report::Report;
 use super::subject::Subject;
+use crate::runtime::current_thread_runtime;
 use crate::stop::Stop;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -52,10 +53,7 @@ impl<'a> FolderRun<'a> {
         dir: &Path,
         say: &'a (dyn Fn(&str) + Sync),
     ) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .context("cannot start a runtime")?;
+        let runtime = current_thread_runtime()?;
         Ok(Self {
             options,
             dir: dir.to_owned(),

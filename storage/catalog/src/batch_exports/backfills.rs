@@ -3,9 +3,8 @@
 use super::audit::audit_change;
 use super::backfill_snapshot::snapshot;
 use super::latest::keep_latest_runs;
-use super::plan::{first_window, interval_of};
 use super::run_round_robin::exports_of;
-use super::{ExportPlace, found_for_use, found_to_stop, of};
+use super::{ExportInterval, ExportPlace, found_for_use, found_to_stop, of};
 use crate::activity::Activity;
 use crate::actor::Actor;
 use crate::catalog::Catalog;
@@ -149,10 +148,11 @@ impl Catalog {
         range: BackfillRange,
     ) -> Result<backfills::Model, Abort> {
         let now = self.now();
-        check(export, range, now)?;
+        let interval = ExportInterval::of(export)?;
+        check(interval, range, now)?;
         check_backfill_limit(within, export).await?;
-        settle_first_window(within, export).await?;
-        let nothing = nothing_ended(export, range, now);
+        settle_first_window(within, export, interval).await?;
+        let nothing = nothing_ended(interval, range, now);
         let is_done = nothing.is_some();
         let backfill = backfills::Model {
             id: Uuid::now_v7(),
@@ -270,6 +270,7 @@ async fn check_backfill_limit(
 async fn settle_first_window(
     within: &DatabaseTransaction,
     export: &exports::Model,
+    interval: ExportInterval,
 ) -> Result<(), DbErr> {
     if export.live_since.is_some() {
         return Ok(());
@@ -277,7 +278,7 @@ async fn settle_first_window(
     exports::Entity::update_many()
         .col_expr(
             exports::Column::LiveSince,
-            Expr::value(first_window(export)),
+            Expr::value(interval.window_start(export.created_at)),
         )
         .filter(exports::Column::Id.eq(export.id))
         .filter(exports::Column::LiveSince.is_null())
@@ -288,8 +289,7 @@ async fn settle_first_window(
 
 /// Explains why a range can have no runs, whatever rows there are: backfills are made of whole
 /// windows that have ended.
-fn nothing_ended(export: &exports::Model, range: BackfillRange, now: UtcTime) -> Option<String> {
-    let interval = interval_of(export);
+fn nothing_ended(interval: ExportInterval, range: BackfillRange, now: UtcTime) -> Option<String> {
     let first = interval.window_start(range.start_at?);
     let current = interval.window_start(now);
     (first >= current).then(|| {
@@ -301,9 +301,9 @@ fn nothing_ended(export: &exports::Model, range: BackfillRange, now: UtcTime) ->
     })
 }
 
-fn check(export: &exports::Model, range: BackfillRange, now: UtcTime) -> Result<(), ChangeError> {
+fn check(interval: ExportInterval, range: BackfillRange, now: UtcTime) -> Result<(), ChangeError> {
     let refused = |field, detail| Err(ChangeError::invalid(field, "invalid_input", detail));
-    let latest = now.plus_micros(interval_of(export).micros());
+    let latest = now.plus_micros(interval.micros());
     if range.end_at.is_some_and(|end| end > latest) {
         let detail = "The end may be one interval in the future at most.";
         return refused("end_at", detail);

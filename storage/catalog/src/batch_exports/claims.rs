@@ -205,7 +205,7 @@ impl Catalog {
             return Ok(false);
         }
         let mut after = before.clone();
-        self.set_paused(&mut after, true);
+        self.mark_paused(&mut after);
         let system = Actor::system();
         self.save_batch_export(within, &system, &before, after)
             .await?;

@@ -1,5 +1,7 @@
 //! Intervals of exports, and their windows.
 
+use crate::entities::batch_exports as exports;
+use crate::error::CatalogError;
 use crate::time::UtcTime;
 use std::fmt;
 use std::str::FromStr;
@@ -33,6 +35,21 @@ pub enum ExportInterval {
 pub struct IntervalError;
 
 impl ExportInterval {
+    /// Reads the interval of a stored export.
+    ///
+    /// # Errors
+    ///
+    /// [`CatalogError::WrongInterval`]: the text was checked when it was stored, and was changed
+    /// since. Windows of another length would be exported twice or not at all, so there is no
+    /// default.
+    pub fn of(export: &exports::Model) -> Result<Self, CatalogError> {
+        let interval = export.interval.parse();
+        interval.map_err(|IntervalError| CatalogError::WrongInterval {
+            export_id: export.id,
+            interval: export.interval.clone(),
+        })
+    }
+
     /// Length of a window, in microseconds.
     #[must_use]
     pub const fn micros(self) -> i64 {

@@ -1,5 +1,6 @@
 //! Pausing and resuming exports.
 
+use super::plan::skip_paused_windows;
 use super::{
     BackfillRange, BatchExportView, ExportPlace, find_view, found_for_use, found_to_stop,
     not_found, of,
@@ -10,7 +11,7 @@ use crate::entities::batch_export_backfills as backfills;
 use crate::entities::batch_export_logs::LogLevel;
 use crate::entities::batch_export_runs::RunStatus;
 use crate::entities::batch_exports as exports;
-use crate::error::ChangeError;
+use crate::error::{CatalogError, ChangeError};
 use crate::transaction::{Abort, locked};
 use sea_orm::prelude::Uuid;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder};
@@ -105,7 +106,7 @@ impl Catalog {
                 continue;
             }
             let mut after = before.clone();
-            self.set_paused(&mut after, true);
+            self.mark_paused(&mut after);
             self.save_batch_export(within, actor, &before, after)
                 .await?;
             let message = "The export is paused: the organization may not use batch exports now.";
@@ -132,7 +133,10 @@ impl Catalog {
             return Ok(before);
         }
         let mut after = before.clone();
-        self.set_paused(&mut after, paused);
+        match paused {
+            true => self.mark_paused(&mut after),
+            false => self.resume(&mut after)?,
+        }
         self.save_batch_export(within, actor, &before, after)
             .await?;
         let message = if paused {
@@ -143,5 +147,31 @@ impl Catalog {
         self.log_export(within, id, None, LogLevel::Info, message)
             .await?;
         Ok(before)
+    }
+
+    /// Pauses an export that runs.
+    pub(super) fn mark_paused(&self, export: &mut exports::Model) {
+        if !export.paused {
+            let now = self.now();
+            export.last_paused_at = Some(now);
+            export.paused_since = Some(now);
+            export.paused = true;
+        }
+    }
+
+    /// Resumes an export that is paused.
+    ///
+    /// # Errors
+    ///
+    /// [`CatalogError::WrongInterval`].
+    pub(super) fn resume(&self, export: &mut exports::Model) -> Result<(), CatalogError> {
+        if export.paused {
+            let now = self.now();
+            skip_paused_windows(export, now)?;
+            export.paused_since = None;
+            export.resumed_at = Some(now);
+            export.paused = false;
+        }
+        Ok(())
     }
 }

@@ -64,7 +64,7 @@ impl Catalog {
         let Some(mut export) = lock_export(within, export_id).await? else {
             return Ok(0);
         };
-        let windows = due_windows(&mut export, until);
+        let windows = due_windows(&mut export, until)?;
         for (start, end) in &windows {
             let new = NewRun {
                 backfill_id: None,
@@ -179,9 +179,12 @@ pub(super) fn deleted_exports() -> SelectStatement {
 }
 
 /// Takes the windows out of an export that ended by then and are within its start and end.
-fn due_windows(export: &mut exports::Model, until: UtcTime) -> Vec<(UtcTime, UtcTime)> {
-    let interval = interval_of(export);
-    let first = begun(export, interval);
+fn due_windows(
+    export: &mut exports::Model,
+    until: UtcTime,
+) -> Result<Vec<(UtcTime, UtcTime)>, CatalogError> {
+    let interval = ExportInterval::of(export)?;
+    let first = next_start(export, interval);
     let until = match export.paused_since {
         Some(paused_at) if export.paused => Ord::min(until, paused_at),
         _ => until,
@@ -211,22 +214,13 @@ fn due_windows(export: &mut exports::Model, until: UtcTime) -> Vec<(UtcTime, Utc
     passed_over.retain(|pause| pause.until > start.0);
     SkippedRange::keep(passed_over, export);
     export.next_window_end = Some(interval.window_end(start));
-    windows
+    Ok(windows)
 }
 
-/// Length of an export's windows: the text was checked when it was kept.
-pub(super) fn interval_of(export: &exports::Model) -> ExportInterval {
-    export.interval.parse().unwrap_or(ExportInterval::Hour)
-}
-
-/// Start of the first window by the clock: the window in which the export is created.
-pub(super) fn first_window(export: &exports::Model) -> UtcTime {
-    interval_of(export).window_start(export.created_at)
-}
-
-/// Start of the next window.
-fn begun(export: &mut exports::Model, interval: ExportInterval) -> UtcTime {
-    let first = first_window(export);
+/// Start of the next window. The first window by the clock is the one in which the export is
+/// created.
+fn next_start(export: &mut exports::Model, interval: ExportInterval) -> UtcTime {
+    let first = interval.window_start(export.created_at);
     let live_since = *export.live_since.get_or_insert(first);
     let start = export.windows_until.unwrap_or(live_since);
     // An export that begins later skips the time until then.
@@ -236,10 +230,17 @@ fn begun(export: &mut exports::Model, interval: ExportInterval) -> UtcTime {
 
 /// Resumes a paused export: windows that ended meanwhile are skipped. Windows that ended before the
 /// pause and are not planned yet, as their rows are not all stored, stay due.
-pub(super) fn skip_paused_windows(export: &mut exports::Model, now: UtcTime) {
-    let interval = interval_of(export);
+///
+/// # Errors
+///
+/// [`CatalogError::WrongInterval`].
+pub(super) fn skip_paused_windows(
+    export: &mut exports::Model,
+    now: UtcTime,
+) -> Result<(), CatalogError> {
+    let interval = ExportInterval::of(export)?;
     if let Some(paused_since) = export.paused_since {
-        let start = begun(export, interval);
+        let start = next_start(export, interval);
         let pause = SkippedRange {
             from: Ord::max(interval.window_start(paused_since), start).0,
             until: interval.window_start(now).0,
@@ -251,6 +252,7 @@ pub(super) fn skip_paused_windows(export: &mut exports::Model, now: UtcTime) {
         }
     }
     export.next_window_end = None;
+    Ok(())
 }
 
 /// Range in which no windows are made by the clock, as the export was paused; in microseconds since

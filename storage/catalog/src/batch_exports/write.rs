@@ -2,7 +2,6 @@
 
 use super::audit::{audit_change, created, differences};
 use super::destination::{ChangedDestination, StoredDestination, apply_change, stays_at_root};
-use super::plan::skip_paused_windows;
 use super::size_limit::check_size;
 use super::{
     BatchExportView, DestinationChange, DestinationLimits, ExportInterval, ExportPlace, find_view,
@@ -288,7 +287,10 @@ impl Catalog {
             after.interval = checked_interval(&interval)?;
         }
         if let Some(paused) = change.paused {
-            self.set_paused(&mut after, paused);
+            match paused {
+                true => self.mark_paused(&mut after),
+                false => self.resume(&mut after)?,
+            }
         }
         after.last_paused_at = change.last_paused_at.unwrap_or(after.last_paused_at);
         after.start_at = change.start_at.unwrap_or(after.start_at);
@@ -302,21 +304,6 @@ impl Catalog {
         // The next window is computed anew.
         after.next_window_end = None;
         Ok(after)
-    }
-
-    /// Pauses an export that runs, or resumes one that is paused; anything else changes nothing.
-    pub(super) fn set_paused(&self, export: &mut exports::Model, paused: bool) {
-        let now = self.now();
-        if paused && !export.paused {
-            export.last_paused_at = Some(now);
-            export.paused_since = Some(now);
-        }
-        if !paused && export.paused {
-            skip_paused_windows(export, now);
-            export.paused_since = None;
-            export.resumed_at = Some(now);
-        }
-        export.paused = paused;
     }
 }
 

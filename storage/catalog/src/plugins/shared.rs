@@ -4,6 +4,7 @@
 use crate::entities::{plugin_configs as configs, plugins, projects};
 use crate::error::ChangeError;
 use crate::transaction::{Abort, locked};
+use millrace_rows::counted;
 use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::Query;
 use sea_orm::{
@@ -55,9 +56,9 @@ pub(crate) async fn must_share_no_plugins(
     let names = names.collect::<Vec<_>>().join(", ");
     let more = if used.len() > NAMED_MAX { ", …" } else { "" };
     let detail = format!(
-        "Other organizations use {} global plugins of this one, which would be deleted with it: {names}{more}. \
+        "Other organizations use {} of this one, which would be deleted with it: {names}{more}. \
          Ask the operator to set is_global to false for them, or to give the others plugins of their own.",
-        used.len()
+        counted(used.len() as u64, "global plugin")
     );
     Err(ChangeError::invalid(None, "invalid_input", detail).into())
 }

@@ -8,6 +8,7 @@ mod disk;
 
 pub use disk::DiskFs;
 
+use rustix::io::Errno;
 use std::fmt::Debug;
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -91,4 +92,18 @@ pub trait File: Send + Sync + Debug {
     /// Makes the written bytes and the length durable. Must not be called again after an error: the
     /// kernel marks the failed pages clean, and the next call reports success.
     fn sync_data(&self) -> io::Result<()>;
+}
+
+/// Returns true if a disk or a descriptor table is full: it may empty again, and nothing is broken.
+pub(crate) fn is_out_of_space(error: &io::Error) -> bool {
+    let full = [
+        Errno::NOSPC,
+        Errno::DQUOT,
+        Errno::MFILE,
+        Errno::NFILE,
+        Errno::NOMEM,
+    ];
+    error
+        .raw_os_error()
+        .is_some_and(|code| full.iter().any(|errno| errno.raw_os_error() == code))
 }

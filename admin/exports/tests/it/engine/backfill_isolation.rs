@@ -12,6 +12,7 @@ static SYSTEM: Actor = Actor::system();
 on_both!(
     a_slow_count_delays_neither_windows_by_the_clock_nor_other_customers,
     an_export_deleted_while_it_is_counted_delays_no_other,
+    a_backfill_of_a_wrong_interval_is_left_alone_and_delays_no_other,
 );
 
 /// Creates exports of another organization, each with a backfill whose count does not end.
@@ -77,4 +78,29 @@ async fn an_export_deleted_while_it_is_counted_delays_no_other(database: TestDat
         let ended = env.backfill_ended_at(hostile, *export_id, *id).await;
         assert_eq!(ended, RunStatus::Completed);
     }
+}
+
+async fn a_backfill_of_a_wrong_interval_is_left_alone_and_delays_no_other(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    env.store(env.team_id, &[(1, -WINDOW, -WINDOW)]).await;
+    let wrong = env.export(json!({})).await;
+    env.pass(0).await;
+    let left = env.backfill(wrong.id, None, None).await;
+    for spoil in [
+        "UPDATE batch_exports SET \"interval\" = 'fortnight'",
+        "UPDATE batch_export_backfills SET asked_for = NULL",
+    ] {
+        database.execute(spoil).await.unwrap();
+    }
+    let good = env.export(json!({})).await;
+    let other = env.backfill(good.id, None, None).await;
+    let _process = env.start();
+
+    let ended = env.backfill_ended(good.id, other).await;
+    assert_eq!(ended, RunStatus::Completed);
+    assert_eq!(env.exported(), [1]);
+    let left = env.backfill_of(wrong.id, left).await;
+    assert!(left.status.is_open(), "{left:?}");
+    assert_eq!(left.total_runs, None);
+    assert!(env.runs(wrong.id).await.is_empty());
 }

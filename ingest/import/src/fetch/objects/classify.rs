@@ -7,55 +7,57 @@ use millrace_sources::FetchError;
 use object_store::Error;
 use object_store::client::HttpErrorKind;
 
-/// Turns an error of the store into one of the fetch; `what` names the object or listing.
-pub(super) fn classify(location: &ObjectLocation, error: &Error, what: &str) -> FetchError {
-    let (service, variables) = (location.service.name(), location.service.variables());
-    if in_chain::<NoCredentials>(error).is_some() {
-        let message = format!("there are no credentials in the environment; set {variables}");
-        return FetchError::Permanent { message };
+impl ObjectLocation {
+    /// Turns an error of the store into one of the fetch; `what` names the object or listing.
+    pub(super) fn classify(&self, error: &Error, what: &str) -> FetchError {
+        let (service, variables) = (self.service.name(), self.service.variables());
+        if in_chain::<NoCredentials>(error).is_some() {
+            let message = format!("there are no credentials in the environment; set {variables}");
+            return FetchError::Permanent { message };
+        }
+        if matches!(error, Error::Precondition { .. }) {
+            return changed(what);
+        }
+        let (bucket, whereabouts) = (&self.bucket, self.service.location_settings());
+        let status_text = status_text(error);
+        let message = match StoreErrorKind::of(error) {
+            StoreErrorKind::Unanswered(error) => {
+                return FetchError::retryable(match error.kind() {
+                    HttpErrorKind::Connect => format!("{service} could not be reached"),
+                    HttpErrorKind::Timeout => format!("{service} did not answer in time"),
+                    _ => "the transfer broke off".to_owned(),
+                });
+            }
+            StoreErrorKind::Busy => {
+                return FetchError::retryable(format!(
+                    "{service} is busy or out of order{status_text}"
+                ));
+            }
+            StoreErrorKind::WrongRegion => {
+                format!("the bucket {bucket:?} is elsewhere{status_text}. Check {whereabouts}")
+            }
+            StoreErrorKind::NoBucket => {
+                format!(
+                    "{service} has no bucket {bucket:?}{status_text}. Check its name, and {whereabouts}"
+                )
+            }
+            StoreErrorKind::InvalidCredentials => {
+                format!("{service} does not accept the credentials{status_text}. Check {variables}")
+            }
+            StoreErrorKind::KmsKey => format!(
+                "{service} cannot use the key that {what} is encrypted with{status_text}. Grant its use to \
+                 these credentials"
+            ),
+            StoreErrorKind::Denied => format!(
+                "{service} does not let these credentials do that{status_text}. They have to list and read \
+                 {}; check {variables}",
+                self.url
+            ),
+            StoreErrorKind::NotFound => format!("{what} is not there any more{status_text}"),
+            StoreErrorKind::Other => error.to_string(),
+        };
+        FetchError::Permanent { message }
     }
-    if matches!(error, Error::Precondition { .. }) {
-        return changed(what);
-    }
-    let (bucket, whereabouts) = (&location.bucket, location.service.location_settings());
-    let status_text = status_text(error);
-    let message = match StoreErrorKind::of(error) {
-        StoreErrorKind::Unanswered(error) => {
-            return FetchError::retryable(match error.kind() {
-                HttpErrorKind::Connect => format!("{service} could not be reached"),
-                HttpErrorKind::Timeout => format!("{service} did not answer in time"),
-                _ => "the transfer broke off".to_owned(),
-            });
-        }
-        StoreErrorKind::Busy => {
-            return FetchError::retryable(format!(
-                "{service} is busy or out of order{status_text}"
-            ));
-        }
-        StoreErrorKind::WrongRegion => {
-            format!("the bucket {bucket:?} is elsewhere{status_text}. Check {whereabouts}")
-        }
-        StoreErrorKind::NoBucket => {
-            format!(
-                "{service} has no bucket {bucket:?}{status_text}. Check its name, and {whereabouts}"
-            )
-        }
-        StoreErrorKind::InvalidCredentials => {
-            format!("{service} does not accept the credentials{status_text}. Check {variables}")
-        }
-        StoreErrorKind::KmsKey => format!(
-            "{service} cannot use the key that {what} is encrypted with{status_text}. Grant its use to \
-             these credentials"
-        ),
-        StoreErrorKind::Denied => format!(
-            "{service} does not let these credentials do that{status_text}. They have to list and read \
-             {}; check {variables}",
-            location.url
-        ),
-        StoreErrorKind::NotFound => format!("{what} is not there any more{status_text}"),
-        StoreErrorKind::Other => error.to_string(),
-    };
-    FetchError::Permanent { message }
 }
 
 /// Error for an object that has changed since it was listed.

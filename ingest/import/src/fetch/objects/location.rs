@@ -1,17 +1,15 @@
 //! Location of objects: a store's bucket and the selected keys. Credentials and endpoints are those
 //! of the environment.
 
-use super::classify;
 use super::http::Connector;
 use super::keys::ListingElements;
 use super::signing::Signing;
 use anyhow::{anyhow, bail};
-use millrace_sources::FetchError;
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::list::PaginatedListStore;
-use object_store::{Error, ObjectStore, RetryConfig};
+use object_store::{ObjectStore, RetryConfig};
 use reqwest::Client;
 use std::error::Error as _;
 use std::sync::Arc;
@@ -149,11 +147,6 @@ impl ObjectLocation {
     /// Keys that were left out of listings, as they cannot be requested.
     pub(super) fn left_out(&self) -> Vec<String> {
         self.connector.left_out()
-    }
-
-    /// Classifies an error of the store; `what` names the object or listing.
-    pub(super) fn classify(&self, error: &Error, what: &str) -> FetchError {
-        classify::classify(self, error, what)
     }
 }
 

@@ -16,6 +16,7 @@ mod plan;
 mod records;
 mod retention;
 mod runs;
+mod wrong_interval;
 
 use crate::fixture::Fixture;
 use millrace_catalog::{

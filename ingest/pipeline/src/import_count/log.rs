@@ -1,12 +1,41 @@
-//! Recount of imported events from the log.
+//! Log of imports: what is counted of it, kept for it, and recounted after a crash.
 
+use super::ImportCount;
+use crate::pipeline::Pipeline;
 use crate::ship::{Layout, unpacked};
-use millrace_log::{FrameSection, LogHandle, Position, ReadError, Reader};
-use millrace_rows::{Table, TeamId};
+use millrace_log::{FrameSection, LogHandle, Position, ReadError, Reader, ReleaseError};
+use millrace_rows::{Lane, Table, TeamId};
 use std::collections::BTreeMap;
 
+impl Pipeline {
+    /// Events of imports that were counted since the start.
+    #[must_use]
+    pub fn import_count(&self) -> ImportCount {
+        self.0.input(Lane::Historical).import_counter.so_far()
+    }
+
+    /// Counts the events of earlier starts in the log of imports from a position on, by project.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// If the log cannot be read.
+    pub fn recount_imports(&self, from: Position) -> Result<BTreeMap<TeamId, u64>, ReadError> {
+        recount(&self.0.input(Lane::Historical).log, from)
+    }
+
+    /// Keeps the log of imports from a position on, shipped or not; frames below may be released.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// If a segment could not be taken away for good; the log is then poisoned.
+    pub fn keep_historical_from(&self, position: Position) -> Result<(), ReleaseError> {
+        let input = self.0.input(Lane::Historical);
+        input.retention.keep_from(&input.log, position)
+    }
+}
+
 /// Counts the events of frames that were written before the log was opened.
-pub fn recount(log: &LogHandle, from: Position) -> Result<BTreeMap<TeamId, u64>, ReadError> {
+fn recount(log: &LogHandle, from: Position) -> Result<BTreeMap<TeamId, u64>, ReadError> {
     let mut counted = BTreeMap::new();
     let mut reader = log.reader(from);
     let end = log.opened_at();

@@ -1,4 +1,4 @@
-//! Compares the events of the source, the accepted and the stored ones, by day and event.
+//! Differences between events of the source, accepted and stored ones, by day and event.
 
 use crate::chunk::ChunkReader;
 use crate::event_counter::name_of;

@@ -1,32 +1,19 @@
 //! The pipeline's entry: reserve, submit, wait.
 
-use crate::capacity::{QueueCapacity, Refusal, check_log_capacity};
+use crate::capacity::{QueueCapacity, Refusal};
 use crate::commit::{self, CommitThread};
-use crate::commit_group::Submission;
 use crate::import_count::ImportCounter;
+use crate::lanes::{Ack, LaneInput, Lanes};
 use crate::retention::Retention;
 use crate::slot::Slot;
-use crate::threads::{AtomicBool, Sender, bounded};
+use crate::threads::{AtomicBool, bounded};
 use millrace_log::fs::{DiskFs, Fs};
 use millrace_log::{Log, LogHandle, LogOptions, OpenError, Position, Recovery};
 use millrace_rows::Lane;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use thiserror::Error;
 use tokio::sync::watch;
-
-/// Moment at which a request is answered with success.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ack {
-    /// After the fdatasync of its group: survives a crash of the process and of the machine.
-    #[default]
-    Disk,
-    /// After ClickHouse stored it: can be queried when the answer arrives.
-    ClickHouse,
-    /// Once it is queued: a crash of the process loses what was not yet committed.
-    Memory,
-}
 
 /// Settings of a pipeline.
 #[derive(Clone, Debug)]
@@ -73,30 +60,9 @@ pub struct LaneOutput {
     pub recovery: Recovery,
 }
 
-/// Input of a lane: everything that requests need of it.
-pub(crate) struct LaneInput {
-    pub(crate) queue: Arc<QueueCapacity>,
-    pub(crate) submissions: Sender<Submission>,
-    pub(crate) log: LogHandle,
-    pub(crate) failed: Arc<AtomicBool>,
-    pub(crate) ended_well: Arc<AtomicBool>,
-    pub(crate) is_log_full: Arc<AtomicBool>,
-    pub(crate) shipped: watch::Receiver<Position>,
-    pub(crate) import_counter: ImportCounter,
-    pub(crate) retention: Arc<Retention>,
-}
-
 /// Entry of both lanes; clones share them.
 #[derive(Clone)]
 pub struct Pipeline(pub(crate) Arc<Lanes>);
-
-pub(crate) struct Lanes {
-    live: LaneInput,
-    historical: LaneInput,
-    log_bytes_max: u64,
-    pub(crate) ack: Ack,
-    failure: watch::Receiver<Option<String>>,
-}
 
 // === impl Pipeline ===
 
@@ -153,11 +119,7 @@ impl Pipeline {
     /// # Errors
     /// When the client should retry later.
     pub fn reserve(&self, lane: Lane, bytes: usize) -> Result<Slot, Refusal> {
-        let lanes = &self.0;
-        let queue = &lanes.input(lane).queue;
-        self.can_store(lane)?;
-        queue.reserve(bytes)?;
-        Ok(Slot::new(Arc::clone(lanes), lane, bytes))
+        Slot::reserve(Arc::clone(&self.0), lane, bytes)
     }
 
     /// Checks that a request of the lane could be stored at the moment. Meant for before its body
@@ -166,7 +128,7 @@ impl Pipeline {
     /// # Errors
     /// When the client should retry later.
     pub fn admits(&self, lane: Lane) -> Result<(), Refusal> {
-        self.can_store(lane)?;
+        self.0.can_store(lane)?;
         self.0.input(lane).queue.check_open()
     }
 
@@ -180,20 +142,10 @@ impl Pipeline {
             || self.0.input(lane).queue.handed_bytes() < commit::BUSY_BYTES
     }
 
-    fn can_store(&self, lane: Lane) -> Result<(), Refusal> {
-        if self.0.input(lane).failed.load(Ordering::Acquire) {
-            return Err(Refusal::LogFailed);
-        }
-        check_log_capacity(lane, self.log_bytes_used(), self.0.log_bytes_max)
-    }
-
     /// Bytes of both lanes' logs on disk.
     #[must_use]
     pub fn log_bytes_used(&self) -> u64 {
-        Lane::ALL
-            .iter()
-            .map(|lane| self.0.input(*lane).log.usage().bytes_used)
-            .sum()
+        self.0.log_bytes_used()
     }
 
     /// Number of lanes that take no rows until the disk has space for their checkpoint's reserve
@@ -235,15 +187,6 @@ impl Pipeline {
     pub fn close(&self) {
         for lane in Lane::ALL {
             self.0.input(lane).queue.close();
-        }
-    }
-}
-
-impl Lanes {
-    pub(crate) fn input(&self, lane: Lane) -> &LaneInput {
-        match lane {
-            Lane::Live => &self.live,
-            Lane::Historical => &self.historical,
         }
     }
 }

@@ -24,7 +24,7 @@ use uuid::Uuid;
 const IDLE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Plans backfills for as long as this process leads.
-pub(super) async fn plan(inner: &Arc<Inner>, leads: &Leader) -> Infallible {
+pub(super) async fn run(inner: &Arc<Inner>, leads: &Leader) -> Infallible {
     let mut every = tokio::time::interval(PLAN_EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut scheduler = BackfillScheduler::new(inner);
@@ -32,7 +32,7 @@ pub(super) async fn plan(inner: &Arc<Inner>, leads: &Leader) -> Infallible {
         tokio::select! {
             _ = every.tick() => {}
             () = inner.ended.notified() => {}
-            Some(ended) = scheduler.planning.join_next_with_id() => scheduler.ended(ended),
+            Some(ended) = scheduler.planning.join_next_with_id() => scheduler.mark_ended(ended),
         }
         if leads.now() {
             scheduler.schedule().await;
@@ -79,7 +79,7 @@ impl BackfillScheduler {
         }
     }
 
-    fn ended(&mut self, ended: Result<(Id, PlanOutcome), JoinError>) {
+    fn mark_ended(&mut self, ended: Result<(Id, PlanOutcome), JoinError>) {
         let task = match ended {
             Ok((task, planned)) => {
                 if !planned.is_planned {
@@ -102,43 +102,53 @@ impl BackfillScheduler {
         }
         match self.start_due().await {
             Ok(()) => self.last_error = None,
-            Err(error) => {
-                let error = error.to_string();
-                // The same error is logged once.
-                if self.last_error.as_ref() != Some(&error) {
-                    tracing::warn!(
-                        error,
-                        "backfills cannot be planned; trying again until they can"
-                    );
-                    self.last_error = Some(error);
-                }
-            }
+            Err(error) => self.log_once(error.to_string()),
+        }
+    }
+
+    /// Logs an error, unless it is that of the last time.
+    fn log_once(&mut self, error: String) {
+        if self.last_error.as_ref() != Some(&error) {
+            tracing::warn!(
+                error,
+                "backfills cannot be planned; trying again until they can"
+            );
+            self.last_error = Some(error);
         }
     }
 
     async fn start_due(&mut self) -> Result<(), CatalogError> {
         let inner = Arc::clone(&self.inner);
         while self.planning.len() < inner.options.runs_max.max(1) {
-            let but: Vec<Uuid> = self.busy.values().chain(&self.resting).copied().collect();
-            let next = inner.catalog.next_backfill_to_plan(&self.turns, &but);
-            let Some(open) = next.await? else {
+            let Some(open) = self.next().await? else {
                 return Ok(());
             };
-            let organization_id = open.export.organization_id;
-            if self.idle.contains(&open.backfill.id) {
-                // All backfills of the organization had a turn.
-                self.resting.insert(organization_id);
-                continue;
-            }
             let Some(watermark) = inner.catalog.exports_watermark().await? else {
                 return Ok(());
             };
+            let organization_id = open.export.organization_id;
             self.turns.mark_served(&open);
-            let inner = Arc::clone(&inner);
-            let task = self.planning.spawn(plan_one(inner, open, watermark));
+            let planning = plan_one(Arc::clone(&inner), open, watermark);
+            let task = self.planning.spawn(planning);
             self.busy.insert(task.id(), organization_id);
         }
         Ok(())
+    }
+
+    /// Finds the backfill whose turn it is: none that is idle, and none of an organization with a
+    /// backfill that is being planned.
+    async fn next(&mut self) -> Result<Option<OpenBackfill>, CatalogError> {
+        loop {
+            let but: Vec<Uuid> = self.busy.values().chain(&self.resting).copied().collect();
+            let next = self.inner.catalog.next_backfill_to_plan(&self.turns, &but);
+            match next.await? {
+                // All backfills of the organization had a turn.
+                Some(open) if self.idle.contains(&open.backfill.id) => {
+                    self.resting.insert(open.export.organization_id);
+                }
+                next => return Ok(next),
+            }
+        }
     }
 }
 

@@ -1,0 +1,41 @@
+//! ClickHouse's own copy of its data, in either direction.
+
+use crate::config::{Config, Engine};
+use anyhow::{Context, bail};
+use millrace_clickhouse::{ClickHouse, CopyId, CopyState};
+use std::path::Path;
+use std::time::Duration;
+
+/// Pause between two checks of ClickHouse's progress.
+pub const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Folder that the embedded ClickHouse writes backups to.
+///
+/// # Errors
+/// When this is not the embedded default.
+pub fn embedded_backup_dir(config: &Config) -> anyhow::Result<&Path> {
+    let sqlite = config.data_dir.join("catalog.db");
+    let is_default = config.database_url.contains(&*sqlite.to_string_lossy());
+    if let (true, Engine::Embedded { backup_dir, .. }) = (is_default, &config.engine) {
+        return Ok(backup_dir);
+    }
+    bail!(
+        "this is for the embedded ClickHouse and the SQLite catalog in the data folder; copy a \
+         ClickHouse server and PostgreSQL with their own tools, ClickHouse first"
+    )
+}
+
+/// Waits until ClickHouse has made a copy.
+///
+/// # Errors
+/// When ClickHouse gives up, or does not answer.
+pub async fn wait_until_copied(clickhouse: &ClickHouse, id: CopyId) -> anyhow::Result<()> {
+    loop {
+        let state = clickhouse.copying(id).await;
+        match state.context("ClickHouse does not say how far it is")? {
+            CopyState::Running => tokio::time::sleep(CHECK_INTERVAL).await,
+            CopyState::Done => return Ok(()),
+            CopyState::Failed(reason) => bail!("ClickHouse gave up: {reason}"),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Selection of rejected events, and what to say where it finds none.
+
+use crate::commands::{Invocation, counted};
+use crate::config::Config;
+use crate::{connect, output};
+use anyhow::Context;
+use clap::Args;
+use millrace_clickhouse::{ClickHouse, QueryError, RejectedEvent, RejectedFilter};
+use millrace_rows::Micros;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// Message where there is nothing to list.
+pub(super) const NO_EVENT: &str = "No event was refused.";
+
+/// Selection of rejected events.
+#[derive(Args, Clone, Debug)]
+pub struct EventSelection {
+    /// Only events of this project
+    #[arg(long, value_name = "N")]
+    team_id: Option<i64>,
+    /// Only events that were rejected with this code, such as missing_distinct_id
+    #[arg(long)]
+    code: Option<String>,
+    /// Only events that were received since this time, as in 2026-11-20T00:00:00Z
+    #[arg(long, value_parser = time_of)]
+    since: Option<Micros>,
+    /// Only events of this request (X-Request-Id of its response)
+    #[arg(long, value_name = "ID")]
+    request_id: Option<String>,
+    /// Only the event at this place in its batch, from 0
+    #[arg(long, value_name = "N")]
+    index: Option<u32>,
+    /// Only events that were not sent again yet
+    #[arg(long)]
+    unsent: bool,
+    /// Limit of events; the newest are taken
+    #[arg(long = "limit", value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    rows_max: u32,
+}
+
+impl EventSelection {
+    /// Narrows the selection to events that were not sent again, or widens it to all.
+    pub(super) fn with_unsent(&self, unsent: bool) -> Self {
+        Self {
+            unsent,
+            ..self.clone()
+        }
+    }
+
+    fn filter(&self) -> RejectedFilter {
+        RejectedFilter {
+            team_id: self.team_id,
+            code: self.code.clone(),
+            since: self.since,
+            request_id: self.request_id.clone(),
+            index: self.index,
+            unsent: self.unsent,
+            rows_max: self.rows_max,
+        }
+    }
+}
+
+/// Finds the selected events.
+///
+/// # Errors
+/// When ClickHouse cannot be queried.
+pub(super) fn find(
+    config: &Config,
+    selection: &EventSelection,
+) -> anyhow::Result<Vec<RejectedEvent>> {
+    ask(config, async |clickhouse| {
+        clickhouse.rejected(&selection.filter()).await
+    })
+}
+
+fn count(config: &Config, filter: &RejectedFilter) -> anyhow::Result<u64> {
+    ask(config, async |clickhouse| {
+        clickhouse.rejected_count(filter).await
+    })
+}
+
+/// Asks ClickHouse, with advice on its errors.
+///
+/// # Errors
+/// When ClickHouse cannot be queried.
+pub(super) fn ask<T>(
+    config: &Config,
+    question: impl AsyncFnOnce(&ClickHouse) -> Result<T, QueryError>,
+) -> anyhow::Result<T> {
+    let clickhouse = connect::clickhouse(config)?;
+    connect::block_on(async {
+        question(&clickhouse)
+            .await
+            .map_err(|error| connect::explain(config, error))
+            .context("cannot read rejected_events")
+    })
+}
+
+/// Explains why no event was found, and how many there are.
+///
+/// # Errors
+/// When ClickHouse cannot be queried.
+pub(super) fn explain_none(
+    config: &Config,
+    selection: &EventSelection,
+    invocation: &Invocation,
+) -> anyhow::Result<String> {
+    let all = count(config, &RejectedFilter::default())?;
+    if all == 0 {
+        return Ok(NO_EVENT.to_owned());
+    }
+    if selection.unsent {
+        let filter = RejectedFilter {
+            unsent: false,
+            ..selection.filter()
+        };
+        let sent = count(config, &filter)?;
+        if sent > 0 {
+            let verb = if sent == 1 { "was" } else { "were" };
+            return Ok(format!(
+                "Nothing is left to send: {} {verb} sent again already. `rejected resend --all` sends such once more; list with:\n  {}",
+                counted(sent, "refused event"),
+                invocation.command("rejected list", &["unsent"])
+            ));
+        }
+    }
+    if let Some(index) = selection.index {
+        let filter = RejectedFilter {
+            index: None,
+            ..selection.filter()
+        };
+        let others = count(config, &filter)?;
+        if others > 0 {
+            return Ok(format!(
+                "No refused event has the index {index}. Without --index there {}; list with:\n  {}",
+                there_are(others),
+                invocation.command("rejected list", &["index"])
+            ));
+        }
+    }
+    Ok(format!(
+        "No refused event matches. In all there {}; list with:\n  {}",
+        there_are(all),
+        invocation.command(
+            "rejected list",
+            &["team_id", "code", "since", "request_id", "index", "unsent"]
+        )
+    ))
+}
+
+fn there_are(count: u64) -> String {
+    let verb = if count == 1 { "is" } else { "are" };
+    format!("{verb} {}", counted(count, "refused event"))
+}
+
+/// Prints a hint if the limit left some out.
+///
+/// # Errors
+/// When ClickHouse cannot be queried.
+pub(super) fn print_limit_hint(
+    config: &Config,
+    selection: &EventSelection,
+    found: usize,
+) -> anyhow::Result<()> {
+    if found == 0 || (found as u64) < u64::from(selection.rows_max) {
+        return Ok(());
+    }
+    let all = count(config, &selection.filter())?;
+    if all > found as u64 {
+        output::print(&format!(
+            "These are the newest of {}; --limit {all} takes all.",
+            counted(all, "refused event")
+        ));
+    }
+    Ok(())
+}
+
+/// Time at which an event was sent again and accepted, as text.
+pub(super) fn sent_again(event: &RejectedEvent) -> Option<String> {
+    (event.resent_at > 0).then(|| time_text(event.resent_at))
+}
+
+/// Formats microseconds since 1970.
+pub(super) fn time_text(micros: i64) -> String {
+    OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000)
+        .ok()
+        .and_then(|at| at.format(&Rfc3339).ok())
+        .unwrap_or_else(|| micros.to_string())
+}
+
+/// Parses a time of the command line.
+fn time_of(text: &str) -> Result<Micros, String> {
+    let at = OffsetDateTime::parse(text, &Rfc3339)
+        .map_err(|_| "give a time such as 2026-11-20T00:00:00Z".to_owned())?;
+    Ok(Micros(
+        i64::try_from(at.unix_timestamp_nanos() / 1_000).unwrap_or(i64::MAX),
+    ))
+}

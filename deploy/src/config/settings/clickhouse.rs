@@ -1,0 +1,117 @@
+//! Settings of ClickHouse: the embedded engine, or an existing server.
+
+use super::values::{listen_address, size};
+use bytesize::ByteSize;
+use clap::Args;
+use millrace_clickhouse::InsertQuorum;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Settings of ClickHouse.
+#[derive(Args, Clone, Debug)]
+pub struct ClickHouseSettings {
+    /// Address of the embedded ClickHouse
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_ADDR",
+        value_parser = listen_address,
+        default_value = "127.0.0.1:8123",
+        value_name = "ADDR"
+    )]
+    pub clickhouse_addr: SocketAddr,
+    /// HTTP interface of a ClickHouse server to use instead of the embedded one
+    ///
+    /// Such as `https://clickhouse.example.com:8443`.
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_URL",
+        value_name = "URL"
+    )]
+    pub clickhouse_url: Option<String>,
+    /// PEM file of the authority of an https:// server's certificate, instead of the system's
+    ///
+    /// The system's authorities are those of `SSL_CERT_FILE`, where that is set.
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_CA_FILE",
+        value_name = "FILE"
+    )]
+    pub clickhouse_ca_file: Option<PathBuf>,
+    /// User to insert and query as; by default `millrace` in the embedded engine, `default` in a
+    /// server
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_USER",
+        value_name = "NAME"
+    )]
+    pub clickhouse_user: Option<String>,
+    /// Password of that user; by default the embedded engine's is generated at the first start
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_PASSWORD",
+        hide_env_values = true,
+        value_name = "TEXT"
+    )]
+    pub clickhouse_password: Option<String>,
+    /// Cluster of that server to create replicated tables on
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_CLUSTER",
+        value_name = "NAME"
+    )]
+    pub clickhouse_cluster: Option<String>,
+    /// Replicas that an insert must reach to count as stored: 2 or more, or `auto` for most
+    ///
+    /// One replica is enough if it is not set. With a quorum, exports and persons read only rows
+    /// that reached it, and inserts of a table run one after the other. All nodes need the same
+    /// value.
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_INSERT_QUORUM",
+        value_name = "REPLICAS"
+    )]
+    pub clickhouse_insert_quorum: Option<InsertQuorum>,
+    /// Memory limit of the embedded ClickHouse
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_MEMORY",
+        value_parser = size,
+        default_value = "2GiB",
+        value_name = "SIZE"
+    )]
+    pub clickhouse_memory: ByteSize,
+    /// Folder that backups of the embedded ClickHouse are written to and read from;
+    /// <data dir>/clickhouse/backups by default
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_BACKUP_DIR",
+        value_name = "DIR"
+    )]
+    pub clickhouse_backup_dir: Option<PathBuf>,
+    /// External sources that the user of the embedded ClickHouse may access, as in `s3,url`; none
+    /// by default
+    ///
+    /// `azure`, `file`, `hdfs`, `mongodb`, `mysql`, `postgresql`, `redis`, `remote`, `s3`,
+    /// `sqlite`, `url`. Each of the network also opens the ports of this machine to whoever has the
+    /// password; `file` and `sqlite` reach the folders of ClickHouse.
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_SOURCES",
+        value_delimiter = ',',
+        value_name = "NAME,…"
+    )]
+    pub clickhouse_sources: Vec<String>,
+    /// Library of the engine, if it is not where `make run` puts it
+    #[arg(long, global = true, env = "MILLRACE_LIBCHDB", value_name = "FILE")]
+    pub libchdb: Option<PathBuf>,
+}

@@ -1,0 +1,77 @@
+//! Settings of ingestion: the log, workers, proxies, shutdown.
+
+use super::values::size;
+use bytesize::ByteSize;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// Settings of ingestion.
+#[derive(Args, Clone, Debug)]
+pub struct IngestSettings {
+    /// Moment at which a request is answered with success
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_ACK",
+        default_value = "disk",
+        value_name = "WHEN"
+    )]
+    pub ack: AckSetting,
+    /// Folder of the logs, where events wait for ClickHouse; <data dir>/log by default
+    #[arg(long, global = true, env = "MILLRACE_LOG_DIR", value_name = "DIR")]
+    pub log_dir: Option<PathBuf>,
+    /// Disk space for the logs; 10 GiB or 80 % of the disk by default
+    ///
+    /// Events wait there while ClickHouse is away; when the logs are full, requests are answered
+    /// 503.
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_LOG_BYTES_MAX",
+        value_parser = size,
+        value_name = "SIZE"
+    )]
+    pub log_bytes_max: Option<ByteSize>,
+    /// Threads that serve requests; one per core by default
+    #[arg(long, global = true, env = "MILLRACE_WORKERS", value_name = "N")]
+    pub workers: Option<usize>,
+    /// Peers (addresses or networks) whose X-Forwarded-For, -Host and -Proto are believed
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_TRUSTED_PROXIES",
+        value_delimiter = ',',
+        value_name = "NET,…"
+    )]
+    pub trusted_proxies: Vec<String>,
+    /// Seconds that a shutdown goes on accepting connections while it reports not ready: as long as
+    /// a load balancer takes to notice
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_DRAIN_SECONDS",
+        default_value_t = 0,
+        value_name = "N"
+    )]
+    pub drain_seconds: u64,
+    /// Seconds that a shutdown may take after that to finish requests and ship events
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_GRACE_SECONDS",
+        default_value_t = 10,
+        value_name = "N"
+    )]
+    pub grace_seconds: u64,
+}
+
+/// Moment at which a request is answered with success.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum AckSetting {
+    /// On disk: survives a crash of the process and of the machine
+    Disk,
+    /// In ClickHouse: can be queried when the answer arrives
+    Clickhouse,
+    /// Queued only: a crash loses what was not yet on disk
+    Memory,
+}

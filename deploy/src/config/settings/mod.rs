@@ -1,0 +1,128 @@
+//! The settings as the user writes them: flags, variables and keys of the file.
+
+mod admin;
+mod clickhouse;
+mod exports;
+mod ingest;
+mod logging;
+mod persons;
+mod values;
+
+pub use clickhouse::ClickHouseSettings;
+pub use ingest::AckSetting;
+pub use logging::LogFormat;
+
+use admin::AdminSettings;
+use clap::Args;
+use exports::ExportSettings;
+use ingest::IngestSettings;
+use logging::LogSettings;
+use persons::PersonLimits;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use values::listen_address;
+
+/// All settings. Every flag is also a key of the file (with `_` for `-`) and a variable.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Settings (also MILLRACE_<NAME>, and keys of the file)")]
+pub struct Settings {
+    /// TOML file with these settings; `millrace.toml` is read when it is there
+    #[arg(long, global = true, env = "MILLRACE_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Folder of all data
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_DATA_DIR",
+        default_value = "./millrace-data",
+        value_name = "DIR"
+    )]
+    pub data_dir: PathBuf,
+    /// Address that clients send events to
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_INGEST_ADDR",
+        value_parser = listen_address,
+        alias = "port",
+        default_value = "127.0.0.1:8000",
+        value_name = "ADDR"
+    )]
+    pub ingest_addr: SocketAddr,
+    /// Address of the organization API
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_ADMIN_ADDR",
+        value_parser = listen_address,
+        default_value = "127.0.0.1:8010",
+        value_name = "ADDR"
+    )]
+    pub admin_addr: SocketAddr,
+    /// Address of health checks and metrics
+    ///
+    /// `/_health/live`, `/_health/ready` (with `?verbose` for every part and what is wrong with it)
+    /// and `/metrics` (Prometheus) answer there, on a thread of their own.
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_HEALTH_ADDR",
+        value_parser = listen_address,
+        default_value = "127.0.0.1:8011",
+        value_name = "ADDR"
+    )]
+    pub health_addr: SocketAddr,
+    /// ClickHouse
+    #[command(flatten)]
+    pub clickhouse: ClickHouseSettings,
+    /// Catalog: sqlite://… or postgres://…; SQLite in the data folder by default
+    ///
+    /// Several nodes share a catalog in PostgreSQL.
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_DATABASE_URL",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
+    pub database_url: Option<String>,
+    /// URL by which clients reach the ingest listener, if it is not its address
+    #[arg(long, global = true, env = "MILLRACE_PUBLIC_URL", value_name = "URL")]
+    pub public_url: Option<String>,
+    /// URL by which clients reach the organization API; by default it is taken from their requests
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_ADMIN_PUBLIC_URL",
+        value_name = "URL"
+    )]
+    pub admin_public_url: Option<String>,
+    /// Organization API
+    #[command(flatten)]
+    pub admin: AdminSettings,
+    /// Batch exports
+    #[command(flatten)]
+    pub exports: ExportSettings,
+    /// Persons and groups
+    #[command(flatten)]
+    pub persons: PersonLimits,
+    /// Key that secrets of destinations are encrypted with: the base64 of 32 bytes; by default it
+    /// is generated at the first start and kept in <data dir>/secret.key
+    ///
+    /// Processes that share a catalog need the same key. Older keys, separated from it by commas,
+    /// still decrypt what they encrypted.
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_SECRET_KEY",
+        hide_env_values = true,
+        value_name = "KEY"
+    )]
+    pub secret_key: Option<String>,
+    /// Ingestion
+    #[command(flatten)]
+    pub ingest: IngestSettings,
+    /// Log lines
+    #[command(flatten)]
+    pub logging: LogSettings,
+}

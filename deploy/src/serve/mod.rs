@@ -1,0 +1,103 @@
+//! Long-running modes: starts the parts, prints their addresses, waits, drains.
+
+mod parts;
+mod running;
+mod startup;
+
+pub use parts::Parts;
+
+use crate::config::Config;
+use crate::credentials::Credentials;
+use crate::signals::StopSignal;
+use crate::thread_priority::lower_priority;
+use crate::{data_dir, output, preflight};
+use anyhow::{Context, bail};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+
+/// Runtime threads for everything that is not a request: shipping, lookups.
+const BACKGROUND_THREADS: usize = 2;
+
+/// Runs the parts until SIGTERM or Ctrl-C.
+///
+/// # Errors
+/// When a part cannot start, or a log fails while running.
+pub fn run(config: &Config, parts: Parts) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(BACKGROUND_THREADS)
+        .thread_name("background")
+        .on_thread_start(lower_priority)
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    // Before anything else: without a listener a signal ends the process as a crash does.
+    let stop = {
+        let _context = runtime.enter();
+        StopSignal::listen()
+    };
+    let role = match parts.ingest {
+        true => data_dir::INGEST_ROLE,
+        false => "admin",
+    };
+    // First, as another process on the folder has the addresses, too.
+    let lock = data_dir::take_used(&config.data_dir, role)?;
+    preflight::check(config, parts)?;
+    let lock = match lock {
+        Some(lock) => lock,
+        None => data_dir::take(&config.data_dir, role)?,
+    };
+    let ready = preflight::make_export_root(config, parts).and_then(|()| recorder());
+    let outcome = ready
+        .and_then(|prometheus| runtime.block_on(until_stopped(config, parts, prometheus, stop)));
+    if outcome.is_err() {
+        lock.remove_created_dir();
+    }
+    // Waiting tasks must not keep the process: what matters is on disk.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// Starts, runs and drains.
+async fn until_stopped(
+    config: &Config,
+    parts: Parts,
+    prometheus: PrometheusHandle,
+    mut stop: StopSignal,
+) -> anyhow::Result<()> {
+    let Some(server) = startup::start(config, parts, prometheus, &mut stop).await? else {
+        tracing::info!("stopped before it was up");
+        return Ok(());
+    };
+    server
+        .run_until_stopped(config, async move { stop.received().await })
+        .await
+}
+
+/// `millrace serve --print-credentials`.
+///
+/// # Errors
+/// When the file was deleted: the personal key cannot be recovered.
+pub fn print_credentials(config: &Config) -> anyhow::Result<()> {
+    let path = config.credentials_path();
+    let Some(credentials) = Credentials::load(&path)? else {
+        bail!(
+            "there is no {}; start the server first, or name its folder with --data-dir. A personal key that was kept \
+             there is known nowhere else: `millrace keys create --user EMAIL` makes another",
+            path.display()
+        )
+    };
+    output::print_json(&serde_json::to_string_pretty(&credentials)?);
+    Ok(())
+}
+
+fn recorder() -> anyhow::Result<PrometheusHandle> {
+    PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS_BUCKETS)
+        .and_then(PrometheusBuilder::install_recorder)
+        .context("cannot start the metrics")
+}
+
+/// Buckets of latency histograms: from 50 µs to 10 s.
+const SECONDS_BUCKETS: [f64; 16] = [
+    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
+    1.0, 2.5, 10.0,
+];

@@ -1,0 +1,94 @@
+//! The running parts of a process, from the end of the start to the last event shipped.
+
+use crate::background_parts::BackgroundParts;
+use crate::config::Config;
+use crate::engine;
+use crate::ingest::Ingest;
+use anyhow::{Context, anyhow};
+use millrace_embedded::Supervisor;
+use millrace_ingest::HealthServer;
+
+/// All running parts.
+pub struct RunningServer {
+    pub ingest: Option<Ingest>,
+    pub background_parts: BackgroundParts,
+    pub engine: Option<Supervisor>,
+    /// Kept until the process ends.
+    pub health: HealthServer,
+}
+
+impl RunningServer {
+    /// Drains after a failed start and deregisters the node, unless it accepted events that it
+    /// cannot ship.
+    pub async fn abort_start(self, config: &Config, error: anyhow::Error) -> anyhow::Error {
+        match self.run_until_stopped(config, std::future::ready(())).await {
+            Ok(()) => error,
+            Err(end) => error.context(format!("{end:#}")),
+        }
+    }
+
+    /// Waits for the stop signal or a failure, then drains.
+    pub async fn run_until_stopped(
+        self,
+        config: &Config,
+        stop: impl Future<Output = ()>,
+    ) -> anyhow::Result<()> {
+        let Self {
+            ingest,
+            mut background_parts,
+            engine,
+            health: _health,
+        } = self;
+        let status = engine.as_ref().map(Supervisor::status);
+        let engine_failed = async {
+            match status {
+                None => std::future::pending().await,
+                Some(status) => engine::permanent_failure(status).await,
+            }
+        };
+        let mut failure = None;
+        let ends = async {
+            tokio::select! {
+                () = stop => {}
+                () = engine_failed => {}
+                error = background_parts.failed() => failure = Some(error),
+            }
+        };
+        let outcome = match ingest {
+            Some(ingest) => ingest.run_until_stopped(config, ends).await,
+            None => {
+                ends.await;
+                Ok(())
+            }
+        };
+        if outcome.is_err() {
+            // The kernel ends the engine with this process: waiting for it would keep a broken
+            // process alive.
+            std::mem::forget(engine);
+            return outcome;
+        }
+        background_parts.stop().await?;
+        if let Some(engine) = engine {
+            stop_engine(engine).await?;
+        }
+        match failure {
+            Some(failure) => Err(failure),
+            None => {
+                tracing::info!("stopped");
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Stops the engine.
+///
+/// # Errors
+/// When it had failed for good.
+async fn stop_engine(engine: Supervisor) -> anyhow::Result<()> {
+    let reason = engine::permanent_failure_reason(&engine);
+    tokio::task::spawn_blocking(|| engine.stop())
+        .await
+        .context("the supervisor panicked")?;
+    reason.map_or(Ok(()), |reason| Err(anyhow!(reason)))
+}

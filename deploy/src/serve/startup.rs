@@ -1,0 +1,212 @@
+//! Start of the parts of a process, one step after the other.
+//!
+//! 1. Catalog and credentials, as everything else needs them.
+//! 2. Health checks and metrics: a start that takes long can be watched.
+//! 3. The organization API.
+//! 4. Ingestion, then the engine: events are accepted while ClickHouse comes up.
+//! 5. Credentials with the addresses of this start, and the workers that need ClickHouse.
+
+use super::Parts;
+use super::running::RunningServer;
+use crate::admin::Admin;
+use crate::background_parts::BackgroundParts;
+use crate::config::{Config, Engine};
+use crate::credentials::{Banner, Credentials};
+use crate::ingest::{AcceptingIngest, Ingest};
+use crate::signals::StopSignal;
+use crate::{bootstrap, clickhouse_watch, connect, engine, output, preflight};
+use anyhow::Context;
+use metrics_exporter_prometheus::PrometheusHandle;
+use millrace_catalog::Catalog;
+use millrace_embedded::Supervisor;
+use millrace_ingest::keys::Keys;
+use millrace_ingest::{HealthServer, Readiness};
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::time::Duration;
+
+/// Starts all parts; `None` if a stop was requested meanwhile, and then everything under way is
+/// finished.
+///
+/// # Errors
+/// When a part cannot start. A node that has accepted no events is deregistered.
+pub async fn start(
+    config: &Config,
+    parts: Parts,
+    prometheus: PrometheusHandle,
+    stop: &mut StopSignal,
+) -> anyhow::Result<Option<RunningServer>> {
+    let opened = tokio::select! {
+        opened = OpenedState::open(config) => opened?,
+        () = stop.received() => return Ok(None),
+    };
+    let mut startup = Startup::begin(config, parts, opened, prometheus)?;
+    startup.start_api()?;
+    if !startup.start_ingestion(stop).await? {
+        startup.cancel().await?;
+        return Ok(None);
+    }
+    startup.finish().await.map(Some)
+}
+
+/// Catalog and credentials.
+struct OpenedState {
+    catalog: Catalog,
+    credentials: Credentials,
+    credentials_path: PathBuf,
+    is_first_start: bool,
+}
+
+impl OpenedState {
+    async fn open(config: &Config) -> anyhow::Result<Self> {
+        let credentials_path = config.credentials_path();
+        let kept = Credentials::load(&credentials_path)?;
+        let is_kept = kept.is_some();
+        let mut credentials = kept.unwrap_or_default();
+        let catalog = connect::catalog_or_create(config).await?;
+        let is_first_start =
+            bootstrap::run(&catalog, &config.data_dir, is_kept, &mut credentials).await?;
+        Ok(Self {
+            catalog,
+            credentials,
+            credentials_path,
+            is_first_start,
+        })
+    }
+}
+
+/// A start under way, with the parts that are up.
+struct Startup<'a> {
+    config: &'a Config,
+    parts: Parts,
+    opened: OpenedState,
+    readiness: Readiness,
+    health: HealthServer,
+    keys: Keys,
+    admin: Option<Admin>,
+    ingest: Option<Ingest>,
+    engine: Option<Supervisor>,
+}
+
+impl<'a> Startup<'a> {
+    /// Starts health checks and metrics.
+    fn begin(
+        config: &'a Config,
+        parts: Parts,
+        mut opened: OpenedState,
+        prometheus: PrometheusHandle,
+    ) -> anyhow::Result<Self> {
+        let readiness = Readiness::new();
+        let health = HealthServer::start(config.health_addr, readiness.clone(), prometheus)
+            .with_context(|| preflight::cannot_listen(config.health_addr, "--health-addr"))?;
+        opened.credentials.health_url = format!("http://{}", health.addr());
+        let keys = Keys::new(opened.catalog.clone());
+        Ok(Self {
+            config,
+            parts,
+            opened,
+            readiness,
+            health,
+            keys,
+            admin: None,
+            ingest: None,
+            engine: None,
+        })
+    }
+
+    /// Starts the organization API, if it runs here.
+    fn start_api(&mut self) -> anyhow::Result<()> {
+        if !self.parts.admin {
+            return Ok(());
+        }
+        let config = self.config;
+        let keys_here = self.parts.ingest.then(|| self.keys.clone());
+        let admin = Admin::start(config, keys_here)
+            .with_context(|| preflight::cannot_listen(config.admin_addr, "--admin-addr"))?;
+        self.opened.credentials.admin_url = format!("http://{}", admin.addr());
+        // Not required beside ingestion: events come in without the API.
+        if !self.parts.ingest {
+            self.readiness.require("catalog", admin.failure());
+        }
+        self.admin = Some(admin);
+        Ok(())
+    }
+
+    /// Starts ingestion and the engine that it ships to, if they run here; false if a stop was
+    /// requested before.
+    async fn start_ingestion(&mut self, stop: &mut StopSignal) -> anyhow::Result<bool> {
+        if !self.parts.ingest {
+            return Ok(true);
+        }
+        let config = self.config;
+        let (keys, catalog) = (self.keys.clone(), &self.opened.catalog);
+        let accepting =
+            AcceptingIngest::start(config, keys, catalog, &self.readiness, stop).await?;
+        let Some(accepting) = accepting else {
+            return Ok(false);
+        };
+        // Requests are served from here on.
+        let credentials = &mut self.opened.credentials;
+        let own_url = || format!("http://{}", accepting.addr());
+        credentials.ingest_url = config.public_url.clone().unwrap_or_else(own_url);
+        {
+            let mut starting = pin!(engine::start(config, &mut *credentials));
+            let started = tokio::select! {
+                started = &mut starting => started.map(Some),
+                () = stop.received() => Ok(None),
+            };
+            let Ok(Some(engine)) = started else {
+                // Deregisters the node, unless it accepted events. Before the engine ends, which
+                // may take long, or be cut short by a supervisor out of patience.
+                let grace = Duration::from_secs(config.grace_seconds);
+                accepting.stop(grace).await?;
+                return started.map(|_| false);
+            };
+            self.engine = engine;
+        }
+        self.ingest = Some(accepting.ship(config, credentials));
+        Ok(true)
+    }
+
+    /// Stops what is up, after a stop was requested.
+    async fn cancel(self) -> anyhow::Result<()> {
+        match self.admin {
+            Some(admin) => admin.stop().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Completes the start once all addresses are known, and prints them.
+    async fn finish(self) -> anyhow::Result<RunningServer> {
+        let Self { config, opened, .. } = self;
+        let mut server = RunningServer {
+            ingest: self.ingest,
+            background_parts: BackgroundParts {
+                admin: self.admin,
+                ..BackgroundParts::default()
+            },
+            engine: self.engine,
+            health: self.health,
+        };
+        let (credentials, path) = (&opened.credentials, &opened.credentials_path);
+        let stored = credentials.store(path);
+        let started = stored.and_then(|()| {
+            bootstrap::finish(&config.data_dir);
+            server.background_parts.start_workers(config)
+        });
+        if let Err(error) = started {
+            return Err(server.abort_start(config, error).await);
+        }
+        let problem = clickhouse_watch::begin(config, self.parts.ingest, &self.readiness).await;
+        let banner = Banner {
+            credentials,
+            path,
+            shows_personal_key: opened.is_first_start && std::io::stdout().is_terminal(),
+            is_embedded: matches!(config.engine, Engine::Embedded { .. }),
+            clickhouse_problem: problem.as_deref(),
+        };
+        output::print(&banner.to_string());
+        Ok(server)
+    }
+}
