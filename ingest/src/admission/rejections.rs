@@ -7,6 +7,7 @@ use crate::import_quota::ImportRefusal;
 use http::StatusCode;
 use millrace_parse::{ApiError, ErrorType};
 use millrace_pipeline::Refusal;
+use millrace_rows::counted;
 
 /// Advice on how to get more quota.
 const HOW_TO_ASK: &str = "Ask for more with POST /api/organizations/<organization id>/historical_migrations/ \
@@ -141,8 +142,9 @@ fn of_import(refusal: ImportRefusal, retry_after_seconds: u32) -> ApiError {
         ImportRefusal::Volume { left } => throttled(
             "migration_volume_exceeded",
             format!(
-                "The project may import {left} more events, fewer than the request has; nothing of it \
-                 was stored. {HOW_TO_ASK}"
+                "The project may import {}, fewer than the request has; nothing of it was stored. \
+                 {HOW_TO_ASK}",
+                counted(left, "more event")
             ),
         ),
         ImportRefusal::Rate {
