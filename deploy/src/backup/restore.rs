@@ -58,7 +58,11 @@ async fn adapt_catalog(config: &Config) -> anyhow::Result<()> {
 async fn restore_clickhouse(config: &Config, from: &Path) -> anyhow::Result<()> {
     let path = config.credentials_path();
     let mut credentials = Credentials::load(&path)?.unwrap_or_default();
-    let engine = engine::start(&config_reading(config, &from.join(CLICKHOUSE)), &mut credentials).await?;
+    let engine = engine::start(
+        &config_reading(config, &from.join(CLICKHOUSE)),
+        &mut credentials,
+    )
+    .await?;
     let clickhouse = ClickHouse::new(&connect::embedded_settings(&credentials));
     wait_until_up(&clickhouse).await?;
     let id = clickhouse.restore(utf8(&from.join(CLICKHOUSE))?).await?;

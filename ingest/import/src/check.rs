@@ -9,7 +9,7 @@ use crate::reject::{Reject, RejectReason, RejectedBy};
 use crate::request::{BodyPrefix, Request};
 use crate::send::Validator;
 use crate::stats::StageStats;
-use millrace_rows::Micros;
+use millrace_rows::{Micros, counted};
 use millrace_sources::Position;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -141,7 +141,7 @@ impl Findings {
 fn shown(text: &[u8]) -> String {
     let mut shown = String::from_utf8_lossy(text.get(..SHOWN_BYTES).unwrap_or(text)).into_owned();
     if let Some(more) = text.len().checked_sub(SHOWN_BYTES).filter(|more| *more > 0) {
-        shown.push_str(&format!("… ({more} bytes more)"));
+        shown.push_str(&format!("… ({} more)", counted(more as u64, "byte")));
     }
     shown
 }

@@ -62,6 +62,8 @@ async fn every_field_is_published_with_description_and_example() {
     let validator = jsonschema::validator_for(&new).unwrap();
     let destination = &all["NewBatchExportDestination"];
     assert_eq!(destination["discriminator"]["propertyName"], "type");
+    let kinds = destination["oneOf"].as_array().unwrap();
+    assert_eq!(kinds.len(), DestinationType::all().count());
     let mapping = destination["discriminator"]["mapping"].as_object().unwrap();
     let page = std::fs::read_to_string(PAGE).unwrap();
     for (kind, example) in examples() {

@@ -10,6 +10,7 @@ use uuid::Uuid;
 on_both!(
     runs_are_listed_read_cancelled_and_retried,
     backfills_are_created_listed_and_cancelled,
+    a_backfill_of_a_range_without_a_window_is_completed_with_a_message,
     invalid_backfill_ranges_are_refused,
     logs_are_the_export_and_a_page_of_lines,
     the_steps_of_a_test_are_listed_for_each_type,
@@ -163,6 +164,24 @@ async fn backfills_are_created_listed_and_cancelled() {
             .await;
         assert_eq!(twice.error(), (400, "invalid_input", None));
     }
+}
+
+async fn a_backfill_of_a_range_without_a_window_is_completed_with_a_message() {
+    let fixture = Fixture::new().await;
+    let (export, path) = export(&fixture, ORGANIZATION).await;
+    // The export is younger than any of its windows.
+    let range = json!({ "start_at": export["created_at"] });
+    let asked = fixture
+        .call("POST", &format!("{path}backfill/"), &range)
+        .await;
+    assert_eq!(asked.status, 200, "{asked:?}");
+    let id = asked.body["backfill_id"].as_str().unwrap();
+    let read = fixture.get(&format!("{path}backfills/{id}/")).await;
+    assert_eq!(
+        (&read.body["status"], &read.body["progress"]["total_runs"]),
+        (&json!("Completed"), &json!(0))
+    );
+    assert!(read.body["message"].is_string(), "{read:?}");
 }
 
 async fn invalid_backfill_ranges_are_refused() {

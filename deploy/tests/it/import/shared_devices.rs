@@ -136,6 +136,15 @@ fn archives() -> Vec<Archive> {
             late: segment("10:00:00", "identify", Some("gus"), "visitor-7"),
         },
         Archive {
+            format: "rudderstack",
+            early: [
+                segment("08:00:00", "track", None, "visitor-8"),
+                segment("09:00:00", "identify", Some("ria"), "visitor-8"),
+            ]
+            .concat(),
+            late: segment("10:00:00", "identify", Some("rob"), "visitor-8"),
+        },
+        Archive {
             format: "mixpanel",
             early: mixpanel(1_704_441_600, "324172", "$device:1") + &original_id_merge()[0],
             late: mixpanel(1_704_445_200, "324172", "324172") + &original_id_merge()[1],
@@ -144,7 +153,7 @@ fn archives() -> Vec<Archive> {
 }
 
 /// Expected ids of each person.
-const PERSONS: &str = "324172\nO-1 O-2 olga\nO-3 otto otto@x.example\nalice d1\nbrowser sam\nd2 u1\nd3 u2\nerik\ngil visitor-7\ngus\nsue\nu3\nu4\nu5\nu6\nu7";
+const PERSONS: &str = "324172\nO-1 O-2 olga\nO-3 otto otto@x.example\nalice d1\nbrowser sam\nd2 u1\nd3 u2\nerik\ngil visitor-7\ngus\nria visitor-8\nrob\nsue\nu3\nu4\nu5\nu6\nu7";
 
 fn persons(team: &str) -> String {
     format!(
@@ -205,7 +214,7 @@ fn users_of_one_device_stay_apart_whatever_order_files_are_read_in() {
             }
         }
         env.server.wait_for(&persons(team), PERSONS);
-        let expected = "O-3\tO-2\nerik\td1\ngus\tvisitor-7\nsue\tbrowser\nu3\td2\nu4\td3\nu5\td2\nu5\td3\nu7\tu6";
+        let expected = "O-3\tO-2\nerik\td1\ngus\tvisitor-7\nrob\tvisitor-8\nsue\tbrowser\nu3\td2\nu4\td3\nu5\td2\nu5\td3\nu7\tu6";
         assert_eq!(env.server.query(&refused(team)), expected, "{order:?}");
     }
     // The same files are imported again, and users send live events.

@@ -10,6 +10,7 @@ use crate::request::Request;
 use crate::stats::StageStats;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use bytes::Bytes;
+use millrace_rows::counted;
 use millrace_sources::Position;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -175,9 +176,9 @@ impl Deliverer {
         Stop {
             code: "no_answer".to_owned(),
             message: format!(
-                "the server has taken nothing for {} seconds: {message}\nRun the same command again when it does: \
+                "the server has taken nothing for {}: {message}\nRun the same command again when it does: \
                  it goes on where it stopped",
-                self.patience.as_secs()
+                counted(self.patience.as_secs(), "second")
             ),
         }
     }

@@ -36,6 +36,10 @@ fn events(dir: &TempDir) -> String {
 }
 
 fn load(dir: &TempDir, url: &str, patience: Duration) -> Outcome {
+    load_with(dir, url, patience, &Arc::new(StageStats::default()))
+}
+
+fn load_with(dir: &TempDir, url: &str, patience: Duration, stats: &Arc<StageStats>) -> Outcome {
     let load = Load {
         url: url.to_owned(),
         project_key: "phc_x".to_owned(),
@@ -54,7 +58,7 @@ fn load(dir: &TempDir, url: &str, patience: Duration) -> Outcome {
             ..ChunkLimits::default()
         },
     };
-    run(&load, &Arc::new(StageStats::default())).unwrap()
+    run(&load, stats).unwrap()
 }
 
 /// Outcome of an import into a server that accepts everything in the end.
@@ -90,6 +94,27 @@ fn assert_all_stored_once(stored: &Stored) {
     let stored = stored.lock().unwrap();
     assert_eq!(stored.len() as u64, EVENTS);
     assert!(stored.values().all(|times| *times == 1));
+}
+
+#[test]
+fn a_load_that_has_to_wait_tells_why_and_until_when() {
+    let (dir, stored) = (TempDir::new().unwrap(), Stored::default());
+    let seen = Arc::clone(&stored);
+    let mut count = 0;
+    let url = serve(move |request| {
+        count += 1;
+        match count {
+            2 => error(429, "migration_rate_exceeded", Some(1)),
+            _ => store_all(&seen, request),
+        }
+    });
+    let stats = Arc::new(StageStats::default());
+    load_with(&dir, &url, Duration::ZERO, &stats);
+    // A pause that is over stays to be reported once.
+    let snapshot = stats.snapshot();
+    let reason = snapshot.waiting_for.unwrap();
+    assert!(reason.contains("migration_rate_exceeded"), "{reason}");
+    assert!(snapshot.waiting_until.unwrap().ends_with('Z'));
 }
 
 #[test]
