@@ -122,7 +122,7 @@ impl<K: Sink> InsertContext<K> {
                 self.refused(&batch, cut, error, false).await
             }
             InsertSettlement::Unknowable(error) => self.give_up_unknown(&batch, &error).await,
-            InsertSettlement::Lost(reason) => self.lost(id, &batch, reason).await,
+            InsertSettlement::Lost(reason) => self.lost((id, stage), &batch, reason).await,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Salvage of a section that was damaged in the log: its blocks are dead-lettered, and rows that
 //! can be read are sent.
 
-use super::{InsertContext, InsertResult, dead_letter, retry_forever};
+use super::{InsertContext, InsertResult, SMALL_BYTES, dead_letter, retry_forever};
 use crate::ship::attribution::FailureHistory;
 use crate::ship::deliver::{Delivery, InsertSettlement};
 use crate::ship::insert_batch::InsertBatch;
@@ -22,7 +22,7 @@ impl<K: Sink> InsertContext<K> {
     /// and does the same.
     pub(super) async fn lost(
         &self,
-        id: BatchId,
+        (id, stage): (BatchId, DeliveryStage),
         batch: &Arc<InsertBatch<FrameSection>>,
         reason: String,
     ) -> InsertResult {
@@ -48,7 +48,7 @@ impl<K: Sink> InsertContext<K> {
             letter.reason
         );
         let sent = match salvaged {
-            Some(salvaged) => match self.send_salvaged(id, batch, &salvaged).await {
+            Some(salvaged) => match self.send_salvaged((id, stage), batch, &salvaged).await {
                 Ok(true) => rows,
                 Ok(false) => 0,
                 Err(result) => return result,
@@ -63,11 +63,12 @@ impl<K: Sink> InsertContext<K> {
     }
 
     /// Sends salvaged rows, unless they are stored already. False if ClickHouse refuses them: their
-    /// blocks are kept. An error if the batch is to be recorded anew first: after a crash nobody
-    /// would know another token.
+    /// blocks are kept. An error is the step that the plan takes next: it records the batch anew
+    /// first, as after a crash nobody would know another token, or has it tried as a part, for
+    /// which its month does not wait.
     async fn send_salvaged(
         &self,
-        id: BatchId,
+        (id, stage): (BatchId, DeliveryStage),
         batch: &InsertBatch<FrameSection>,
         salvaged: &Salvaged,
     ) -> Result<bool, InsertResult> {
@@ -76,40 +77,41 @@ impl<K: Sink> InsertContext<K> {
         let body = vec![Bytes::from(packed)];
         // Earlier versions counted with the number at the end.
         let token = format!("{}-salvaged-0", batch.token(&self.prefix));
-        let mut stage = DeliveryStage::First;
-        loop {
-            let delivery = Delivery {
-                id,
-                retries: &self.retries,
-                lane: self.lane,
-                scope: &self.node,
-                insert_target: &batch.key.insert_target,
-                table: batch.key.table(),
-                month: batch.key.month,
-                token: &token,
-                lookup: RowLookup::rows(salvaged.keys.clone(), &[]),
-                body: &body,
-                boot_id: batch.boot_id,
-                // An earlier start may have sent them.
-                in_doubt: true,
-                history: FailureHistory::default(),
-                stored_counts: &self.stored_counts,
-                stage,
-            };
-            match delivery.settle(&self.sink).await {
-                InsertSettlement::Stored => return Ok(true),
-                InsertSettlement::Absent => return Err(InsertResult::Absent),
-                InsertSettlement::Restarted => return Err(InsertResult::Restarted),
-                InsertSettlement::Unproven(_) => stage = DeliveryStage::LastPart,
-                InsertSettlement::Refused(error) | InsertSettlement::Unknowable(error) => {
-                    tracing::error!(
-                        token,
-                        "ClickHouse refuses rows of a damaged section: {error}"
-                    );
-                    return Ok(false);
-                }
-                InsertSettlement::Parted | InsertSettlement::Lost(_) => return Ok(false),
+        let delivery = Delivery {
+            id,
+            retries: &self.retries,
+            lane: self.lane,
+            scope: &self.node,
+            insert_target: &batch.key.insert_target,
+            table: batch.key.table(),
+            month: batch.key.month,
+            token: &token,
+            lookup: RowLookup::rows(salvaged.keys.clone(), &[]),
+            body: &body,
+            boot_id: batch.boot_id,
+            // An earlier start may have sent them.
+            in_doubt: true,
+            history: FailureHistory::new(batch.is_part, stage),
+            stored_counts: &self.stored_counts,
+            stage,
+        };
+        // Rows beside damage cannot be cut out of the log, hence not be halved.
+        let unproven = InsertResult::Unproven { can_halve: false };
+        let is_small = (salvaged.bytes.len() as u64) < SMALL_BYTES;
+        match delivery.settle(&self.sink).await {
+            InsertSettlement::Stored => Ok(true),
+            InsertSettlement::Absent => Err(InsertResult::Absent),
+            InsertSettlement::Restarted => Err(InsertResult::Restarted),
+            InsertSettlement::Unproven(_) => Err(unproven),
+            InsertSettlement::Refused(error) if is_small && error.needs_memory() => Err(unproven),
+            InsertSettlement::Refused(error) | InsertSettlement::Unknowable(error) => {
+                tracing::error!(
+                    token,
+                    "ClickHouse refuses rows of a damaged section: {error}"
+                );
+                Ok(false)
             }
+            InsertSettlement::Parted | InsertSettlement::Lost(_) => Ok(false),
         }
     }
 }

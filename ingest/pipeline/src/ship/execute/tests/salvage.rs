@@ -315,35 +315,84 @@ async fn salvaged_rows_are_sent_once_whatever_crashes_between_two_tries() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn salvaged_rows_for_which_memory_is_missing_count_as_failing_and_are_tried_on() {
-    let dir = tempfile::tempdir().unwrap();
-    let (log, batch) = damaged(dir.path(), true);
+/// A context whose every insert fails with a code that may be the server's, and the number of
+/// inserts so far.
+fn refusing_all(
+    (log, code): (&Log, u32),
+    dead_letters: PathBuf,
+    retries: Retries,
+) -> (Arc<InsertContext<FakeSink>>, Arc<AtomicU32>) {
     let tries = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&tries);
     let sink = FakeSink::answering(move || {
         counted.fetch_add(1, Ordering::Relaxed);
         Err(InsertError {
             outcome: InsertOutcome::Unknown,
-            code: Some(241),
-            message: "memory limit".to_owned(),
+            code: Some(code),
+            message: "no".to_owned(),
         })
     });
-    let (retries, mut reports) = Retries::new(1);
-    let context = Arc::new(InsertContext {
+    let context = InsertContext {
         lane: "live",
         node: "node".to_owned(),
         prefix: "node-live".to_owned(),
         log: log.handle(),
         sink,
-        dead_letters: DeadLetters::new(dir.path().join("dead-letters")),
+        dead_letters: DeadLetters::new(dead_letters),
         retries,
         stored_counts: StoredCounts::default(),
-    });
+    };
+    (Arc::new(context), tries)
+}
+
+#[tokio::test(start_paused = true)]
+async fn salvaged_rows_refused_for_no_known_reason_are_given_up_once_others_are_stored() {
+    // Code 241 means too little memory: never the fault of so few rows.
+    for (code, is_given_up) in [(395, true), (241, false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, batch) = damaged(dir.path(), true);
+        let (key, batch) = (batch.key.clone(), Arc::new(batch));
+        let dead_letters = dir.path().join("dead-letters");
+        let (context, tries) = refusing_all((&log, code), dead_letters, Retries::new(1).0);
+        for _ in 0..10 {
+            context.stored_counts.count(&key);
+        }
+        let execute = |stage| Arc::clone(&context).execute(7, Arc::clone(&batch), stage);
+        let unproven = InsertResult::Unproven { can_halve: false };
+        let a_minute = Duration::from_secs(60);
+        let first = tokio::time::timeout(a_minute, execute(DeliveryStage::First)).await;
+        assert_eq!(first, Ok(unproven), "the server may be to blame");
+        let mut executed = tokio::spawn(execute(DeliveryStage::LastPart));
+        let an_hour = Duration::from_secs(3_600);
+        let waited = tokio::time::timeout(an_hour, &mut executed).await;
+        assert!(waited.is_err(), "given up while nothing else is stored");
+        assert!(tries.load(Ordering::Relaxed) > 100, "tried on");
+        let result = loop {
+            context.stored_counts.count(&key);
+            let waited = tokio::time::timeout(Duration::from_secs(10), &mut executed).await;
+            if let Ok(result) = waited {
+                break result.unwrap();
+            }
+        };
+        let expected = match is_given_up {
+            true => InsertResult::Settled,
+            false => unproven,
+        };
+        assert_eq!(result, expected, "{code}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn salvaged_rows_for_which_memory_is_missing_count_as_failing_and_as_retried() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, batch) = damaged(dir.path(), true);
+    let (retries, mut reports) = Retries::new(1);
+    let dead_letters = dir.path().join("dead-letters");
+    let (context, tries) = refusing_all((&log, 241), dead_letters, retries);
     let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
     let metrics = recorder.handle();
     let _local = metrics::set_default_local_recorder(&recorder);
-    let executed = context.execute(7, Arc::new(batch), DeliveryStage::First);
+    let executed = context.execute(7, Arc::new(batch), DeliveryStage::LastPart);
     let waited = tokio::time::timeout(Duration::from_secs(60), executed).await;
     assert!(waited.is_err(), "given up");
     let report = reports.try_recv().unwrap();

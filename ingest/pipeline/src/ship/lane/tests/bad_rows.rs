@@ -2,8 +2,11 @@
 
 use super::*;
 use millrace_clickhouse::{InsertError, InsertOutcome};
+use millrace_log::fs::{DiskFs, Fs};
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeSet;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
@@ -26,13 +29,17 @@ struct TestEnv {
 
 impl TestEnv {
     async fn start() -> Self {
-        let fs = MemoryFs::new();
+        Self::start_in(Path::new("/log"), Arc::new(MemoryFs::new())).await
+    }
+
+    /// Starts with a log in the folder `dir`.
+    async fn start_in(dir: &Path, fs: Arc<dyn Fs>) -> Self {
         let options = LogOptions {
-            dir: PathBuf::from("/log"),
+            dir: dir.to_owned(),
             segment_bytes: 1 << 20,
             bytes_max: 1 << 30,
         };
-        let (log, recovery) = Log::open(options, Arc::new(fs)).unwrap();
+        let (log, recovery) = Log::open(options, fs).unwrap();
         let handle = log.handle();
         let (synced, synced_receiver) = watch::channel(handle.synced());
         let (shipped, settled) = watch::channel(handle.start());
@@ -66,8 +73,8 @@ impl TestEnv {
         }
     }
 
-    /// Appends a frame of rows, bad or not.
-    fn append(&mut self, are_bad: impl IntoIterator<Item = bool>) {
+    /// Appends a frame of rows, bad or not, and returns its position.
+    fn append(&mut self, are_bad: impl IntoIterator<Item = bool>) -> Position {
         let (mut bytes, mut blocks) = (Vec::new(), Vec::new());
         let mut header = SectionHeader {
             insert_target: Table::Events.insert_target().to_owned(),
@@ -100,8 +107,25 @@ impl TestEnv {
             header: &header,
             blocks: &blocks,
         };
-        self.log.append(&[section]).unwrap();
+        let frame = self.log.append(&[section]).unwrap();
         self.synced.send_replace(self.log.sync().unwrap());
+        frame
+    }
+
+    /// Appends so many bad rows, and damages the last of their blocks in the log's only segment,
+    /// which is in the folder `dir`. Returns once they are in an insert of their own.
+    async fn append_damaged(&mut self, dir: &Path, rows: usize) {
+        let position = self.append(vec![true; rows]);
+        let mut reader = self.log.handle().reader(position);
+        let frame = reader.next().unwrap().unwrap();
+        let raw = reader.read_blocks(&frame.sections[0]).unwrap();
+        let path = dir.join("00000000000000000001.log");
+        let bytes = std::fs::read(&path).unwrap();
+        let start = bytes.windows(64).position(|it| it == &raw[..64]).unwrap();
+        let at = start + raw.len() - 5;
+        let segment = std::fs::File::options().write(true).open(path).unwrap();
+        segment.write_all_at(&[bytes[at] ^ 1], at as u64).unwrap();
+        sleep(Duration::from_secs(2)).await;
     }
 
     /// Appends rows for so many seconds, each of them bad by a chance.
@@ -178,4 +202,27 @@ async fn while_every_row_is_refused_none_becomes_a_dead_letter() {
     env.is_mended.store(true, Ordering::Relaxed);
     let (stored, bad) = env.settled_within(Duration::from_secs(120)).await;
     assert_eq!((stored as u128, bad), (env.rows, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn salvaged_rows_refused_for_no_known_reason_hold_up_their_month_for_a_while_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut env = TestEnv::start_in(dir.path(), Arc::new(DiskFs)).await;
+    env.append_damaged(dir.path(), 3_000).await;
+    env.live(300, 1, 0.0).await;
+    // The blocks are kept; the salvaged rows are given up, as good rows are stored beside them.
+    let settled = env.settled_within(Duration::from_secs(60)).await;
+    assert_eq!(settled, (300, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn salvaged_rows_are_stored_after_an_outage_that_refuses_every_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut env = TestEnv::start_in(dir.path(), Arc::new(DiskFs)).await;
+    env.append_damaged(dir.path(), 3_000).await;
+    env.live(300, 1, 1.0).await;
+    env.is_mended.store(true, Ordering::Relaxed);
+    let (stored, dead_letters) = env.settled_within(Duration::from_secs(120)).await;
+    assert_eq!(dead_letters, 1, "the blocks");
+    assert!((300 + 1_500..300 + 3_000).contains(&stored), "{stored}");
 }
