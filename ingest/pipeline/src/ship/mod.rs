@@ -14,7 +14,7 @@
 //! | `lane` | the loop: reads, plans, persists the checkpoint, sends, releases |
 //! | `plan`, `insert_batch`, `section`, `limits` | assigns rows to inserts; pure |
 //! | `checkpoint` | the state that survives a restart; pure |
-//! | `deliver`, `sink`, `backoff` | tries one insert until its outcome is known |
+//! | `deliver`, `sink`, `backoff` | tries an insert batch until its `insert_result` is known |
 //! | `row_lookup` | looks up how many of an insert's rows are in the table: all, some or none |
 //! | `attribution` | attributes failures to the rows or to the server |
 //! | `retries` | limits the inserts that fail again and again |
@@ -36,6 +36,7 @@ mod deliver;
 mod event_search;
 mod execute;
 mod insert_batch;
+mod insert_result;
 mod lane;
 mod limits;
 mod options;

@@ -1,10 +1,11 @@
 //! Salvage of a section that was damaged in the log: its blocks are dead-lettered, and rows that
 //! can be read are sent.
 
-use super::{InsertContext, InsertResult, SMALL_BYTES, dead_letter, retry_forever};
+use super::{InsertContext, SMALL_BYTES, dead_letter, retry_forever};
 use crate::ship::attribution::FailureHistory;
-use crate::ship::deliver::{Delivery, InsertSettlement};
+use crate::ship::deliver::Delivery;
 use crate::ship::insert_batch::InsertBatch;
+use crate::ship::insert_result::InsertResult;
 use crate::ship::plan::BatchId;
 use crate::ship::retries::DeliveryStage;
 use crate::ship::row_lookup::RowLookup;
@@ -12,6 +13,7 @@ use crate::ship::salvage::{Salvaged, salvage};
 use crate::ship::sink::Sink;
 use bytes::Bytes;
 use metrics::counter;
+use millrace_clickhouse::InsertError;
 use millrace_log::FrameSection;
 use millrace_log::block::Compressor;
 use std::sync::Arc;
@@ -27,7 +29,7 @@ impl<K: Sink> InsertContext<K> {
         reason: String,
     ) -> InsertResult {
         let [section] = batch.sections.as_slice() else {
-            return InsertResult::Refused;
+            return InsertResult::Lost(reason);
         };
         let blocks = self.whole(batch).await;
         let salvaged = match batch.range {
@@ -49,9 +51,17 @@ impl<K: Sink> InsertContext<K> {
         );
         let sent = match salvaged {
             Some(salvaged) => match self.send_salvaged((id, stage), batch, &salvaged).await {
-                Ok(true) => rows,
-                Ok(false) => 0,
-                Err(result) => return result,
+                InsertResult::Stored => rows,
+                // The batch is recorded anew first, as after a crash nobody would know another
+                // token; or it is tried on as a part, for which its month does not wait.
+                result @ (InsertResult::Absent
+                | InsertResult::Restarted
+                | InsertResult::Unproven { .. }) => return result,
+                InsertResult::DeadLettered
+                | InsertResult::Parted
+                | InsertResult::Refused(_)
+                | InsertResult::Unknowable(_)
+                | InsertResult::Lost(_) => 0,
             },
             None => 0,
         };
@@ -59,19 +69,16 @@ impl<K: Sink> InsertContext<K> {
         counter!("millrace_insert_rows_salvaged_total", "lane" => self.lane).increment(sent);
         counter!("millrace_insert_rows_dead_lettered_total", "lane" => self.lane)
             .increment(all.saturating_sub(sent));
-        InsertResult::Settled
+        InsertResult::DeadLettered
     }
 
-    /// Sends salvaged rows, unless they are stored already. False if ClickHouse refuses them: their
-    /// blocks are kept. An error is the step that the plan takes next: it records the batch anew
-    /// first, as after a crash nobody would know another token, or has it tried as a part, for
-    /// which its month does not wait.
+    /// Sends salvaged rows, unless they are stored already.
     async fn send_salvaged(
         &self,
         (id, stage): (BatchId, DeliveryStage),
         batch: &InsertBatch<FrameSection>,
         salvaged: &Salvaged,
-    ) -> Result<bool, InsertResult> {
+    ) -> InsertResult {
         let mut packed = Vec::new();
         Compressor::new().compress_into(&salvaged.bytes, &mut packed);
         let body = vec![Bytes::from(packed)];
@@ -95,24 +102,27 @@ impl<K: Sink> InsertContext<K> {
             stored_counts: &self.stored_counts,
             stage,
         };
-        // Rows beside damage cannot be cut out of the log, hence not be halved.
-        let unproven = InsertResult::Unproven { can_halve: false };
         let is_small = (salvaged.bytes.len() as u64) < SMALL_BYTES;
         match delivery.settle(&self.sink).await {
-            InsertSettlement::Stored => Ok(true),
-            InsertSettlement::Absent => Err(InsertResult::Absent),
-            InsertSettlement::Restarted => Err(InsertResult::Restarted),
-            InsertSettlement::Unproven(_) => Err(unproven),
-            InsertSettlement::Refused(error) if is_small && error.needs_memory() => Err(unproven),
-            InsertSettlement::Refused(error) | InsertSettlement::Unknowable(error) => {
+            // Rows beside damage cannot be cut out of the log, hence not be halved.
+            InsertResult::Unproven { error, .. } => cannot_halve(error),
+            InsertResult::Refused(error) if is_small && error.needs_memory() => cannot_halve(error),
+            InsertResult::Refused(error) | InsertResult::Unknowable(error) => {
                 tracing::error!(
                     token,
                     "ClickHouse refuses rows of a damaged section: {error}"
                 );
-                Ok(false)
+                InsertResult::Refused(error)
             }
-            InsertSettlement::Parted | InsertSettlement::Lost(_) => Ok(false),
+            result => result,
         }
+    }
+}
+
+const fn cannot_halve(error: InsertError) -> InsertResult {
+    InsertResult::Unproven {
+        error,
+        can_halve: false,
     }
 }
 

@@ -8,7 +8,8 @@ mod send;
 mod tests;
 
 use super::backoff::RetryBackoff;
-use super::execute::{InsertContext, InsertResult};
+use super::execute::InsertContext;
+use super::insert_result::InsertResult;
 use super::options::ShipOptions;
 use super::plan::{BatchId, Now, Plan};
 use super::retries::FailureReport;
@@ -206,7 +207,7 @@ impl<K: Sink> Shipper<K> {
 
     fn take(&mut self, event: Result<Event, JoinError>) -> Result<(), ShipError> {
         match event {
-            Ok(Event::Batch(id, result)) => self.apply_result(id, result),
+            Ok(Event::Batch(id, result)) => self.apply_result(id, &result),
             Ok(Event::BootId(boot_id)) => {
                 self.is_asking = false;
                 self.boot_id = boot_id.ok();
@@ -222,9 +223,11 @@ impl<K: Sink> Shipper<K> {
         Ok(())
     }
 
-    fn apply_result(&mut self, id: BatchId, result: InsertResult) {
+    fn apply_result(&mut self, id: BatchId, result: &InsertResult) {
         match result {
-            InsertResult::Settled => self.plan.settled(id),
+            InsertResult::Stored | InsertResult::DeadLettered | InsertResult::Unknowable(_) => {
+                self.plan.settled(id);
+            }
             InsertResult::Absent => {
                 self.boot_id = None;
                 self.plan.absent(id);
@@ -233,7 +236,7 @@ impl<K: Sink> Shipper<K> {
                 self.boot_id = None;
                 self.plan.restarted(id);
             }
-            InsertResult::Refused => {
+            InsertResult::Refused(_) | InsertResult::Lost(_) => {
                 if !self.plan.refused(id) {
                     self.plan.absent(id);
                 }
@@ -243,9 +246,9 @@ impl<K: Sink> Shipper<K> {
                     self.plan.absent(id);
                 }
             }
-            InsertResult::Unproven { can_halve } => {
+            InsertResult::Unproven { can_halve, .. } => {
                 let now = self.started.elapsed();
-                if let Some((batch, stage)) = self.plan.take_apart(id, can_halve, now) {
+                if let Some((batch, stage)) = self.plan.take_apart(id, *can_halve, now) {
                     self.execute(id, batch, stage);
                 }
             }

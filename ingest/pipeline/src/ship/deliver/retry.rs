@@ -1,0 +1,93 @@
+//! Reasons for another try, and their report.
+
+use super::Delivery;
+use crate::ship::sink::Sink;
+use metrics::counter;
+use millrace_clickhouse::{Body, InsertError, InsertOutcome, QueryError, QueryErrorKind};
+
+/// Reason for another try of an insert that was not settled; it follows after a pause.
+pub(super) enum RetryReason {
+    Insert(InsertError),
+    Query(QueryError),
+    StillRunning,
+}
+
+impl From<QueryError> for RetryReason {
+    fn from(error: QueryError) -> Self {
+        Self::Query(error)
+    }
+}
+
+impl RetryReason {
+    /// Returns true if nobody could be reached, or only a query failed: trying again soon costs
+    /// little. An insert that was sent, and refused by a gateway or cut off, would be sent whole
+    /// again.
+    pub(super) const fn is_cheap_to_retry(&self) -> bool {
+        match self {
+            Self::Insert(_) => self.is_unreachable(),
+            Self::Query(_) | Self::StillRunning => true,
+        }
+    }
+
+    /// Returns true if nobody could be reached, so that other inserts would fail, too.
+    pub(super) const fn is_unreachable(&self) -> bool {
+        match self {
+            Self::Insert(error) => {
+                matches!(error.outcome, InsertOutcome::NotStored) && error.code.is_none()
+            }
+            Self::Query(error) => {
+                matches!(
+                    error.kind,
+                    QueryErrorKind::NoConnection | QueryErrorKind::Tls(_)
+                )
+            }
+            Self::StillRunning => false,
+        }
+    }
+}
+
+impl<B: Body> Delivery<'_, B> {
+    /// Counts and logs the reason, and makes tables that are missing.
+    pub(super) async fn report<K: Sink>(&self, sink: &K, reason: &RetryReason, is_logged: bool) {
+        let (outcome, message, is_schema) = match reason {
+            RetryReason::Insert(error) => (
+                error.outcome.name(),
+                error.to_string(),
+                error.schema_is_missing(),
+            ),
+            RetryReason::Query(error) => (
+                error.outcome_name(),
+                error.to_string(),
+                error.schema_is_missing(),
+            ),
+            RetryReason::StillRunning => (
+                "running",
+                "an earlier try is still running".to_owned(),
+                false,
+            ),
+        };
+        counter!("millrace_insert_retries_total", "lane" => self.lane, "outcome" => outcome)
+            .increment(1);
+        if !is_schema {
+            if is_logged {
+                tracing::warn!(
+                    token = self.token,
+                    outcome,
+                    "insert will be tried again: {message}"
+                );
+            }
+            return;
+        }
+        match sink.migrate().await {
+            // At a first start events may come before their tables exist.
+            Ok(()) => tracing::info!(
+                token = self.token,
+                "the missing table is made; insert will be tried again"
+            ),
+            Err(error) => tracing::warn!(
+                token = self.token,
+                "the missing table cannot be made: {error}; insert will be tried again"
+            ),
+        }
+    }
+}
