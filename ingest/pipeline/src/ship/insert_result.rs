@@ -36,7 +36,7 @@ pub enum InsertResult {
 }
 
 impl InsertResult {
-    /// The result of an insert that fails for its rows or for the server.
+    /// The result of a batch that fails for its rows or for the server.
     pub const fn unproven(error: InsertError) -> Self {
         Self::Unproven {
             error,

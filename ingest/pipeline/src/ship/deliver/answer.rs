@@ -1,4 +1,4 @@
-//! Settles an insert by its answer, and by a lookup of the rows where the answer is no proof.
+//! Settles a batch by its answer, and by a lookup of the rows where the answer is no proof.
 
 use super::Delivery;
 use super::retry::RetryReason;
@@ -9,7 +9,7 @@ use crate::ship::sink::Sink;
 use millrace_clickhouse::{Body, InsertError, InsertOutcome};
 
 impl<B: Body> Delivery<'_, B> {
-    /// Settles an insert that was answered with success: under a token in doubt that is no proof.
+    /// Settles a batch that was answered with success: under a token in doubt that is no proof.
     pub(super) async fn settle_success<K: Sink>(
         &self,
         sink: &K,
@@ -25,8 +25,8 @@ impl<B: Body> Delivery<'_, B> {
         Ok(InsertResult::Stored)
     }
 
-    /// Settles an insert that was not answered with success, or returns the reason to try again.
-    /// Before it was sent, so many inserts of the table were stored.
+    /// Settles a batch that was not answered with success, or returns the reason to try again.
+    /// Before it was sent, so many batches of the table were stored.
     pub(super) async fn settle_error<K: Sink>(
         &mut self,
         sink: &K,
@@ -60,7 +60,7 @@ impl<B: Body> Delivery<'_, B> {
         }
     }
 
-    /// Settles an insert whose failures so far are due to its rows, or may be.
+    /// Settles a batch whose failures so far are due to its rows, or may be.
     async fn attribute<K: Sink>(
         &mut self,
         sink: &K,
@@ -81,7 +81,7 @@ impl<B: Body> Delivery<'_, B> {
         }
     }
 
-    /// Settles an insert that fails again and again, unless its rows are stored or still being
+    /// Settles a batch that fails again and again, unless its rows are stored or still being
     /// stored.
     async fn settle_refusal<K: Sink>(
         &self,
@@ -115,7 +115,7 @@ impl<B: Body> Delivery<'_, B> {
         Ok(InsertResult::Unknowable(error))
     }
 
-    /// Settles an insert whose rows can no longer be read, but which an earlier try may have
+    /// Settles a batch whose rows can no longer be read, but which an earlier try may have
     /// stored.
     async fn settle_lost<K: Sink>(
         &self,

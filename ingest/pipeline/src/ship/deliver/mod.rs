@@ -1,6 +1,6 @@
-//! Delivers one insert: tries until its outcome is known.
+//! Delivers one batch: tries until its outcome is known.
 //!
-//! An insert whose answer was lost is *in doubt*. It is settled by:
+//! A batch whose answer was lost is *in doubt*. It is settled by:
 //!
 //! - The token: the same bytes under the same token are stored once whatever became of the first
 //!   try, if the server remembers the token.
@@ -14,7 +14,7 @@
 //! Rows that waited or were in flight at the start may be stored in part, if the folder is a copy
 //! of one that was used elsewhere. They are all looked up, and by halves if some are found.
 //!
-//! Rows of a table that this version does not know cannot be looked up. If inserts of them are
+//! Rows of a table that this version does not know cannot be looked up. If batches of them are
 //! answered with a success that is not proven to be ClickHouse's, again and again while queries are
 //! answered, they are dead-lettered: the proxy before ClickHouse will not change.
 //!
@@ -57,13 +57,13 @@ pub struct Delivery<'a, B> {
     pub token: &'a str,
     pub lookup: RowLookup,
     pub body: &'a B,
-    /// Boot id of the server when the insert was recorded.
+    /// Boot id of the server when the batch was recorded.
     pub boot_id: Option<Uuid>,
     pub in_doubt: bool,
     pub history: FailureHistory,
-    /// Numbers of inserts that were stored in the meantime.
+    /// Numbers of batches that were stored in the meantime.
     pub stored_counts: &'a StoredCounts,
-    /// Stage that follows if the insert was returned as [`InsertResult::Unproven`] before.
+    /// Stage that follows if the batch was returned as [`InsertResult::Unproven`] before.
     pub stage: DeliveryStage,
 }
 
@@ -142,7 +142,7 @@ impl<B: Body> Delivery<'_, B> {
             Presence::All => Some(InsertResult::Stored),
             Presence::Some => Some(InsertResult::Parted),
             Presence::None => {
-                // From now on the rows can be stored by this insert only, as a block.
+                // From now on the rows can be stored by this batch only, as a block.
                 self.lookup = std::mem::take(&mut self.lookup).into_block();
                 is_restarted.then_some(InsertResult::Absent)
             }

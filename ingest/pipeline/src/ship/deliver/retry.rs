@@ -5,7 +5,7 @@ use crate::ship::sink::Sink;
 use metrics::counter;
 use millrace_clickhouse::{Body, InsertError, InsertOutcome, QueryError, QueryErrorKind};
 
-/// Reason for another try of an insert that was not settled; it follows after a pause.
+/// Reason for another try of a batch that was not settled; it follows after a pause.
 pub(super) enum RetryReason {
     Insert(InsertError),
     Query(QueryError),
@@ -20,7 +20,7 @@ impl From<QueryError> for RetryReason {
 
 impl RetryReason {
     /// Returns true if nobody could be reached, or only a query failed: trying again soon costs
-    /// little. An insert that was sent, and refused by a gateway or cut off, would be sent whole
+    /// little. A batch that was sent, and refused by a gateway or cut off, would be sent whole
     /// again.
     pub(super) const fn is_cheap_to_retry(&self) -> bool {
         match self {
@@ -29,7 +29,7 @@ impl RetryReason {
         }
     }
 
-    /// Returns true if nobody could be reached, so that other inserts would fail, too.
+    /// Returns true if nobody could be reached, so that other batches would fail, too.
     pub(super) const fn is_unreachable(&self) -> bool {
         match self {
             Self::Insert(error) => {

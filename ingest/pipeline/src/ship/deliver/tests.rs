@@ -1,4 +1,4 @@
-//! Inserts that are retried, returned and given up.
+//! Batches that are retried, returned and given up.
 
 use super::*;
 use crate::ship::fake_sink::FakeSink;
@@ -35,8 +35,8 @@ fn delivery<'a>(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_insert_with_one_exception_again_and_again_is_returned_unless_the_server_is_to_blame() {
-    // Codes answered in turn, and the number of tries after which the insert is returned.
+async fn a_batch_with_one_exception_again_and_again_is_returned_unless_the_server_is_to_blame() {
+    // Codes answered in turn, and the number of tries after which the batch is returned.
     let table: [(&[u32], Option<u32>); 6] = [
         (&[241], Some(3)),
         (&[395], Some(8)),
@@ -81,7 +81,7 @@ async fn an_insert_with_one_exception_again_and_again_is_returned_unless_the_ser
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_change_of_reachability_of_a_failing_insert_is_reported() {
+async fn each_change_of_reachability_of_a_failing_batch_is_reported() {
     let tries = AtomicU32::new(0);
     let sink = FakeSink::answering(move || {
         let (outcome, code) = match tries.fetch_add(1, Ordering::Relaxed) {

@@ -45,7 +45,7 @@ pub enum ShipError {
     /// The log is poisoned; the process must restart.
     #[error("the shipper stopped: {0}")]
     Log(String),
-    /// A task panicked, so its insert would never be settled; the process must restart.
+    /// A task panicked, so its batch would never be settled; the process must restart.
     #[error("the shipper stopped, as one of its tasks failed: {0}")]
     Task(String),
 }
@@ -148,7 +148,7 @@ impl<K: Sink> Shipper<K> {
                 () = until(deadline) => {}
             }
         }
-        // Inserts in flight stay in the checkpoint and are looked up after the next start.
+        // Batches in flight stay in the checkpoint and are looked up after the next start.
         self.tasks.shutdown().await;
         self.persist_checkpoint().await?;
         Ok(())

@@ -73,7 +73,7 @@ impl<K: Sink> Shipper<K> {
             oldest: gauge!("millrace_shipping_lag_seconds", "lane" => lane),
         };
         if is_new {
-            // Persisted at once, not only before the first insert: after a restart in between, all
+            // Persisted at once, not only before the first batch: after a restart in between, all
             // rows would be suspect, and be looked up and sent section by section.
             shipper.persist_checkpoint().await?;
         }

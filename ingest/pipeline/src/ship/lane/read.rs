@@ -9,7 +9,7 @@ use millrace_rows::{Month, RowKey};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Frames read from the log at a time, before the plan is asked for inserts.
+/// Frames read from the log at a time, before the plan is asked for batches.
 const FRAMES_MAX: usize = 512;
 
 impl<K: Sink> Shipper<K> {
@@ -23,18 +23,18 @@ impl<K: Sink> Shipper<K> {
             return false;
         };
         let read = tokio::task::spawn_blocking(move || read_frames(reader)).await;
-        let Ok(batch) = read else {
+        let Ok(read) = read else {
             self.reader = Some(self.context.log.reader(self.plan.read_to()));
             self.not_before = Instant::now() + PAUSE;
             return false;
         };
-        self.reader = Some(batch.reader);
+        self.reader = Some(read.reader);
         self.has_read = None;
-        let count = batch.frames.len();
-        for frame in batch.frames {
+        let count = read.frames.len();
+        for frame in read.frames {
             self.gather(frame);
         }
-        match batch.error {
+        match read.error {
             None if count == FRAMES_MAX => self.plan.has_capacity(),
             None => {
                 self.plan.reached(synced);
@@ -127,13 +127,13 @@ impl<K: Sink> Shipper<K> {
     }
 }
 
-struct FrameBatch {
+struct ReadFrames {
     reader: Reader,
     frames: Vec<Frame>,
     error: Option<ReadError>,
 }
 
-fn read_frames(mut reader: Reader) -> FrameBatch {
+fn read_frames(mut reader: Reader) -> ReadFrames {
     let mut frames = Vec::new();
     let mut error = None;
     while frames.len() < FRAMES_MAX {
@@ -146,7 +146,7 @@ fn read_frames(mut reader: Reader) -> FrameBatch {
             }
         }
     }
-    FrameBatch {
+    ReadFrames {
         reader,
         frames,
         error,

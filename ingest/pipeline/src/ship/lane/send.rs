@@ -1,4 +1,4 @@
-//! Sends the plan's inserts to ClickHouse, and releases settled segments of the log.
+//! Sends the plan's batches to ClickHouse, and releases settled segments of the log.
 
 use super::{Event, PAUSE, ShipError, Shipper};
 use crate::retention::Retention;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 impl<K: Sink> Shipper<K> {
-    /// Sends the inserts that are due, once the checkpoint has them, and releases settled segments.
+    /// Sends the batches that are due, once the checkpoint has them, and releases settled segments.
     pub(super) async fn send(&mut self) -> Result<(), ShipError> {
         let mut batches = Vec::new();
         if self.plan.can_launch(self.now()) {
@@ -131,7 +131,7 @@ fn store(
 ) -> Result<bool, String> {
     match log.store_checkpoint(bytes) {
         Ok(()) => {}
-        // Too large: it shrinks as inserts are settled.
+        // Too large: it shrinks as batches are settled.
         Err(error @ (CheckpointError::DiskFull | CheckpointError::TooLarge { .. })) => {
             tracing::error!("the checkpoint cannot be stored, trying again: {error}");
             return Ok(false);

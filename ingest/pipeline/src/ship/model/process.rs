@@ -40,10 +40,10 @@ pub(super) struct Model {
     /// Rows that are damaged in the log.
     pub(super) damaged: BTreeSet<RowId>,
     salts: u32,
-    /// Inserts that fail for their rows or for the server: not known yet.
+    /// Batches that fail for their rows or for the server: not known yet.
     unproven: JoinSet<(BatchId, Arc<InsertBatch<Rows>>, InsertResult)>,
     stored_counts: Arc<StoredCounts>,
-    /// True if inserts fail a few times before their outcome is known.
+    /// True if batches fail a few times before their outcome is known.
     is_failing: bool,
 }
 

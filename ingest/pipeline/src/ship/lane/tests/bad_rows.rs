@@ -61,7 +61,7 @@ impl BadRows {
     }
 
     /// Appends so many bad rows, and damages the last of their blocks in the log's only segment,
-    /// which is in the folder `dir`. Returns once they are in an insert of their own.
+    /// which is in the folder `dir`. Returns once they are in a batch of their own.
     async fn append_damaged(&mut self, dir: &Path, rows: usize) {
         let position = self.append(vec![true; rows]);
         let mut reader = self.env.log.handle().reader(position);

@@ -151,7 +151,7 @@ async fn a_lane_without_disk_space_for_its_first_checkpoint_ships_once_there_is(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_an_inserts_task_ends_the_lane() {
+async fn a_panic_of_a_batchs_task_ends_the_lane() {
     let (env, output) = with_a_row(&MemoryFs::new());
     let sink = FakeSink::answering(|| panic!("a mistake of ours"));
     let shipper = env.shipper(output, sink).await;
