@@ -3,6 +3,7 @@
 mod open;
 mod read;
 mod send;
+mod state;
 
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use crate::retention::Retention;
 use metrics::Gauge;
 use millrace_log::{FrameSection, Position, Reader};
 use millrace_rows::{Clock, Micros, Month};
+use state::{BootId, Phase, Reading};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,24 +81,16 @@ struct Shipper<K> {
     stored_low: Position,
     retention: Arc<Retention>,
     reader: Option<Reader>,
-    /// Synced position up to which the log was read; `None` if there may be more.
-    has_read: Option<Position>,
-    /// Time before which new frames are not looked for.
-    read_not_before: Instant,
-    /// Boot id of the server as last seen; asked again after every failure.
-    boot_id: Option<Uuid>,
+    phase: Phase,
+    reading: Reading,
+    boot_id: BootId,
     tasks: JoinSet<Event>,
     /// Reports of failing batches.
     failing: mpsc::Receiver<FailureReport>,
-    is_asking: bool,
-    is_draining: bool,
-    is_log_ended: bool,
     /// Backoff of queries that were not answered.
     backoff: RetryBackoff,
-    /// Time before which nothing is read or stored.
-    not_before: Instant,
-    /// Time before which the server is not asked for its boot id.
-    ask_not_before: Instant,
+    /// Time before which nothing is read or stored, after a failure of the disk.
+    paused_until: Instant,
     targets: HashSet<Arc<str>>,
     oldest: Gauge,
 }
@@ -120,11 +114,11 @@ struct Wake {
 impl<K: Sink> Shipper<K> {
     async fn run(mut self, shutdown: impl Future<Output = Duration>) -> Result<(), ShipError> {
         let mut shutdown = std::pin::pin!(shutdown);
-        let mut deadline = None;
         loop {
             let is_more = self.tick().await?;
+            let deadline = self.phase.deadline();
             let is_over = deadline.is_some_and(|at| Instant::now() >= at);
-            if self.is_draining && (is_over || (!is_more && self.plan.is_idle())) {
+            if self.phase.is_draining() && (is_over || (!is_more && self.plan.is_idle())) {
                 break;
             }
             if is_more {
@@ -132,9 +126,9 @@ impl<K: Sink> Shipper<K> {
             }
             let wake = self.wake();
             tokio::select! {
-                grace = &mut shutdown, if !self.is_draining => {
-                    self.is_draining = true;
-                    deadline = Some(Instant::now() + grace);
+                grace = &mut shutdown, if !self.phase.is_draining() => {
+                    let deadline = Instant::now() + grace;
+                    self.phase = Phase::Draining { deadline };
                 }
                 Some(event) = self.tasks.join_next() => self.take(event)?,
                 Some(report) = self.failing.recv() => {
@@ -142,7 +136,10 @@ impl<K: Sink> Shipper<K> {
                 }
                 changed = self.synced.changed(), if wake.on_frames => {
                     // The commit thread has ended: no more frames will come.
-                    self.is_log_ended = changed.is_err();
+                    if changed.is_err() {
+                        let synced = *self.synced.borrow();
+                        self.reading.log_ended(synced);
+                    }
                 }
                 () = until(wake.at) => {}
                 () = until(deadline) => {}
@@ -162,14 +159,10 @@ impl<K: Sink> Shipper<K> {
         while let Ok(report) = self.failing.try_recv() {
             self.plan.mark_failing(report.id, report.is_unreachable);
         }
-        if Instant::now() < self.not_before {
+        if Instant::now() < self.paused_until {
             return Ok(false);
         }
-        let is_more = if self.is_draining || Instant::now() >= self.read_not_before {
-            self.read().await
-        } else {
-            false
-        };
+        let is_more = self.rests_until(Instant::now()).is_none() && self.read().await;
         self.send().await?;
         self.publish();
         Ok(is_more)
@@ -178,9 +171,9 @@ impl<K: Sink> Shipper<K> {
     /// Returns the events, other than a task's report, that the next tick waits for.
     fn wake(&self) -> Wake {
         let now = Instant::now();
-        if now < self.not_before {
+        if now < self.paused_until {
             return Wake {
-                at: Some(self.not_before),
+                at: Some(self.paused_until),
                 on_frames: false,
             };
         }
@@ -191,30 +184,36 @@ impl<K: Sink> Shipper<K> {
         // A batch that is due already waits for the server to answer, or for a permit, hence for a
         // report.
         let at = if self.plan.can_launch(self.now()) {
-            (!self.is_asking).then_some(self.ask_not_before.max(now))
+            self.boot_id.next_step(now)
         } else {
             due.filter(|due| *due > now)
         };
-        let reads = self.plan.has_capacity() && !self.is_log_ended;
-        let rests = !self.is_draining && now < self.read_not_before;
+        let reads = self.plan.has_capacity() && !matches!(self.reading, Reading::Over);
         // Frames that came meanwhile are read when the rest is over.
-        let next_read = (reads && rests).then_some(self.read_not_before);
+        let next_read = self.rests_until(now).filter(|_| reads);
         Wake {
             at: at.into_iter().chain(next_read).min(),
-            on_frames: reads && !rests,
+            on_frames: reads && next_read.is_none(),
         }
+    }
+
+    /// Time before which new frames are not looked for, if it is yet to come. A shipper that drains
+    /// does not rest.
+    fn rests_until(&self, now: Instant) -> Option<Instant> {
+        let rest = self.reading.rests_until(now);
+        rest.filter(|_| !self.phase.is_draining())
     }
 
     fn take(&mut self, event: Result<Event, JoinError>) -> Result<(), ShipError> {
         match event {
             Ok(Event::Batch(id, result)) => self.apply_result(id, &result),
-            Ok(Event::BootId(boot_id)) => {
-                self.is_asking = false;
-                self.boot_id = boot_id.ok();
-                match boot_id {
-                    Ok(_) => self.backoff = RetryBackoff::new(),
-                    Err(pause) => self.ask_not_before = Instant::now() + pause,
-                }
+            Ok(Event::BootId(Ok(boot_id))) => {
+                self.boot_id = BootId::Known(boot_id);
+                self.backoff = RetryBackoff::new();
+            }
+            Ok(Event::BootId(Err(pause))) => {
+                let ask_not_before = Instant::now() + pause;
+                self.boot_id = BootId::Unknown { ask_not_before };
             }
             // A task is never cancelled while the loop runs, so it panicked: its batch stays in the
             // checkpoint, and is looked up after the restart.
@@ -229,11 +228,11 @@ impl<K: Sink> Shipper<K> {
                 self.plan.settled(id);
             }
             InsertResult::Absent => {
-                self.boot_id = None;
+                self.boot_id.forget();
                 self.plan.absent(id);
             }
             InsertResult::Restarted => {
-                self.boot_id = None;
+                self.boot_id.forget();
                 self.plan.restarted(id);
             }
             InsertResult::Refused(_) | InsertResult::Lost(_) => {
@@ -259,7 +258,7 @@ impl<K: Sink> Shipper<K> {
         Now {
             elapsed: self.started.elapsed(),
             recent: self.recent(),
-            is_draining: self.is_draining,
+            is_draining: self.phase.is_draining(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Reads frames from the log into the plan.
 
+use super::state::Reading;
 use super::{PAUSE, READ_EVERY, Shipper};
 use crate::ship::section::{InsertKey, Section, SectionPosition};
 use crate::ship::sink::Sink;
@@ -16,7 +17,7 @@ impl<K: Sink> Shipper<K> {
     /// Reads the next frames. True when there are more and the plan has capacity for them.
     pub(super) async fn read(&mut self) -> bool {
         let synced = *self.synced.borrow_and_update();
-        if !self.plan.has_capacity() || self.has_read == Some(synced) {
+        if !self.plan.has_capacity() || self.reading.has_read(synced) {
             return false;
         }
         let Some(reader) = self.reader.take() else {
@@ -25,11 +26,11 @@ impl<K: Sink> Shipper<K> {
         let read = tokio::task::spawn_blocking(move || read_frames(reader)).await;
         let Ok(read) = read else {
             self.reader = Some(self.context.log.reader(self.plan.read_to()));
-            self.not_before = Instant::now() + PAUSE;
+            self.paused_until = Instant::now() + PAUSE;
             return false;
         };
         self.reader = Some(read.reader);
-        self.has_read = None;
+        self.reading = Reading::Behind;
         let count = read.frames.len();
         for frame in read.frames {
             self.gather(frame);
@@ -38,8 +39,10 @@ impl<K: Sink> Shipper<K> {
             None if count == FRAMES_MAX => self.plan.has_capacity(),
             None => {
                 self.plan.reached(synced);
-                self.has_read = Some(synced);
-                self.read_not_before = Instant::now() + READ_EVERY;
+                self.reading = Reading::AtEnd {
+                    end: synced,
+                    rest_over: Instant::now() + READ_EVERY,
+                };
                 false
             }
             Some(error) => {
@@ -106,7 +109,7 @@ impl<K: Sink> Shipper<K> {
                 None
             }
         };
-        self.not_before = Instant::now() + PAUSE;
+        self.paused_until = Instant::now() + PAUSE;
         // A panic took the reader along.
         if self.reader.is_none() {
             self.reader = Some(self.context.log.reader(self.plan.read_to()));
