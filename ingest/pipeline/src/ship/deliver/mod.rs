@@ -88,7 +88,8 @@ impl<B: Body> Delivery<'_, B> {
                         .failed(self.id, &mut failures, is_unreachable)
                         .await;
                     let failed = backoff.failed(reason.is_cheap_to_retry());
-                    self.report(sink, &reason, failed.is_logged).await;
+                    let batch = (self.lane, self.token);
+                    reason.report(sink, batch, failed.is_logged).await;
                     tokio::time::sleep(failed.pause).await;
                 }
             }

@@ -1,9 +1,8 @@
 //! Reasons for another try, and their report.
 
-use super::Delivery;
 use crate::ship::sink::Sink;
 use metrics::counter;
-use millrace_clickhouse::{Body, InsertError, InsertOutcome, QueryError, QueryErrorKind};
+use millrace_clickhouse::{InsertError, InsertOutcome, QueryError, QueryErrorKind};
 
 /// Reason for another try of a batch that was not settled; it follows after a pause.
 pub(super) enum RetryReason {
@@ -44,48 +43,47 @@ impl RetryReason {
             Self::StillRunning => false,
         }
     }
-}
 
-impl<B: Body> Delivery<'_, B> {
-    /// Counts and logs the reason, and makes tables that are missing.
-    pub(super) async fn report<K: Sink>(&self, sink: &K, reason: &RetryReason, is_logged: bool) {
-        let (outcome, message, is_schema) = match reason {
-            RetryReason::Insert(error) => (
+    /// Counts and logs the reason, of a lane and of a token, and makes tables that are missing.
+    pub(super) async fn report<K: Sink>(
+        &self,
+        sink: &K,
+        (lane, token): (&'static str, &str),
+        is_logged: bool,
+    ) {
+        let (outcome, message, is_schema) = match self {
+            Self::Insert(error) => (
                 error.outcome.name(),
                 error.to_string(),
                 error.schema_is_missing(),
             ),
-            RetryReason::Query(error) => (
+            Self::Query(error) => (
                 error.outcome_name(),
                 error.to_string(),
                 error.schema_is_missing(),
             ),
-            RetryReason::StillRunning => (
+            Self::StillRunning => (
                 "running",
                 "an earlier try is still running".to_owned(),
                 false,
             ),
         };
-        counter!("millrace_insert_retries_total", "lane" => self.lane, "outcome" => outcome)
+        counter!("millrace_insert_retries_total", "lane" => lane, "outcome" => outcome)
             .increment(1);
         if !is_schema {
             if is_logged {
-                tracing::warn!(
-                    token = self.token,
-                    outcome,
-                    "insert will be tried again: {message}"
-                );
+                tracing::warn!(token, outcome, "insert will be tried again: {message}");
             }
             return;
         }
         match sink.migrate().await {
             // At a first start events may come before their tables exist.
             Ok(()) => tracing::info!(
-                token = self.token,
+                token,
                 "the missing table is made; insert will be tried again"
             ),
             Err(error) => tracing::warn!(
-                token = self.token,
+                token,
                 "the missing table cannot be made: {error}; insert will be tried again"
             ),
         }

@@ -20,7 +20,6 @@ mod row;
 mod tests;
 
 use millrace_rows::{Micros, Month};
-use row::Step;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
 
@@ -31,6 +30,17 @@ const APART_MICROS: i64 = 3_600_000_000;
 const WORK_TIMES: usize = 32;
 /// Bytes that may be looked at however few are searched.
 const WORK_BYTES_MIN: usize = 1 << 20;
+
+/// Outcome of reading a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// A row that ends here.
+    Row(usize),
+    /// The bytes end before the row does.
+    Cut,
+    /// No row.
+    Other,
+}
 
 /// Returns the range of the rows that are whole and proven in `bytes`, one behind the other.
 /// `month` is theirs, `moments` are times of receipt of rows that were committed with them.

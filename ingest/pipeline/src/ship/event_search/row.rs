@@ -1,6 +1,6 @@
 //! Tests bytes for the likeness of a row.
 
-use super::Search;
+use super::{Search, Step};
 use crate::ship::rows::number;
 use millrace_rows::{Micros, Month};
 
@@ -8,17 +8,6 @@ use millrace_rows::{Micros, Month};
 const NAME_BYTES_MAX: u64 = 800;
 /// Bound of the numbers of projects, which are given out one by one.
 const TEAM_ID_MAX: i64 = 1 << 40;
-
-/// Outcome of reading a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// A row that ends here.
-    Row(usize),
-    /// The bytes end before the row does.
-    Cut,
-    /// No row.
-    Other,
-}
 
 impl Search<'_> {
     /// Returns true if a row may begin at an offset: a cheap test before its bytes are looked at.

@@ -1,5 +1,6 @@
 //! The loop of a lane: read, plan, persist the checkpoint, send, release.
 
+mod events;
 mod open;
 mod read;
 mod send;
@@ -25,7 +26,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -202,56 +203,6 @@ impl<K: Sink> Shipper<K> {
     fn rests_until(&self, now: Instant) -> Option<Instant> {
         let rest = self.reading.rests_until(now);
         rest.filter(|_| !self.phase.is_draining())
-    }
-
-    fn take(&mut self, event: Result<Event, JoinError>) -> Result<(), ShipError> {
-        match event {
-            Ok(Event::Batch(id, result)) => self.apply_result(id, &result),
-            Ok(Event::BootId(Ok(boot_id))) => {
-                self.boot_id = BootId::Known(boot_id);
-                self.backoff = RetryBackoff::new();
-            }
-            Ok(Event::BootId(Err(pause))) => {
-                let ask_not_before = Instant::now() + pause;
-                self.boot_id = BootId::Unknown { ask_not_before };
-            }
-            // A task is never cancelled while the loop runs, so it panicked: its batch stays in the
-            // checkpoint, and is looked up after the restart.
-            Err(error) => return Err(ShipError::Task(error.to_string())),
-        }
-        Ok(())
-    }
-
-    fn apply_result(&mut self, id: BatchId, result: &InsertResult) {
-        match result {
-            InsertResult::Stored | InsertResult::DeadLettered | InsertResult::Unknowable(_) => {
-                self.plan.settled(id);
-            }
-            InsertResult::Absent => {
-                self.boot_id.forget();
-                self.plan.absent(id);
-            }
-            InsertResult::Restarted => {
-                self.boot_id.forget();
-                self.plan.restarted(id);
-            }
-            InsertResult::Refused(_) | InsertResult::Lost(_) => {
-                if !self.plan.refused(id) {
-                    self.plan.absent(id);
-                }
-            }
-            InsertResult::Parted => {
-                if !self.plan.parted(id) {
-                    self.plan.absent(id);
-                }
-            }
-            InsertResult::Unproven { can_halve, .. } => {
-                let now = self.started.elapsed();
-                if let Some((batch, stage)) = self.plan.take_apart(id, *can_halve, now) {
-                    self.execute(id, batch, stage);
-                }
-            }
-        }
     }
 
     fn now(&self) -> Now {
