@@ -1,10 +1,10 @@
-//! Attributes failures of inserts to the rows or to the server, where the exception does not say
+//! Attributes failures of batches to the rows or to the server, where the exception does not say
 //! so.
 //!
 //! An exception that is not listed may be about the rows or about the server. Several of one kind
 //! in a row are a reason to send the rows by halves, which costs little and may find the bad row.
-//! They do not prove that a row is bad: a server whose disk fails refuses every insert alike. The
-//! proof is that other inserts of the table were stored, again and again, and each time the next
+//! They do not prove that a row is bad: a server whose disk fails refuses every batch alike. The
+//! proof is that other batches of the table were stored, again and again, and each time the next
 //! try of this one failed as before.
 
 use super::retries::DeliveryStage;
@@ -16,23 +16,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Consecutive answers of one exception after which the rows are looked up, and sent by halves if
 /// they are absent: an exception that does not mention the rows may still be about them.
 const SAME_ANSWERS_MAX: u32 = 8;
-/// Consecutive answers after which an insert is halved that needs more memory than the server has,
-/// since a smaller one needs less, and an insert that was kept whole before.
+/// Consecutive answers after which a batch is halved that needs more memory than the server has,
+/// since a smaller one needs less, and a batch that was kept whole before.
 const FEW_ANSWERS_MAX: u32 = 3;
-/// Tries that fail alike, each sent after another insert of the table was stored, that prove the
-/// rows bad: an unstable server fails one insert at exactly those times about once in 60 000.
+/// Tries that fail alike, each sent after another batch of the table was stored, that prove the
+/// rows bad: an unstable server fails one batch at exactly those times about once in 60 000.
 const PROOFS_MIN: u32 = 6;
 
-/// Number of inserts that were stored, by column list.
+/// Number of batches that were stored, by column list.
 #[derive(Debug, Default)]
 pub struct StoredCounts(Mutex<HashMap<Arc<str>, u64>>);
 
-/// Consecutive answers of one exception that leave the outcome of an insert open.
+/// Consecutive answers of one exception that leave the outcome of a batch open.
 #[derive(Debug, Default)]
 pub struct FailureHistory {
     code: Option<u32>,
     count: u32,
-    /// Inserts of the table that were stored before the last try was sent.
+    /// Batches of the table that were stored before the last try was sent.
     stored: u64,
     /// Tries that failed although others were stored since the try before.
     proofs: u32,
@@ -54,13 +54,13 @@ pub enum Attribution {
 }
 
 impl StoredCounts {
-    /// Number of stored inserts of a column list.
+    /// Number of stored batches of a column list.
     pub fn of(&self, insert_target: &str) -> u64 {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         counts.get(insert_target).copied().unwrap_or_default()
     }
 
-    /// Counts a stored insert.
+    /// Counts a stored batch.
     pub fn count(&self, key: &InsertKey) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.entry(Arc::clone(&key.insert_target)).or_default() += 1;
@@ -68,7 +68,7 @@ impl StoredCounts {
 }
 
 impl FailureHistory {
-    /// A history without failures yet, of an insert or of a part. For a part one answer is enough:
+    /// A history without failures yet, of a batch or of a part. For a part one answer is enough:
     /// the whole had its own, and a bad row among many is found in a dozen steps.
     pub fn new(is_part: bool, stage: DeliveryStage) -> Self {
         let answers_max = match stage {
@@ -88,7 +88,7 @@ impl FailureHistory {
         self.unproven >= SAME_ANSWERS_MAX
     }
 
-    /// Counts the answer to a try before which so many inserts of the table were stored.
+    /// Counts the answer to a try before which so many batches of the table were stored.
     pub fn record(&mut self, error: &InsertError, stored: u64) -> Attribution {
         let code = error.code.filter(|_| error.may_be_of_the_rows());
         if code != self.code {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     /// Numbers of answers after which rows or server, and after which the rows are to blame, if
-    /// `stored` inserts are stored before each try.
+    /// `stored` batches are stored before each try.
     fn attributed_after(
         codes: &[u32],
         stored: u64,
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn inserts_stored_before_the_first_failure_or_all_at_once_prove_nothing() {
+    fn batches_stored_before_the_first_failure_or_all_at_once_prove_nothing() {
         let mut history = FailureHistory::default();
         for nth in 0..40 {
             let stored = if nth < 20 { 1_000 } else { 2_000 };

@@ -1,4 +1,4 @@
-//! Backoff of failed inserts: pauses between tries, and how often a failure is logged.
+//! Backoff of failed batches: pauses between tries, and how often a failure is logged.
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Checkpoint of a lane: the shipper's state that survives a restart.
 //!
 //! The log is read again from `low`. A section of a key at or before the key's position in `taken`
-//! is in ClickHouse, unless one of the inserts `in_flight` has it: their outcome is unknown.
+//! is in ClickHouse, unless one of the batches `in_flight` has it: their outcome is unknown.
 //!
-//! The checkpoint is stored before an insert is sent, so every insert that was ever sent under a
+//! The checkpoint is stored before a batch is sent, so every batch that was ever sent under a
 //! token is either settled or in `in_flight` with that token's attempt.
 
 use super::insert_batch::RowRange;
@@ -26,15 +26,15 @@ pub struct Checkpoint {
     pub low: Position,
     /// Rows below may have been shipped before the lane began, as an earlier checkpoint was lost.
     pub suspect_below: Position,
-    /// Position up to which sections have been taken into inserts, by key.
+    /// Position up to which sections have been taken into batches, by key.
     pub taken: Vec<(InsertKey, SectionPosition)>,
-    /// Inserts that are not settled.
-    pub in_flight: Vec<RecordedInsert>,
+    /// Batches that are not settled.
+    pub in_flight: Vec<RecordedBatch>,
 }
 
-/// An insert whose outcome is not known.
+/// A batch whose outcome is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordedInsert {
+pub struct RecordedBatch {
     pub key: InsertKey,
     pub first: SectionPosition,
     pub last: SectionPosition,
@@ -94,11 +94,11 @@ struct Stored {
     /// Every insert target once; the other fields refer to them by index.
     targets: Vec<String>,
     taken: Vec<(usize, u32, StoredSectionPosition)>,
-    in_flight: Vec<StoredInsert>,
+    in_flight: Vec<StoredBatch>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct StoredInsert {
+struct StoredBatch {
     target: usize,
     month: u32,
     first: StoredSectionPosition,
@@ -136,17 +136,17 @@ impl Stored {
         let in_flight = checkpoint
             .in_flight
             .iter()
-            .map(|insert| StoredInsert {
-                target: number(&insert.key),
-                month: insert.key.month.0,
-                first: stored_section_position(insert.first),
-                last: stored_section_position(insert.last),
-                rows: insert.rows.map(|rows| (rows.from, rows.to)),
-                start_mark: insert.start_mark,
-                attempt: insert.attempt,
-                is_suspect: insert.is_suspect,
-                is_part: insert.is_part,
-                run: insert.boot_id,
+            .map(|batch| StoredBatch {
+                target: number(&batch.key),
+                month: batch.key.month.0,
+                first: stored_section_position(batch.first),
+                last: stored_section_position(batch.last),
+                rows: batch.rows.map(|rows| (rows.from, rows.to)),
+                start_mark: batch.start_mark,
+                attempt: batch.attempt,
+                is_suspect: batch.is_suspect,
+                is_part: batch.is_part,
+                run: batch.boot_id,
             })
             .collect();
         Self {
@@ -182,16 +182,16 @@ impl Stored {
             in_flight: self
                 .in_flight
                 .iter()
-                .map(|insert| RecordedInsert {
-                    key: key(insert.target, insert.month),
-                    first: section_position(insert.first),
-                    last: section_position(insert.last),
-                    rows: insert.rows.map(|(from, to)| RowRange { from, to }),
-                    start_mark: insert.start_mark,
-                    attempt: insert.attempt,
-                    is_suspect: insert.is_suspect,
-                    is_part: insert.is_part,
-                    boot_id: insert.run,
+                .map(|batch| RecordedBatch {
+                    key: key(batch.target, batch.month),
+                    first: section_position(batch.first),
+                    last: section_position(batch.last),
+                    rows: batch.rows.map(|(from, to)| RowRange { from, to }),
+                    start_mark: batch.start_mark,
+                    attempt: batch.attempt,
+                    is_suspect: batch.is_suspect,
+                    is_part: batch.is_part,
+                    boot_id: batch.run,
                 })
                 .collect(),
         }
@@ -238,7 +238,7 @@ mod tests {
                 (key("events(uuid)"), section_position((3, 64, 1))),
                 (key("rejected_events(raw)"), section_position((3, 128, 0))),
             ],
-            in_flight: vec![RecordedInsert {
+            in_flight: vec![RecordedBatch {
                 key: key("events(uuid)"),
                 first: section_position((3, 64, 0)),
                 last: section_position((3, 64, 0)),
@@ -259,16 +259,16 @@ mod tests {
     }
 
     #[test]
-    fn an_insert_of_an_earlier_version_is_whole_and_has_no_start_mark() {
+    fn a_batch_of_an_earlier_version_is_whole_and_has_no_start_mark() {
         let bytes = checkpoint().to_bytes().unwrap();
         let text = String::from_utf8(bytes).unwrap();
         let earlier = text.replace(r#""start_mark":4294967295,"#, "");
         let earlier = earlier.replace(r#""is_suspect":true,"is_part":true,"#, "");
         assert!(earlier.len() + 55 < text.len(), "{text}");
         let read = Checkpoint::from_bytes(earlier.as_bytes()).unwrap();
-        let insert = &read.in_flight[0];
-        assert_eq!((insert.start_mark, insert.is_suspect), (None, false));
-        assert!(!insert.is_part);
+        let batch = &read.in_flight[0];
+        assert_eq!((batch.start_mark, batch.is_suspect), (None, false));
+        assert!(!batch.is_part);
     }
 
     #[test]

@@ -1,4 +1,7 @@
 //! Insert batch: the rows of one insert, from planning until they are settled.
+//!
+//! What is planned, sent, tried again, halved and settled is a batch, and a part is a batch that is
+//! left of a halved one. An insert is the statement that one try sends.
 
 use super::section::{InsertKey, Section, SectionPosition};
 use millrace_rows::RowKey;
@@ -11,7 +14,7 @@ pub struct RowRange {
     pub to: u32,
 }
 
-/// First and last section of an insert in the log.
+/// First and last section of a batch in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogSpan {
     pub first: SectionPosition,
@@ -48,18 +51,18 @@ pub struct InsertBatch<S> {
     pub attempt: u32,
     /// True if an insert under the present token may have been sent before this process began.
     pub in_doubt: bool,
-    /// True if the rows are of [suspect sections](Section::is_suspect), or of an insert of which
+    /// True if the rows are of [suspect sections](Section::is_suspect), or of a batch of which
     /// some were found, and were not looked up yet: each of them may be stored or not.
     pub is_suspect: bool,
-    /// Boot id of the server to which the insert was (or will be) sent for the first time.
+    /// Boot id of the server to which the batch was (or will be) sent for the first time.
     pub boot_id: Option<Uuid>,
-    /// True for a part of an insert that ClickHouse could not read. Such parts get one permit of
+    /// True for a part of a batch that ClickHouse could not read. Such parts get one permit of
     /// their own, so that they never keep the others waiting.
     pub is_part: bool,
 }
 
 impl<S> InsertBatch<S> {
-    /// Number of rows of the insert.
+    /// Number of rows of the batch.
     pub fn rows(&self) -> u64 {
         match self.range {
             Some(range) => u64::from(range.to.saturating_sub(range.from)),
@@ -82,7 +85,7 @@ impl<S> InsertBatch<S> {
         }
     }
 
-    /// Token of the insert. Positions in a log are used once, so tokens are unique; `prefix` tells
+    /// Token of the batch. Positions in a log are used once, so tokens are unique; `prefix` tells
     /// logs apart, and the mark of the start tells apart copies of one log, which go on from the
     /// same position.
     pub fn token(&self, prefix: &str) -> String {
@@ -208,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_stays_when_damage_takes_the_ends_of_its_insert() {
+    fn a_token_stays_when_damage_takes_the_ends_of_its_batch() {
         let mut damaged = batch(&[1, 1, 1]);
         let token = damaged.token("n-live");
         damaged.sections.remove(0);

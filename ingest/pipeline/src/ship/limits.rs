@@ -1,4 +1,4 @@
-//! Limits that decide when sections become an insert.
+//! Limits that decide when sections become a batch.
 
 use millrace_clickhouse::{INSERT_BYTES_MAX, INSERT_ROWS_MAX};
 use millrace_rows::{Lane, Month};
@@ -7,25 +7,25 @@ use std::time::Duration;
 /// Limits of a shipper: when waiting sections are sent, and how much may wait or be in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Rows that make an insert worth sending at once.
+    /// Rows that make a batch worth sending at once.
     pub rows_target: u64,
     /// Bytes of rows, before compression, that do.
     pub bytes_target: u64,
     /// Longest time that rows of this month and the last wait for more.
     pub age_recent: Duration,
-    /// Longest time that rows of older months wait for more: they trickle in, and every insert is a
+    /// Longest time that rows of older months wait for more: they trickle in, and every batch is a
     /// part.
     pub age_old: Duration,
     /// Interval at which an older month's rows may be sent as early as recent ones: it bounds the
     /// additional parts, however many months there are.
     pub early_every: Duration,
-    /// Number of such early inserts in a burst after a rest.
+    /// Number of such early batches in a burst after a rest.
     pub early_max: u32,
-    /// Inserts under way at once.
+    /// Batches under way at once.
     pub in_flight_max: usize,
     /// Sections in memory; the log is not read further until some are settled.
     pub sections_max: usize,
-    /// Number of parts of a table up to which inserts are halved without proof that their rows are
+    /// Number of parts of a table up to which batches are halved without proof that their rows are
     /// to blame: in an outage that cannot be told from bad rows, a table has some times as many.
     /// While as many wait to be sent, nothing further of the table is begun.
     pub parts_max: usize,
@@ -61,7 +61,7 @@ impl Limits {
         }
     }
 
-    /// Returns true if an insert may have so many rows and bytes.
+    /// Returns true if a batch may have so many rows and bytes.
     pub(super) const fn fits(rows: u64, row_bytes: u64) -> bool {
         rows <= INSERT_ROWS_MAX && row_bytes <= INSERT_BYTES_MAX
     }

@@ -12,21 +12,21 @@
 //! | Module | Does |
 //! |---|---|
 //! | `lane` | the loop: reads, plans, persists the checkpoint, sends, releases |
-//! | `plan`, `insert_batch`, `section`, `limits` | assigns rows to inserts; pure |
+//! | `plan`, `insert_batch`, `section`, `limits` | assigns rows to batches; pure |
 //! | `checkpoint` | the state that survives a restart; pure |
-//! | `deliver`, `sink`, `backoff` | tries one insert until its outcome is known |
-//! | `row_lookup` | looks up how many of an insert's rows are in the table: all, some or none |
+//! | `deliver`, `sink`, `backoff` | tries an insert batch until its `insert_result` is known |
+//! | `row_lookup` | looks up how many of a batch's rows are in the table: all, some or none |
 //! | `attribution` | attributes failures to the rows or to the server |
-//! | `retries` | limits the inserts that fail again and again |
-//! | `execute` | reads an insert's bytes, delivers, dead-letters rows that cannot be read |
-//! | `source`, `rows` | reads an insert's bytes; cuts them between rows |
+//! | `retries` | limits the batches that fail again and again |
+//! | `execute` | reads a batch's bytes, delivers, dead-letters rows that cannot be read |
+//! | `source`, `rows` | reads a batch's bytes; cuts them between rows |
 //! | `dead_letters` | keeps rows that ClickHouse refuses |
 //!
 //! Promises:
 //! - a row is settled once: it is in ClickHouse exactly once, or among the dead letters;
-//! - an insert is recorded in a synced checkpoint before it is sent;
+//! - a batch is recorded in a synced checkpoint before it is sent;
 //! - a segment is released only when a synced checkpoint no longer needs it;
-//! - memory holds positions, not bytes, except of the inserts in flight.
+//! - memory holds positions, not bytes, except of the batches in flight.
 
 mod attribution;
 mod backoff;
@@ -36,6 +36,7 @@ mod deliver;
 mod event_search;
 mod execute;
 mod insert_batch;
+mod insert_result;
 mod lane;
 mod limits;
 mod options;

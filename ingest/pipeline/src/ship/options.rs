@@ -7,12 +7,12 @@ use std::path::PathBuf;
 /// Options of a lane's shipper.
 #[derive(Clone, Debug)]
 pub struct ShipOptions {
-    /// Name of this node, part of every insert's token: no two nodes that write to one ClickHouse
+    /// Name of this node, part of every batch's token: no two nodes that write to one ClickHouse
     /// may share it.
     pub node: String,
     /// Folder of dead letters: rows that ClickHouse cannot read, a pair of files each.
     pub dead_letters_dir: PathBuf,
-    /// Limits that decide when sections become an insert.
+    /// Limits that decide when sections become a batch.
     pub limits: Limits,
 }
 

@@ -1,42 +1,42 @@
-//! Permits of inserts that fail again and again, beside those of a lane: an insert that cannot be
+//! Permits of batches that fail again and again, beside those of a lane: a batch that cannot be
 //! executed keeps its table and month waiting, and nothing else.
 
 use super::plan::BatchId;
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 
-/// Failures from which on an insert counts as failing.
+/// Failures from which on a batch counts as failing.
 const FAILING_AFTER: u32 = 3;
-/// Capacity of the channel that reports failing inserts to the lane.
+/// Capacity of the channel that reports failing batches to the lane.
 const REPORTS_MAX: usize = 64;
 
-/// Report of an insert that fails again and again.
+/// Report of a batch that fails again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailureReport {
     pub id: BatchId,
-    /// True if nobody could be reached at the last try, which says nothing of the insert.
+    /// True if nobody could be reached at the last try, which says nothing of the batch.
     pub is_unreachable: bool,
 }
 
-/// Permits that failing inserts share: a few are tried at a time, however many there are.
+/// Permits that failing batches share: a few are tried at a time, however many there are.
 #[derive(Debug)]
 pub struct Retries {
     permits: Semaphore,
     failing: mpsc::Sender<FailureReport>,
 }
 
-/// Stage of the delivery of an insert that fails for its rows or for the server.
+/// Stage of the delivery of a batch that fails for its rows or for the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryStage {
     /// Nothing is known against the rows yet.
     First,
-    /// The insert was kept whole, as its table has many parts: after some more failures it is
+    /// The batch was kept whole, as its table has many parts: after some more failures it is
     /// returned again.
     KeptWhole,
-    /// The insert cannot be halved: it is refused only with proof.
+    /// The batch cannot be halved: it is refused only with proof.
     LastPart,
 }
 
-/// Failures of one insert.
+/// Failures of one batch.
 #[derive(Debug)]
 pub struct Failures {
     count: u32,
@@ -45,7 +45,7 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// The failures of an insert before a stage: after the first it counts as failing.
+    /// The failures of a batch before a stage: after the first it counts as failing.
     pub const fn before(stage: DeliveryStage) -> Self {
         let count = match stage {
             DeliveryStage::First => 0,
@@ -59,14 +59,14 @@ impl Failures {
 }
 
 impl Retries {
-    /// Creates so many permits, and the channel that reports failing inserts.
+    /// Creates so many permits, and the channel that reports failing batches.
     pub fn new(permits: usize) -> (Self, mpsc::Receiver<FailureReport>) {
         let (failing, reports) = mpsc::channel(REPORTS_MAX);
         let permits = Semaphore::new(permits);
         (Self { permits, failing }, reports)
     }
 
-    /// Waits for the permit that an insert with so many failures needs, if any.
+    /// Waits for the permit that a batch with so many failures needs, if any.
     pub async fn permit(&self, failures: &Failures) -> Option<SemaphorePermit<'_>> {
         match failures.count {
             0..FAILING_AFTER => None,
@@ -74,7 +74,7 @@ impl Retries {
         }
     }
 
-    /// Counts a failure, and reports an insert to the lane once it counts as failing, and again
+    /// Counts a failure, and reports a batch to the lane once it counts as failing, and again
     /// whenever `is_unreachable` changes.
     pub async fn failed(&self, id: BatchId, failures: &mut Failures, is_unreachable: bool) {
         failures.count = failures.count.saturating_add(1);

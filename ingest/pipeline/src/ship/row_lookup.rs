@@ -1,6 +1,6 @@
-//! Looks up which rows of an insert are stored.
+//! Looks up which rows of a batch are stored.
 //!
-//! A block is stored whole or not at all, so a few keys of an insert that was sent as a whole
+//! A block is stored whole or not at all, so a few keys of a batch that was sent as a whole
 //! suffice. Rows that may have been sent by halves (by another process before a copy of its folder
 //! came into use, or by this one before the checkpoint was lost) may be stored one by one: all are
 //! looked up, and if some are stored and others are not, halves are, down to single rows.
@@ -23,7 +23,7 @@ const SAMPLE_KEYS_MAX: usize = 32;
 pub struct RowLookup {
     /// Keys of the rows, without duplicates.
     keys: Vec<RowKey>,
-    /// Number of the insert's rows with these keys.
+    /// Number of the batch's rows with these keys.
     rows: u64,
     /// Number of other rows with these keys.
     others: u64,
@@ -31,7 +31,7 @@ pub struct RowLookup {
     is_block: bool,
 }
 
-/// Share of an insert's rows that is stored.
+/// Share of a batch's rows that is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     None,

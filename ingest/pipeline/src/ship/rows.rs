@@ -33,7 +33,7 @@ pub struct Layout(Vec<Column>);
 pub struct Row {
     /// Range of the row's bytes.
     pub bytes: Range<usize>,
-    /// InsertKey of the row, if it has one.
+    /// Key of the row, if it has one.
     pub key: Option<RowKey>,
     /// Project of the row, if it names one.
     pub team_id: Option<TeamId>,

@@ -5,7 +5,7 @@ use millrace_rows::{Month, RowKey, Table};
 use std::fmt;
 use std::sync::Arc;
 
-/// InsertKey of rows that may share an insert: one column list and one month.
+/// Key of rows that may share a batch: one column list and one month.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InsertKey {
     /// Table and columns behind `INSERT INTO`, as the frame names them. After an upgrade two column

@@ -1,4 +1,4 @@
-//! Bytes of an insert, read from the log when they are sent and not before.
+//! Bytes of a batch, read from the log when they are sent and not before.
 
 use super::insert_batch::{InsertBatch, RowRange};
 use super::row_lookup::RowLookup;
@@ -22,12 +22,12 @@ const SECTION_BYTES_MAX: usize = 2 * INSERT_BYTES_MAX as usize;
 /// cache when they are sent.
 const PIECE_BYTES: u64 = 256 << 10;
 
-/// Pause between two pieces. An insert sent at once kept a core from requests for 20 ms, and their
-/// 99th percentile was 11 instead of 7 ms. Four inserts can still send some 500 MB/s, more than a
+/// Pause between two pieces. A batch sent at once kept a core from requests for 20 ms, and their
+/// 99th percentile was 11 instead of 7 ms. Four batches can still send some 500 MB/s, more than a
 /// server takes.
 const PIECE_PAUSE: Duration = Duration::from_millis(2);
 
-/// Payload of an insert. A cut section is in memory; anything else is read while it is sent.
+/// Payload of a batch. A cut section is in memory; anything else is read while it is sent.
 #[derive(Debug)]
 pub struct Payload {
     log: LogHandle,
@@ -40,7 +40,7 @@ pub struct Payload {
     pub lookup: RowLookup,
 }
 
-/// Reason why an insert's bytes cannot be read.
+/// Reason why a batch's bytes cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PayloadError {
     /// The disk fails; trying again may help.

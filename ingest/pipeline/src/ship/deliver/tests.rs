@@ -1,9 +1,10 @@
-//! Inserts that are retried, returned and given up.
+//! Batches that are retried, returned and given up.
 
 use super::*;
 use crate::ship::fake_sink::FakeSink;
 use crate::ship::retries::FailureReport;
 use bytes::Bytes;
+use millrace_clickhouse::{InsertError, InsertOutcome};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -34,8 +35,8 @@ fn delivery<'a>(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_insert_with_one_exception_again_and_again_is_returned_unless_the_server_is_to_blame() {
-    // Codes answered in turn, and the number of tries after which the insert is returned.
+async fn a_batch_with_one_exception_again_and_again_is_returned_unless_the_server_is_to_blame() {
+    // Codes answered in turn, and the number of tries after which the batch is returned.
     let table: [(&[u32], Option<u32>); 6] = [
         (&[241], Some(3)),
         (&[395], Some(8)),
@@ -63,10 +64,10 @@ async fn an_insert_with_one_exception_again_and_again_is_returned_unless_the_ser
         let settled = delivery((&retries, &StoredCounts::default()), &body)
             .settle(&sink)
             .await;
-        let refused = matches!(settled, InsertSettlement::Unproven(_));
+        let refused = matches!(settled, InsertResult::Unproven { .. });
         let tries = tries.load(Ordering::Relaxed);
         assert_eq!(refused.then_some(tries), expected, "{codes:?}");
-        assert!(refused || matches!(settled, InsertSettlement::Stored));
+        assert!(refused || matches!(settled, InsertResult::Stored));
         assert_eq!(
             reports.try_recv(),
             if tries > 3 {
@@ -80,7 +81,7 @@ async fn an_insert_with_one_exception_again_and_again_is_returned_unless_the_ser
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_change_of_reachability_of_a_failing_insert_is_reported() {
+async fn each_change_of_reachability_of_a_failing_batch_is_reported() {
     let tries = AtomicU32::new(0);
     let sink = FakeSink::answering(move || {
         let (outcome, code) = match tries.fetch_add(1, Ordering::Relaxed) {
@@ -99,10 +100,7 @@ async fn each_change_of_reachability_of_a_failing_insert_is_reported() {
     let body = Vec::<Bytes>::new();
     let stored_counts = StoredCounts::default();
     let settled = delivery((&retries, &stored_counts), &body);
-    assert!(matches!(
-        settled.settle(&sink).await,
-        InsertSettlement::Stored
-    ));
+    assert!(matches!(settled.settle(&sink).await, InsertResult::Stored));
     let mut reported = Vec::new();
     while let Ok(report) = reports.try_recv() {
         reported.push(report.is_unreachable);
@@ -138,7 +136,7 @@ async fn rows_of_an_unknown_table_are_given_up_once_clickhouse_answers_without_p
         let two_hours = Duration::from_secs(7_200);
         let settled = tokio::time::timeout(two_hours, delivery.settle(&sink)).await;
         let settled = settled.ok();
-        let is_unknowable = matches!(settled, Some(InsertSettlement::Unknowable(_)));
+        let is_unknowable = matches!(settled, Some(InsertResult::Unknowable(_)));
         assert_eq!(is_unknowable, is_given_up, "{settled:?}");
         assert_eq!(settled.is_some(), is_given_up);
         assert!(Instant::now() >= back, "ClickHouse was away");
@@ -168,7 +166,7 @@ async fn after_an_hour_of(outcome: InsertOutcome, code: Option<u32>) -> (Duratio
     let settled = delivery((&retries, &StoredCounts::default()), &body)
         .settle(&sink)
         .await;
-    assert!(matches!(settled, InsertSettlement::Stored), "{settled:?}");
+    assert!(matches!(settled, InsertResult::Stored), "{settled:?}");
     (back.elapsed(), tries.load(Ordering::Relaxed))
 }
 

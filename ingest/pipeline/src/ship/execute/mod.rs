@@ -7,8 +7,9 @@ mod tests;
 use super::attribution::{FailureHistory, StoredCounts};
 use super::backoff::pauses;
 use super::dead_letters::{DeadLetter, DeadLetters};
-use super::deliver::{Delivery, InsertSettlement};
+use super::deliver::Delivery;
 use super::insert_batch::InsertBatch;
+use super::insert_result::InsertResult;
 use super::plan::BatchId;
 use super::retries::{DeliveryStage, Retries};
 use super::section::SectionPosition;
@@ -38,26 +39,6 @@ pub struct InsertContext<K> {
     pub dead_letters: DeadLetters,
     pub retries: Retries,
     pub stored_counts: StoredCounts,
-}
-
-/// Result of an insert batch: the step that the plan takes next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InsertResult {
-    /// The rows are in ClickHouse or dead-lettered.
-    Settled,
-    /// The rows are absent: send again under the next attempt.
-    Absent,
-    /// The server restarted: record again, then send.
-    Restarted,
-    /// ClickHouse refuses the rows: halve.
-    Refused,
-    /// Some of the rows are there: halve, and look up each half.
-    Parted,
-    /// The rows or the server are to blame: find out which.
-    Unproven {
-        /// True if the batch has more than one row that can be told apart.
-        can_halve: bool,
-    },
 }
 
 impl<K: Sink> InsertContext<K> {
@@ -92,37 +73,38 @@ impl<K: Sink> InsertContext<K> {
             stored_counts: &self.stored_counts,
             stage,
         };
-        match delivery.settle(&self.sink).await {
-            InsertSettlement::Stored => {
+        let result = delivery.settle(&self.sink).await;
+        match result {
+            InsertResult::Stored => {
                 self.stored_counts.count(&batch.key);
                 self.count_stored(&batch, started.elapsed());
-                InsertResult::Settled
+                result
             }
             // Usual after a start with rows that wait, unless a copy of the folder was used
             // elsewhere.
-            InsertSettlement::Absent if batch.is_suspect => InsertResult::Absent,
-            InsertSettlement::Absent => {
+            InsertResult::Absent if batch.is_suspect => result,
+            InsertResult::Absent => {
                 tracing::warn!(token, "rows in doubt are not there and are sent again");
-                InsertResult::Absent
+                result
             }
-            InsertSettlement::Restarted => InsertResult::Restarted,
-            InsertSettlement::Parted => {
+            InsertResult::Restarted | InsertResult::DeadLettered => result,
+            InsertResult::Parted => {
                 tracing::warn!(
                     token,
                     "some of the rows are there already; the others are looked for"
                 );
-                InsertResult::Parted
+                result
             }
-            InsertSettlement::Refused(error) => {
+            InsertResult::Refused(error) => {
                 let cut = payload.cut.clone();
                 self.refused(&batch, cut, error, true).await
             }
-            InsertSettlement::Unproven(error) => {
+            InsertResult::Unproven { error, .. } => {
                 let cut = payload.cut.clone();
                 self.refused(&batch, cut, error, false).await
             }
-            InsertSettlement::Unknowable(error) => self.give_up_unknown(&batch, &error).await,
-            InsertSettlement::Lost(reason) => self.lost(id, &batch, reason).await,
+            InsertResult::Unknowable(error) => self.give_up_unknown(&batch, error).await,
+            InsertResult::Lost(reason) => self.lost((id, stage), &batch, reason).await,
         }
     }
 
@@ -148,6 +130,7 @@ impl<K: Sink> InsertContext<K> {
         let is_small = error.needs_memory() && batch.row_bytes() < SMALL_BYTES;
         if !is_proven || (is_whole && is_small) {
             return InsertResult::Unproven {
+                error,
                 can_halve: !is_whole,
             };
         }
@@ -156,7 +139,7 @@ impl<K: Sink> InsertContext<K> {
                 rows = batch.rows(),
                 "ClickHouse refuses an insert, which is sent by halves: {error}"
             );
-            return InsertResult::Refused;
+            return InsertResult::Refused(error);
         }
         self.give_up(batch, blocks, error.code, error.message).await
     }
@@ -186,10 +169,10 @@ impl<K: Sink> InsertContext<K> {
         reason: String,
     ) -> InsertResult {
         if batch.sections.len() > 1 {
-            return InsertResult::Refused;
+            return InsertResult::Lost(reason);
         }
         let Some(position) = batch.sections.first().map(|section| section.position) else {
-            return InsertResult::Settled;
+            return InsertResult::DeadLettered;
         };
         // The sent blocks, or else the whole section as it lies in the log, or else nothing.
         let blocks = if blocks.is_empty() {
@@ -200,7 +183,7 @@ impl<K: Sink> InsertContext<K> {
         let letter = dead_letter(batch, position, &blocks, clickhouse_code, reason);
         let path = self.write_dead_letter(&letter).await;
         self.count_dead_lettered(&letter, &path.display().to_string());
-        InsertResult::Settled
+        InsertResult::DeadLettered
     }
 
     /// Dead-letters rows of a table that this version does not know, section by section, and sends
@@ -208,7 +191,7 @@ impl<K: Sink> InsertContext<K> {
     async fn give_up_unknown(
         &self,
         batch: &Arc<InsertBatch<FrameSection>>,
-        error: &InsertError,
+        error: InsertError,
     ) -> InsertResult {
         let reason = format!(
             "this version does not know the table {}, so that it cannot look for rows of which nobody proves that \
@@ -224,7 +207,7 @@ impl<K: Sink> InsertContext<K> {
             self.give_up(&Arc::new(alone), Vec::new(), None, reason.clone())
                 .await;
         }
-        InsertResult::Settled
+        InsertResult::Unknowable(error)
     }
 
     /// Writes a dead letter's files and returns their path.

@@ -1,10 +1,11 @@
 //! Salvage of a section that was damaged in the log: its blocks are dead-lettered, and rows that
 //! can be read are sent.
 
-use super::{InsertContext, InsertResult, dead_letter, retry_forever};
+use super::{InsertContext, SMALL_BYTES, dead_letter, retry_forever};
 use crate::ship::attribution::FailureHistory;
-use crate::ship::deliver::{Delivery, InsertSettlement};
+use crate::ship::deliver::Delivery;
 use crate::ship::insert_batch::InsertBatch;
+use crate::ship::insert_result::InsertResult;
 use crate::ship::plan::BatchId;
 use crate::ship::retries::DeliveryStage;
 use crate::ship::row_lookup::RowLookup;
@@ -12,6 +13,7 @@ use crate::ship::salvage::{Salvaged, salvage};
 use crate::ship::sink::Sink;
 use bytes::Bytes;
 use metrics::counter;
+use millrace_clickhouse::InsertError;
 use millrace_log::FrameSection;
 use millrace_log::block::Compressor;
 use std::sync::Arc;
@@ -22,12 +24,12 @@ impl<K: Sink> InsertContext<K> {
     /// and does the same.
     pub(super) async fn lost(
         &self,
-        id: BatchId,
+        (id, stage): (BatchId, DeliveryStage),
         batch: &Arc<InsertBatch<FrameSection>>,
         reason: String,
     ) -> InsertResult {
         let [section] = batch.sections.as_slice() else {
-            return InsertResult::Refused;
+            return InsertResult::Lost(reason);
         };
         let blocks = self.whole(batch).await;
         let salvaged = match batch.range {
@@ -48,10 +50,18 @@ impl<K: Sink> InsertContext<K> {
             letter.reason
         );
         let sent = match salvaged {
-            Some(salvaged) => match self.send_salvaged(id, batch, &salvaged).await {
-                Ok(true) => rows,
-                Ok(false) => 0,
-                Err(result) => return result,
+            Some(salvaged) => match self.send_salvaged((id, stage), batch, &salvaged).await {
+                InsertResult::Stored => rows,
+                // The batch is recorded anew first, as after a crash nobody would know another
+                // token; or it is tried on as a part, for which its month does not wait.
+                result @ (InsertResult::Absent
+                | InsertResult::Restarted
+                | InsertResult::Unproven { .. }) => return result,
+                InsertResult::DeadLettered
+                | InsertResult::Parted
+                | InsertResult::Refused(_)
+                | InsertResult::Unknowable(_)
+                | InsertResult::Lost(_) => 0,
             },
             None => 0,
         };
@@ -59,58 +69,60 @@ impl<K: Sink> InsertContext<K> {
         counter!("millrace_insert_rows_salvaged_total", "lane" => self.lane).increment(sent);
         counter!("millrace_insert_rows_dead_lettered_total", "lane" => self.lane)
             .increment(all.saturating_sub(sent));
-        InsertResult::Settled
+        InsertResult::DeadLettered
     }
 
-    /// Sends salvaged rows, unless they are stored already. False if ClickHouse refuses them: their
-    /// blocks are kept. An error if the batch is to be recorded anew first: after a crash nobody
-    /// would know another token.
+    /// Sends salvaged rows, unless they are stored already.
     async fn send_salvaged(
         &self,
-        id: BatchId,
+        (id, stage): (BatchId, DeliveryStage),
         batch: &InsertBatch<FrameSection>,
         salvaged: &Salvaged,
-    ) -> Result<bool, InsertResult> {
+    ) -> InsertResult {
         let mut packed = Vec::new();
         Compressor::new().compress_into(&salvaged.bytes, &mut packed);
         let body = vec![Bytes::from(packed)];
         // Earlier versions counted with the number at the end.
         let token = format!("{}-salvaged-0", batch.token(&self.prefix));
-        let mut stage = DeliveryStage::First;
-        loop {
-            let delivery = Delivery {
-                id,
-                retries: &self.retries,
-                lane: self.lane,
-                scope: &self.node,
-                insert_target: &batch.key.insert_target,
-                table: batch.key.table(),
-                month: batch.key.month,
-                token: &token,
-                lookup: RowLookup::rows(salvaged.keys.clone(), &[]),
-                body: &body,
-                boot_id: batch.boot_id,
-                // An earlier start may have sent them.
-                in_doubt: true,
-                history: FailureHistory::default(),
-                stored_counts: &self.stored_counts,
-                stage,
-            };
-            match delivery.settle(&self.sink).await {
-                InsertSettlement::Stored => return Ok(true),
-                InsertSettlement::Absent => return Err(InsertResult::Absent),
-                InsertSettlement::Restarted => return Err(InsertResult::Restarted),
-                InsertSettlement::Unproven(_) => stage = DeliveryStage::LastPart,
-                InsertSettlement::Refused(error) | InsertSettlement::Unknowable(error) => {
-                    tracing::error!(
-                        token,
-                        "ClickHouse refuses rows of a damaged section: {error}"
-                    );
-                    return Ok(false);
-                }
-                InsertSettlement::Parted | InsertSettlement::Lost(_) => return Ok(false),
+        let delivery = Delivery {
+            id,
+            retries: &self.retries,
+            lane: self.lane,
+            scope: &self.node,
+            insert_target: &batch.key.insert_target,
+            table: batch.key.table(),
+            month: batch.key.month,
+            token: &token,
+            lookup: RowLookup::rows(salvaged.keys.clone(), &[]),
+            body: &body,
+            boot_id: batch.boot_id,
+            // An earlier start may have sent them.
+            in_doubt: true,
+            history: FailureHistory::new(batch.is_part, stage),
+            stored_counts: &self.stored_counts,
+            stage,
+        };
+        let is_small = (salvaged.bytes.len() as u64) < SMALL_BYTES;
+        match delivery.settle(&self.sink).await {
+            // Rows beside damage cannot be cut out of the log, hence not be halved.
+            InsertResult::Unproven { error, .. } => cannot_halve(error),
+            InsertResult::Refused(error) if is_small && error.needs_memory() => cannot_halve(error),
+            InsertResult::Refused(error) | InsertResult::Unknowable(error) => {
+                tracing::error!(
+                    token,
+                    "ClickHouse refuses rows of a damaged section: {error}"
+                );
+                InsertResult::Refused(error)
             }
+            result => result,
         }
+    }
+}
+
+const fn cannot_halve(error: InsertError) -> InsertResult {
+    InsertResult::Unproven {
+        error,
+        can_halve: false,
     }
 }
 

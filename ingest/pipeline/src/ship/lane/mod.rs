@@ -1,14 +1,17 @@
 //! The loop of a lane: read, plan, persist the checkpoint, send, release.
 
+mod events;
 mod open;
 mod read;
 mod send;
+mod state;
 
 #[cfg(test)]
 mod tests;
 
 use super::backoff::RetryBackoff;
-use super::execute::{InsertContext, InsertResult};
+use super::execute::InsertContext;
+use super::insert_result::InsertResult;
 use super::options::ShipOptions;
 use super::plan::{BatchId, Now, Plan};
 use super::retries::FailureReport;
@@ -18,11 +21,12 @@ use crate::retention::Retention;
 use metrics::Gauge;
 use millrace_log::{FrameSection, Position, Reader};
 use millrace_rows::{Clock, Micros, Month};
+use state::{BootId, Phase, Reading};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -44,7 +48,7 @@ pub enum ShipError {
     /// The log is poisoned; the process must restart.
     #[error("the shipper stopped: {0}")]
     Log(String),
-    /// A task panicked, so its insert would never be settled; the process must restart.
+    /// A task panicked, so its batch would never be settled; the process must restart.
     #[error("the shipper stopped, as one of its tasks failed: {0}")]
     Task(String),
 }
@@ -78,24 +82,16 @@ struct Shipper<K> {
     stored_low: Position,
     retention: Arc<Retention>,
     reader: Option<Reader>,
-    /// Synced position up to which the log was read; `None` if there may be more.
-    has_read: Option<Position>,
-    /// Time before which new frames are not looked for.
-    read_not_before: Instant,
-    /// Boot id of the server as last seen; asked again after every failure.
-    boot_id: Option<Uuid>,
+    phase: Phase,
+    reading: Reading,
+    boot_id: BootId,
     tasks: JoinSet<Event>,
     /// Reports of failing batches.
     failing: mpsc::Receiver<FailureReport>,
-    is_asking: bool,
-    is_draining: bool,
-    is_log_ended: bool,
     /// Backoff of queries that were not answered.
     backoff: RetryBackoff,
-    /// Time before which nothing is read or stored.
-    not_before: Instant,
-    /// Time before which the server is not asked for its boot id.
-    ask_not_before: Instant,
+    /// Time before which nothing is read or stored, after a failure of the disk.
+    paused_until: Instant,
     targets: HashSet<Arc<str>>,
     oldest: Gauge,
 }
@@ -119,11 +115,11 @@ struct Wake {
 impl<K: Sink> Shipper<K> {
     async fn run(mut self, shutdown: impl Future<Output = Duration>) -> Result<(), ShipError> {
         let mut shutdown = std::pin::pin!(shutdown);
-        let mut deadline = None;
         loop {
             let is_more = self.tick().await?;
+            let deadline = self.phase.deadline();
             let is_over = deadline.is_some_and(|at| Instant::now() >= at);
-            if self.is_draining && (is_over || (!is_more && self.plan.is_idle())) {
+            if self.phase.is_draining() && (is_over || (!is_more && self.plan.is_idle())) {
                 break;
             }
             if is_more {
@@ -131,9 +127,9 @@ impl<K: Sink> Shipper<K> {
             }
             let wake = self.wake();
             tokio::select! {
-                grace = &mut shutdown, if !self.is_draining => {
-                    self.is_draining = true;
-                    deadline = Some(Instant::now() + grace);
+                grace = &mut shutdown, if !self.phase.is_draining() => {
+                    let deadline = Instant::now() + grace;
+                    self.phase = Phase::Draining { deadline };
                 }
                 Some(event) = self.tasks.join_next() => self.take(event)?,
                 Some(report) = self.failing.recv() => {
@@ -141,13 +137,16 @@ impl<K: Sink> Shipper<K> {
                 }
                 changed = self.synced.changed(), if wake.on_frames => {
                     // The commit thread has ended: no more frames will come.
-                    self.is_log_ended = changed.is_err();
+                    if changed.is_err() {
+                        let synced = *self.synced.borrow();
+                        self.reading.log_ended(synced);
+                    }
                 }
                 () = until(wake.at) => {}
                 () = until(deadline) => {}
             }
         }
-        // Inserts in flight stay in the checkpoint and are looked up after the next start.
+        // Batches in flight stay in the checkpoint and are looked up after the next start.
         self.tasks.shutdown().await;
         self.persist_checkpoint().await?;
         Ok(())
@@ -161,14 +160,10 @@ impl<K: Sink> Shipper<K> {
         while let Ok(report) = self.failing.try_recv() {
             self.plan.mark_failing(report.id, report.is_unreachable);
         }
-        if Instant::now() < self.not_before {
+        if Instant::now() < self.paused_until {
             return Ok(false);
         }
-        let is_more = if self.is_draining || Instant::now() >= self.read_not_before {
-            self.read().await
-        } else {
-            false
-        };
+        let is_more = self.rests_until(Instant::now()).is_none() && self.read().await;
         self.send().await?;
         self.publish();
         Ok(is_more)
@@ -177,9 +172,9 @@ impl<K: Sink> Shipper<K> {
     /// Returns the events, other than a task's report, that the next tick waits for.
     fn wake(&self) -> Wake {
         let now = Instant::now();
-        if now < self.not_before {
+        if now < self.paused_until {
             return Wake {
-                at: Some(self.not_before),
+                at: Some(self.paused_until),
                 on_frames: false,
             };
         }
@@ -190,73 +185,31 @@ impl<K: Sink> Shipper<K> {
         // A batch that is due already waits for the server to answer, or for a permit, hence for a
         // report.
         let at = if self.plan.can_launch(self.now()) {
-            (!self.is_asking).then_some(self.ask_not_before.max(now))
+            self.boot_id.next_step(now)
         } else {
             due.filter(|due| *due > now)
         };
-        let reads = self.plan.has_capacity() && !self.is_log_ended;
-        let rests = !self.is_draining && now < self.read_not_before;
+        let reads = self.plan.has_capacity() && !matches!(self.reading, Reading::Over);
         // Frames that came meanwhile are read when the rest is over.
-        let next_read = (reads && rests).then_some(self.read_not_before);
+        let next_read = self.rests_until(now).filter(|_| reads);
         Wake {
             at: at.into_iter().chain(next_read).min(),
-            on_frames: reads && !rests,
+            on_frames: reads && next_read.is_none(),
         }
     }
 
-    fn take(&mut self, event: Result<Event, JoinError>) -> Result<(), ShipError> {
-        match event {
-            Ok(Event::Batch(id, result)) => self.apply_result(id, result),
-            Ok(Event::BootId(boot_id)) => {
-                self.is_asking = false;
-                self.boot_id = boot_id.ok();
-                match boot_id {
-                    Ok(_) => self.backoff = RetryBackoff::new(),
-                    Err(pause) => self.ask_not_before = Instant::now() + pause,
-                }
-            }
-            // A task is never cancelled while the loop runs, so it panicked: its batch stays in the
-            // checkpoint, and is looked up after the restart.
-            Err(error) => return Err(ShipError::Task(error.to_string())),
-        }
-        Ok(())
-    }
-
-    fn apply_result(&mut self, id: BatchId, result: InsertResult) {
-        match result {
-            InsertResult::Settled => self.plan.settled(id),
-            InsertResult::Absent => {
-                self.boot_id = None;
-                self.plan.absent(id);
-            }
-            InsertResult::Restarted => {
-                self.boot_id = None;
-                self.plan.restarted(id);
-            }
-            InsertResult::Refused => {
-                if !self.plan.refused(id) {
-                    self.plan.absent(id);
-                }
-            }
-            InsertResult::Parted => {
-                if !self.plan.parted(id) {
-                    self.plan.absent(id);
-                }
-            }
-            InsertResult::Unproven { can_halve } => {
-                let now = self.started.elapsed();
-                if let Some((batch, stage)) = self.plan.take_apart(id, can_halve, now) {
-                    self.execute(id, batch, stage);
-                }
-            }
-        }
+    /// Time before which new frames are not looked for, if it is yet to come. A shipper that drains
+    /// does not rest.
+    fn rests_until(&self, now: Instant) -> Option<Instant> {
+        let rest = self.reading.rests_until(now);
+        rest.filter(|_| !self.phase.is_draining())
     }
 
     fn now(&self) -> Now {
         Now {
             elapsed: self.started.elapsed(),
             recent: self.recent(),
-            is_draining: self.is_draining,
+            is_draining: self.phase.is_draining(),
         }
     }
 

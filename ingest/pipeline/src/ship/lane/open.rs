@@ -1,5 +1,6 @@
 //! Opens a lane's shipper from its checkpoint, if there is one.
 
+use super::state::{BootId, Phase, Reading};
 use super::{ShipError, Shipper};
 use crate::LaneOutput;
 use crate::ship::attribution::StoredCounts;
@@ -52,28 +53,24 @@ impl<K: Sink> Shipper<K> {
             }),
             reader: Some(log.reader(plan.read_to())),
             plan,
-            has_read: None,
-            read_not_before: Instant::now(),
+            phase: Phase::Running,
+            reading: Reading::Behind,
+            boot_id: BootId::unknown(),
             clock,
             started: Instant::now(),
             synced: output.synced,
             stored_low: log.start(),
             shipped: output.shipped,
             retention: output.retention,
-            boot_id: None,
             tasks: JoinSet::new(),
             failing,
-            is_asking: false,
-            is_draining: false,
-            is_log_ended: false,
             backoff: RetryBackoff::new(),
-            not_before: Instant::now(),
-            ask_not_before: Instant::now(),
+            paused_until: Instant::now(),
             targets: HashSet::new(),
             oldest: gauge!("millrace_shipping_lag_seconds", "lane" => lane),
         };
         if is_new {
-            // Persisted at once, not only before the first insert: after a restart in between, all
+            // Persisted at once, not only before the first batch: after a restart in between, all
             // rows would be suspect, and be looked up and sent section by section.
             shipper.persist_checkpoint().await?;
         }

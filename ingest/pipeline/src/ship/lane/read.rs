@@ -1,5 +1,6 @@
 //! Reads frames from the log into the plan.
 
+use super::state::Reading;
 use super::{PAUSE, READ_EVERY, Shipper};
 use crate::ship::section::{InsertKey, Section, SectionPosition};
 use crate::ship::sink::Sink;
@@ -9,37 +10,39 @@ use millrace_rows::{Month, RowKey};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Frames read from the log at a time, before the plan is asked for inserts.
+/// Frames read from the log at a time, before the plan is asked for batches.
 const FRAMES_MAX: usize = 512;
 
 impl<K: Sink> Shipper<K> {
     /// Reads the next frames. True when there are more and the plan has capacity for them.
     pub(super) async fn read(&mut self) -> bool {
         let synced = *self.synced.borrow_and_update();
-        if !self.plan.has_capacity() || self.has_read == Some(synced) {
+        if !self.plan.has_capacity() || self.reading.has_read(synced) {
             return false;
         }
         let Some(reader) = self.reader.take() else {
             return false;
         };
         let read = tokio::task::spawn_blocking(move || read_frames(reader)).await;
-        let Ok(batch) = read else {
+        let Ok(read) = read else {
             self.reader = Some(self.context.log.reader(self.plan.read_to()));
-            self.not_before = Instant::now() + PAUSE;
+            self.paused_until = Instant::now() + PAUSE;
             return false;
         };
-        self.reader = Some(batch.reader);
-        self.has_read = None;
-        let count = batch.frames.len();
-        for frame in batch.frames {
+        self.reader = Some(read.reader);
+        self.reading = Reading::Behind;
+        let count = read.frames.len();
+        for frame in read.frames {
             self.gather(frame);
         }
-        match batch.error {
+        match read.error {
             None if count == FRAMES_MAX => self.plan.has_capacity(),
             None => {
                 self.plan.reached(synced);
-                self.has_read = Some(synced);
-                self.read_not_before = Instant::now() + READ_EVERY;
+                self.reading = Reading::AtEnd {
+                    end: synced,
+                    rest_over: Instant::now() + READ_EVERY,
+                };
                 false
             }
             Some(error) => {
@@ -106,7 +109,7 @@ impl<K: Sink> Shipper<K> {
                 None
             }
         };
-        self.not_before = Instant::now() + PAUSE;
+        self.paused_until = Instant::now() + PAUSE;
         // A panic took the reader along.
         if self.reader.is_none() {
             self.reader = Some(self.context.log.reader(self.plan.read_to()));
@@ -127,13 +130,13 @@ impl<K: Sink> Shipper<K> {
     }
 }
 
-struct FrameBatch {
+struct ReadFrames {
     reader: Reader,
     frames: Vec<Frame>,
     error: Option<ReadError>,
 }
 
-fn read_frames(mut reader: Reader) -> FrameBatch {
+fn read_frames(mut reader: Reader) -> ReadFrames {
     let mut frames = Vec::new();
     let mut error = None;
     while frames.len() < FRAMES_MAX {
@@ -146,7 +149,7 @@ fn read_frames(mut reader: Reader) -> FrameBatch {
             }
         }
     }
-    FrameBatch {
+    ReadFrames {
         reader,
         frames,
         error,

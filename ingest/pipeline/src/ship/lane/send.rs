@@ -1,5 +1,6 @@
-//! Sends the plan's inserts to ClickHouse, and releases settled segments of the log.
+//! Sends the plan's batches to ClickHouse, and releases settled segments of the log.
 
+use super::state::BootId;
 use super::{Event, PAUSE, ShipError, Shipper};
 use crate::retention::Retention;
 use crate::ship::insert_batch::InsertBatch;
@@ -13,12 +14,13 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 impl<K: Sink> Shipper<K> {
-    /// Sends the inserts that are due, once the checkpoint has them, and releases settled segments.
+    /// Sends the batches that are due, once the checkpoint has them, and releases settled segments.
     pub(super) async fn send(&mut self) -> Result<(), ShipError> {
         let mut batches = Vec::new();
         if self.plan.can_launch(self.now()) {
-            if self.boot_id.is_some() || self.context.sink.tokens_are_atomic() {
-                batches = self.plan.launch(self.now(), self.boot_id);
+            let boot_id = self.boot_id.known();
+            if boot_id.is_some() || self.context.sink.tokens_are_atomic() {
+                batches = self.plan.launch(self.now(), boot_id);
             } else {
                 self.ask_for_boot_id();
             }
@@ -29,7 +31,7 @@ impl<K: Sink> Shipper<K> {
             for (id, _) in batches {
                 self.plan.restarted(id);
             }
-            self.not_before = Instant::now() + PAUSE;
+            self.paused_until = Instant::now() + PAUSE;
             return Ok(());
         }
         for (id, batch) in batches {
@@ -57,10 +59,11 @@ impl<K: Sink> Shipper<K> {
     }
 
     fn ask_for_boot_id(&mut self) {
-        if self.is_asking || Instant::now() < self.ask_not_before {
-            return;
+        match self.boot_id {
+            BootId::Unknown { ask_not_before } if Instant::now() >= ask_not_before => {}
+            BootId::Unknown { .. } | BootId::Asked | BootId::Known(_) => return,
         }
-        self.is_asking = true;
+        self.boot_id = BootId::Asked;
         // In case it fails: a query costs little, so the server's return is noticed soon.
         let failed = self.backoff.failed(true);
         let context = Arc::clone(&self.context);
@@ -131,7 +134,7 @@ fn store(
 ) -> Result<bool, String> {
     match log.store_checkpoint(bytes) {
         Ok(()) => {}
-        // Too large: it shrinks as inserts are settled.
+        // Too large: it shrinks as batches are settled.
         Err(error @ (CheckpointError::DiskFull | CheckpointError::TooLarge { .. })) => {
             tracing::error!("the checkpoint cannot be stored, trying again: {error}");
             return Ok(false);

@@ -22,14 +22,14 @@ enum Op {
     /// A frame: per section a key, a number of rows, and which of them has the next one's key.
     Append(Vec<(u8, u8, u8)>),
     Wait(u16),
-    /// Read, plan, persist the checkpoint, send so many of the inserts, apply so many of their
+    /// Read, plan, persist the checkpoint, send so many of the batches, apply so many of their
     /// results, and crash unless all were applied.
     Ship {
         sent: u8,
         applied: u8,
     },
     RestartServer,
-    /// From now on inserts fail a few times before their outcome is known, or no longer do.
+    /// From now on batches fail a few times before their outcome is known, or no longer do.
     ToggleFailing,
     RestartProcess,
     LoseCheckpoint,

@@ -6,8 +6,9 @@ use super::server::{Fate, RowId, Server, encoded};
 use super::source::{Source, rows_beside, rows_of};
 use crate::ship::attribution::{FailureHistory, StoredCounts};
 use crate::ship::checkpoint::Checkpoint;
-use crate::ship::deliver::{Delivery, InsertSettlement};
+use crate::ship::deliver::Delivery;
 use crate::ship::insert_batch::InsertBatch;
+use crate::ship::insert_result::InsertResult;
 use crate::ship::limits::Limits;
 use crate::ship::plan::{BatchId, Now, Plan};
 use crate::ship::retries::{DeliveryStage, Retries};
@@ -39,10 +40,10 @@ pub(super) struct Model {
     /// Rows that are damaged in the log.
     pub(super) damaged: BTreeSet<RowId>,
     salts: u32,
-    /// Inserts that fail for their rows or for the server: not known yet.
-    unproven: JoinSet<(BatchId, Arc<InsertBatch<Rows>>, InsertSettlement)>,
+    /// Batches that fail for their rows or for the server: not known yet.
+    unproven: JoinSet<(BatchId, Arc<InsertBatch<Rows>>, InsertResult)>,
     stored_counts: Arc<StoredCounts>,
-    /// True if inserts fail a few times before their outcome is known.
+    /// True if batches fail a few times before their outcome is known.
     is_failing: bool,
 }
 
@@ -243,7 +244,7 @@ impl Model {
         &self,
         batch: &Arc<InsertBatch<Rows>>,
         stage: DeliveryStage,
-    ) -> impl Future<Output = InsertSettlement> + Send + 'static {
+    ) -> impl Future<Output = InsertResult> + Send + 'static {
         let (batch, server) = (Arc::clone(batch), self.server.clone());
         let token = batch.token(&self.plan.salt().to_string());
         let stored_counts = Arc::clone(&self.stored_counts);
@@ -273,27 +274,23 @@ impl Model {
                 stage,
             };
             let settled = delivery.settle(&server).await;
-            if matches!(settled, InsertSettlement::Stored) {
+            if matches!(settled, InsertResult::Stored) {
                 stored_counts.count(&batch.key);
             }
             settled
         }
     }
 
-    fn apply_settlement(
-        &mut self,
-        id: BatchId,
-        batch: &InsertBatch<Rows>,
-        settled: &InsertSettlement,
-    ) {
-        match settled {
-            InsertSettlement::Stored => self.plan.settled(id),
-            InsertSettlement::Absent => self.plan.absent(id),
-            InsertSettlement::Restarted => self.plan.restarted(id),
-            InsertSettlement::Parted => assert!(self.plan.parted(id)),
+    fn apply_result(&mut self, id: BatchId, batch: &InsertBatch<Rows>, result: &InsertResult) {
+        match result {
+            InsertResult::Stored => self.plan.settled(id),
+            InsertResult::Absent => self.plan.absent(id),
+            InsertResult::Restarted => self.plan.restarted(id),
+            InsertResult::Parted => assert!(self.plan.parted(id)),
             // Only for unknown tables, of which the model has none.
-            InsertSettlement::Unknowable(error) => panic!("{error}"),
-            InsertSettlement::Unproven(_) => {
+            InsertResult::Unknowable(error) => panic!("{error}"),
+            InsertResult::DeadLettered => panic!("delivery writes no dead letters"),
+            InsertResult::Unproven { .. } => {
                 let can_halve = batch.halves().is_some();
                 let apart = self.plan.take_apart(id, can_halve, self.elapsed);
                 if let Some((batch, stage)) = apart {
@@ -302,7 +299,7 @@ impl Model {
                         .spawn(async move { (id, batch, delivered.await) });
                 }
             }
-            InsertSettlement::Refused(_) | InsertSettlement::Lost(_) => {
+            InsertResult::Refused(_) | InsertResult::Lost(_) => {
                 if !self.plan.refused(id) {
                     let from = batch.range.map_or(0, |range| range.from) as usize;
                     self.dead_lettered.insert(batch.sections[0].source[from]);
@@ -326,7 +323,7 @@ impl Model {
             if self.is_failing {
                 self.plan.mark_failing(*id, false);
             }
-            self.apply_settlement(*id, batch, settled);
+            self.apply_result(*id, batch, settled);
         }
         if applied.min(sent) < batches.len() {
             self.restart_process();
@@ -336,7 +333,7 @@ impl Model {
         }
         while let Some(ended) = self.unproven.try_join_next() {
             let (id, batch, settled) = ended.unwrap();
-            self.apply_settlement(id, &batch, &settled);
+            self.apply_result(id, &batch, &settled);
         }
         !batches.is_empty()
     }

@@ -1,11 +1,11 @@
-//! Sources of the rows of the model's inserts.
+//! Sources of the rows of the model's batches.
 
 use super::server::RowId;
 use crate::ship::insert_batch::InsertBatch;
 use bytes::Bytes;
 use millrace_clickhouse::{Body, InsertError, InsertOutcome};
 
-/// Payload of an insert, which may be damaged in the log.
+/// Payload of a batch, which may be damaged in the log.
 pub(super) struct Source {
     pub(super) rows: Bytes,
     pub(super) is_damaged: bool,
@@ -28,7 +28,7 @@ impl Body for Source {
     }
 }
 
-/// Returns the rows of an insert.
+/// Returns the rows of a batch.
 pub(super) fn rows_of(batch: &InsertBatch<Vec<RowId>>) -> Vec<RowId> {
     let sections = batch.sections.iter();
     let all: Vec<RowId> = sections.flat_map(|it| it.source.iter().copied()).collect();

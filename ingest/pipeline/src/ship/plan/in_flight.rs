@@ -12,18 +12,18 @@ use uuid::Uuid;
 pub(super) struct InFlight<S> {
     pub(super) batch: Arc<InsertBatch<S>>,
     pub(super) is_launched: bool,
-    /// True if the insert failed again and again; then it has a permit of its own, and its key
+    /// True if the batch failed again and again; then it has a permit of its own, and its key
     /// waits for it.
     pub(super) is_failing: bool,
-    /// True if nobody could be reached when the insert failed last.
+    /// True if nobody could be reached when the batch failed last.
     pub(super) is_unreachable: bool,
-    /// True if the insert is kept whole although its rows may be to blame: its table has many
+    /// True if the batch is kept whole although its rows may be to blame: its table has many
     /// parts.
     pub(super) is_kept_whole: bool,
 }
 
 impl<S> InFlight<S> {
-    /// Returns true if other inserts of its table and month wait for it. They do not wait for a
+    /// Returns true if other batches of its table and month wait for it. They do not wait for a
     /// part: other rows need not share its fault.
     fn blocks(&self) -> bool {
         self.is_failing && !self.batch.is_part
@@ -31,7 +31,7 @@ impl<S> InFlight<S> {
 }
 
 impl<S> Plan<S> {
-    /// Keys of which nothing further is sent until a failing insert or waiting parts are settled.
+    /// Keys of which nothing further is sent until a failing batch or waiting parts are settled.
     pub(super) fn blocked(&self) -> BTreeSet<&InsertKey> {
         self.blocked_by(|_| true)
     }
@@ -46,7 +46,7 @@ impl<S> Plan<S> {
         blocking.chain(of_crowded).collect()
     }
 
-    /// Number of sections that wait for failing inserts and for parts, including the sections of
+    /// Number of sections that wait for failing batches and for parts, including the sections of
     /// both. Sections that wait because nobody can be reached do not count: others would fail, too.
     pub(super) fn blocked_sections(&self) -> usize {
         let in_flight = self.in_flight.values().filter(|it| !it.is_unreachable);
@@ -59,7 +59,7 @@ impl<S> Plan<S> {
 }
 
 impl<S: Clone> Plan<S> {
-    /// Makes inserts of the sections that are due and returns those that may be sent now, after the
+    /// Makes batches of the sections that are due and returns those that may be sent now, after the
     /// checkpoint is persisted. `boot_id` is the server's as it was last seen.
     pub fn launch(
         &mut self,
@@ -99,7 +99,7 @@ impl<S: Clone> Plan<S> {
         (has_permit && self.most_due(now).is_some()) || !self.launchable(now).is_empty()
     }
 
-    /// Marks an insert that failed again and again; it goes on with a permit of its own.
+    /// Marks a batch that failed again and again; it goes on with a permit of its own.
     /// `is_unreachable` is true if nobody could be reached when it failed last.
     pub fn mark_failing(&mut self, id: BatchId, is_unreachable: bool) {
         if let Some(in_flight) = self.in_flight.get_mut(&id) {

@@ -1,4 +1,4 @@
-//! The plan of a lane assigns rows to inserts, and keeps the state that must survive a restart:
+//! The plan of a lane assigns rows to batches, and keeps the state that must survive a restart:
 //! pure, no I/O, no clock.
 //!
 //! ```text
@@ -28,13 +28,13 @@ use in_flight::InFlight;
 use millrace_log::Position;
 use millrace_rows::{Micros, Month};
 use parts::TableHistory;
-use recovery::Recovering;
+use recovery::RecoveringBatch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use waiting::WaitingSections;
 
-/// Capacity for sections that wait for failing inserts, as a multiple of [`Limits::sections_max`]:
+/// Capacity for sections that wait for failing batches, as a multiple of [`Limits::sections_max`]:
 /// at a hundred commits a second it lasts for an hour and a half, and takes some 150 MB.
 const BLOCKED_TIMES: usize = 8;
 
@@ -51,8 +51,8 @@ pub struct Plan<S> {
     start_mark: u32,
     waiting: BTreeMap<InsertKey, WaitingSections<S>>,
     in_flight: BTreeMap<BatchId, InFlight<S>>,
-    /// Inserts of the last checkpoint whose sections have not all been read again.
-    recovering: Vec<Recovering<S>>,
+    /// Batches of the last checkpoint whose sections have not all been read again.
+    recovering: Vec<RecoveringBatch<S>>,
     taken: BTreeMap<InsertKey, SectionPosition>,
     early_sends: EarlySends,
     read_to: Position,
@@ -111,9 +111,9 @@ impl<S: Clone> Plan<S> {
         self.read_to
     }
 
-    /// Returns true if there is capacity for more sections. Sections that wait for a failing insert
+    /// Returns true if there is capacity for more sections. Sections that wait for a failing batch
     /// have a capacity of their own, so that the log is read on; while nobody can be reached that
-    /// would be of no use. The log is always read to the end of the inserts of the last checkpoint:
+    /// would be of no use. The log is always read to the end of the batches of the last checkpoint:
     /// none of them can be sent earlier, and the process before had all of them in memory.
     pub fn has_capacity(&self) -> bool {
         let all_max = self.limits.sections_max.saturating_mul(BLOCKED_TIMES);

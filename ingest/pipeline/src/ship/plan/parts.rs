@@ -1,10 +1,10 @@
-//! Parts of halved inserts: their order and their number.
+//! Parts of halved batches: their order and their number.
 //!
-//! Rows that ClickHouse cannot read are halved to the end, one insert of a table after the other,
+//! Rows that ClickHouse cannot read are halved to the end, one batch of a table after the other,
 //! and nothing further of a table is begun while many of its parts wait for that. A row that is
-//! left of an insert that fails for its rows or for the server goes on failing until others are
+//! left of a batch that fails for its rows or for the server goes on failing until others are
 //! stored, which proves it bad. While many such rows wait for proof, other parts wait, too, except
-//! for a search: once in a while one path is followed down to a row, of an insert that was kept
+//! for a search: once in a while one path is followed down to a row, of a batch that was kept
 //! whole so far, or else far from the last row, so that rows are found that can be stored.
 
 use super::in_flight::InFlight;
@@ -21,7 +21,7 @@ const BAD_NEAR: u32 = 4;
 /// Interval from the last part that cannot be halved to the next search: as long as such a part
 /// waits from one try to the next.
 const SEARCH_EVERY: Duration = Duration::from_secs(20);
-/// Time for which a search among parts waits longer while an insert is kept whole, which is
+/// Time for which a search among parts waits longer while a batch is kept whole, which is
 /// searched first: it is returned within a minute, unless its failures differ.
 const KEPT_FIRST: Duration = Duration::from_secs(100);
 /// Number of failing parts up to which rows are searched for, as a multiple of
@@ -35,7 +35,7 @@ const CROWD_TIMES: usize = 4;
 pub(super) struct TableHistory {
     /// Time of the last part that cannot be halved.
     bad_at: Duration,
-    /// Number of such parts since an insert of the table was settled.
+    /// Number of such parts since a batch of the table was settled.
     bad: u32,
     /// True if the last part that was sent is one.
     is_bad: bool,
@@ -61,7 +61,7 @@ impl TableHistory {
     }
 }
 
-/// The parts of a table's inserts.
+/// The parts of a table's batches.
 #[derive(Debug, Default)]
 struct TableParts {
     /// Parts that were not sent yet, the oldest first.
@@ -69,7 +69,7 @@ struct TableParts {
     /// True if a part is sent that is not failing.
     is_busy: bool,
     failing: usize,
-    /// True if an insert of the table is kept whole.
+    /// True if a batch of the table is kept whole.
     is_one_kept: bool,
 }
 
@@ -106,7 +106,7 @@ impl<S> Plan<S> {
     }
 
     /// Tables that have so many parts to send that nothing further of them is begun. More are
-    /// allowed where parts wait for proof: it may have to come from the inserts that follow.
+    /// allowed where parts wait for proof: it may have to come from the batches that follow.
     pub(super) fn crowded_tables(&self) -> Vec<&str> {
         let parts_max = self.limits.parts_max;
         let crowded = self.parts().into_iter().filter(|(_, parts)| {
@@ -161,7 +161,7 @@ impl<S> Plan<S> {
         SEARCH_TIMES * self.limits.parts_max
     }
 
-    /// Returns the part to send next: the newest, so that one insert is halved to the end before
+    /// Returns the part to send next: the newest, so that one batch is halved to the end before
     /// the next; or the largest, to get away from bad rows, unless many wait already.
     fn next_part(&self, table: &str, parts: &TableParts) -> Option<BatchId> {
         let is_far = self
@@ -266,7 +266,7 @@ impl<S: Clone> Plan<S> {
     }
 
     /// Returns true if a batch may be halved although nothing proves its rows bad: a part always; a
-    /// whole insert only if its table has few parts, since an outage may look like bad rows, or for
+    /// whole batch only if its table has few parts, since an outage may look like bad rows, or for
     /// a search.
     fn may_be_part(&self, id: BatchId, now: Duration) -> bool {
         let Some(in_flight) = self.in_flight.get(&id) else {

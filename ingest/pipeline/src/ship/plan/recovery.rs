@@ -1,22 +1,22 @@
 //! Converts the plan from and to a checkpoint.
 
 use super::Plan;
-use crate::ship::checkpoint::{Checkpoint, RecordedInsert};
+use crate::ship::checkpoint::{Checkpoint, RecordedBatch};
 use crate::ship::insert_batch::{InsertBatch, LogSpan};
 use crate::ship::limits::Limits;
 use crate::ship::section::Section;
 use millrace_log::Position;
 
-/// An insert of the last checkpoint, with those of its sections that were read again.
+/// A batch of the last checkpoint, with those of its sections that were read again.
 #[derive(Debug)]
-pub(super) struct Recovering<S> {
-    pub(super) recorded: RecordedInsert,
+pub(super) struct RecoveringBatch<S> {
+    pub(super) recorded: RecordedBatch,
     pub(super) sections: Vec<Section<S>>,
 }
 
 impl<S: Clone> Plan<S> {
     /// The plan of a lane that goes on with a log that was opened at `opened_at`. Sections below
-    /// are looked up before they are sent, an insert at a time: the folder may be a copy of one
+    /// are looked up before they are sent, a batch at a time: the folder may be a copy of one
     /// that has shipped them since.
     pub fn restore(
         limits: Limits,
@@ -24,10 +24,13 @@ impl<S: Clone> Plan<S> {
         start_mark: u32,
         opened_at: Position,
     ) -> Self {
-        let recovering = checkpoint.in_flight.into_iter().map(|recorded| Recovering {
-            recorded,
-            sections: Vec::new(),
-        });
+        let recovering = checkpoint
+            .in_flight
+            .into_iter()
+            .map(|recorded| RecoveringBatch {
+                recorded,
+                sections: Vec::new(),
+            });
         Self {
             recovering: recovering.collect(),
             taken: checkpoint.taken.into_iter().collect(),
@@ -46,7 +49,7 @@ impl<S: Clone> Plan<S> {
         let low = self.low();
         let in_flight = self.in_flight.values().map(|in_flight| {
             let batch = &in_flight.batch;
-            RecordedInsert {
+            RecordedBatch {
                 key: batch.key.clone(),
                 first: batch.span.first,
                 last: batch.span.last,
@@ -74,14 +77,14 @@ impl<S: Clone> Plan<S> {
         }
     }
 
-    /// Turns recovered inserts that have all of their sections into batches in doubt.
+    /// Turns recovered batches that have all of their sections into batches in doubt.
     pub(super) fn finish_recovering(&mut self) {
         let read_to = self.read_to;
         let (done, rest) = std::mem::take(&mut self.recovering)
             .into_iter()
             .partition(|it| it.recorded.last.frame < read_to);
         self.recovering = rest;
-        for Recovering { recorded, sections } in done {
+        for RecoveringBatch { recorded, sections } in done {
             if sections.is_empty() {
                 tracing::error!(range = ?recorded, "an insert's frames are gone from the log");
                 continue;

@@ -8,10 +8,10 @@ use millrace_rows::Month;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Suspect sections that are sent together: if some are stored already, their insert is halved down
+/// Suspect sections that are sent together: if some are stored already, their batch is halved down
 /// to those.
 const SUSPECTS_MAX: usize = 256;
-/// Most sections of an insert. Full inserts have a third of that; without a limit, one that waited
+/// Most sections of a batch. Full batches have a third of that; without a limit, one that waited
 /// for long would take all the capacity, and be halved for as long if one of its rows is bad.
 const SECTIONS_MAX: usize = 4_096;
 
@@ -22,7 +22,7 @@ pub(super) struct Due {
     pub(super) is_early: bool,
 }
 
-/// The sections of a key that are not in an insert yet, each with the time it was read.
+/// The sections of a key that are not in a batch yet, each with the time it was read.
 #[derive(Debug)]
 pub(super) struct WaitingSections<S> {
     pub(super) sections: VecDeque<(Duration, Section<S>)>,
@@ -31,7 +31,7 @@ pub(super) struct WaitingSections<S> {
 }
 
 impl<S: Clone> Plan<S> {
-    /// Time at which the next insert falls due by age, or the next part; `None` when nothing waits.
+    /// Time at which the next batch falls due by age, or the next part; `None` when nothing waits.
     pub fn next_due(&self, recent: Month) -> Option<Duration> {
         let blocked = self.blocked();
         let waiting = self.waiting.iter();
@@ -133,7 +133,7 @@ impl<S> WaitingSections<S> {
         self.sections.push_back((now, section));
     }
 
-    /// Takes the sections of one insert, from the oldest on: never empty unless nothing waits.
+    /// Takes the sections of one batch, from the oldest on: never empty unless nothing waits.
     fn take(&mut self, limits: &Limits) -> Vec<Section<S>> {
         let mut taken: Vec<Section<S>> = Vec::new();
         let (mut rows, mut row_bytes) = (0, 0);

@@ -2,8 +2,11 @@
 
 use super::*;
 use millrace_clickhouse::{InsertError, InsertOutcome};
+use millrace_log::fs::DiskFs;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeSet;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
@@ -11,97 +14,66 @@ use std::sync::atomic::AtomicBool;
 /// bad at once.
 const ROWS: u32 = 200;
 
-/// A log that rows are appended to while it is shipped.
-struct TestEnv {
-    log: Log,
-    synced: watch::Sender<Position>,
-    settled: watch::Receiver<Position>,
+/// A lane that ships while rows are appended, some of them bad.
+struct BadRows {
+    env: TestEnv,
     /// Events that the sink has stored, by their number.
     stored: Arc<Mutex<BTreeSet<u128>>>,
     rows: u128,
-    dead_letters: tempfile::TempDir,
     /// Bad rows are not refused any more.
     is_mended: Arc<AtomicBool>,
 }
 
-impl TestEnv {
+impl BadRows {
     async fn start() -> Self {
-        let fs = MemoryFs::new();
-        let options = LogOptions {
-            dir: PathBuf::from("/log"),
-            segment_bytes: 1 << 20,
-            bytes_max: 1 << 30,
-        };
-        let (log, recovery) = Log::open(options, Arc::new(fs)).unwrap();
-        let handle = log.handle();
-        let (synced, synced_receiver) = watch::channel(handle.synced());
-        let (shipped, settled) = watch::channel(handle.start());
-        let output = LaneOutput {
-            lane: Lane::Live,
-            log: handle,
-            synced: synced_receiver,
-            shipped,
-            retention: Arc::default(),
-            recovery,
-        };
-        let dead_letters = tempfile::tempdir().unwrap();
+        Self::start_in("/log", MemoryFs::new()).await
+    }
+
+    /// Starts with a log in the folder `dir`.
+    async fn start_in(dir: impl Into<PathBuf>, fs: impl Fs + 'static) -> Self {
+        let (env, output) = TestEnv::open(dir, fs);
         let stored = Arc::<Mutex<BTreeSet<u128>>>::default();
         let is_mended = Arc::<AtomicBool>::default();
         let sink = FakeSink::judging({
             let (stored, is_mended) = (Arc::clone(&stored), Arc::clone(&is_mended));
             move |rows| judge(rows, &stored, is_mended.load(Ordering::Relaxed))
         });
-        let options = ShipOptions::of(Lane::Live, "node", dead_letters.path());
-        let clock = Arc::new(TestClock::at(NOVEMBER));
-        let shipper = Shipper::open(options, output, sink, clock).await.unwrap();
+        let shipper = env.shipper(output, sink).await;
         tokio::spawn(shipper.run(std::future::pending()));
         Self {
-            log,
-            synced,
-            settled,
+            env,
             stored,
             rows: 0,
-            dead_letters,
             is_mended,
         }
     }
 
-    /// Appends a frame of rows, bad or not.
-    fn append(&mut self, are_bad: impl IntoIterator<Item = bool>) {
-        let (mut bytes, mut blocks) = (Vec::new(), Vec::new());
-        let mut header = SectionHeader {
-            insert_target: Table::Events.insert_target().to_owned(),
-            month: Month::of(NOVEMBER).0,
-            rows: 0,
-            uncompressed_bytes: 0,
-            keys: Vec::new(),
-        };
-        for is_bad in are_bad {
-            self.rows += 1;
-            let row = EventRow {
-                uuid: Uuid::from_u128(self.rows),
-                event: if is_bad { b"bad" } else { b"good" },
-                properties: &[b"{}"],
-                timestamp: NOVEMBER,
-                team_id: TeamId(1),
-                distinct_id: b"somebody",
-                created_at: NOVEMBER,
-                historical_migration: false,
-            };
-            row.append_to(&mut bytes);
-            header.rows += 1;
-            if header.keys.len() < 4 {
-                header.keys.push(row.key().to_bytes());
-            }
-        }
-        header.uncompressed_bytes = bytes.len() as u64;
-        Compressor::new().compress_into(&bytes, &mut blocks);
-        let section = Section {
-            header: &header,
-            blocks: &blocks,
-        };
-        self.log.append(&[section]).unwrap();
-        self.synced.send_replace(self.log.sync().unwrap());
+    /// Appends a frame of rows, bad or not, and returns its position.
+    fn append(&mut self, are_bad: impl IntoIterator<Item = bool>) -> Position {
+        let numbered = (self.rows + 1..).zip(are_bad);
+        let rows = numbered.map(|(nth, is_bad)| match is_bad {
+            true => row(nth, b"bad"),
+            false => row(nth, b"good"),
+        });
+        let rows: Vec<EventRow<'_>> = rows.collect();
+        self.rows += rows.len() as u128;
+        self.env.append(&rows)
+    }
+
+    /// Appends so many bad rows, and damages the last of their blocks in the log's only segment,
+    /// which is in the folder `dir`. Returns once they are in a batch of their own.
+    async fn append_damaged(&mut self, dir: &Path, rows: usize) {
+        let position = self.append(vec![true; rows]);
+        let mut reader = self.env.log.handle().reader(position);
+        let frame = reader.next().unwrap().unwrap();
+        let raw = reader.read_blocks(&frame.sections[0]).unwrap();
+        let path = dir.join("00000000000000000001.log");
+        let bytes = std::fs::read(&path).unwrap();
+        let start = bytes.windows(64).position(|it| it == &raw[..64]).unwrap();
+        let at = start + raw.len() - 5;
+        let segment = std::fs::File::options().write(true).open(path).unwrap();
+        segment.write_all_at(&[bytes[at] ^ 1], at as u64).unwrap();
+        sleep(Duration::from_secs(2)).await;
     }
 
     /// Appends rows for so many seconds, each of them bad by a chance.
@@ -114,15 +86,17 @@ impl TestEnv {
         }
     }
 
+    /// Number of dead letters, of two files each.
+    fn dead_letters(&self) -> usize {
+        let files = std::fs::read_dir(self.env.dead_letters.path()).unwrap();
+        files.count() / 2
+    }
+
     /// Waits until everything is stored or dead-lettered; returns the number of each.
     async fn settled_within(&mut self, time: Duration) -> (usize, usize) {
-        let end = *self.synced.borrow();
-        let all = self.settled.wait_for(|settled| *settled >= end);
-        let waited = tokio::time::timeout(time, all).await;
-        let waited = waited.map(|it| drop(it.unwrap()));
+        let waited = tokio::time::timeout(time, self.env.wait_until_settled()).await;
         waited.expect("rows wait without an end");
-        let files = std::fs::read_dir(self.dead_letters.path()).unwrap();
-        (self.stored.lock().unwrap().len(), files.count() / 2)
+        (self.stored.lock().unwrap().len(), self.dead_letters())
     }
 }
 
@@ -145,7 +119,7 @@ fn judge(rows: &[u8], stored: &Mutex<BTreeSet<u128>>, is_mended: bool) -> Result
 
 #[tokio::test(start_paused = true)]
 async fn rows_refused_for_no_known_reason_hold_up_their_month_for_a_while_and_no_longer() {
-    let mut env = TestEnv::start().await;
+    let mut env = BadRows::start().await;
     env.live(60, ROWS, 0.02).await;
     // What is proven bad is so by rows that are stored.
     env.live(600, 1, 0.0).await;
@@ -156,7 +130,7 @@ async fn rows_refused_for_no_known_reason_hold_up_their_month_for_a_while_and_no
 
 #[tokio::test(start_paused = true)]
 async fn bad_rows_that_come_all_at_once_are_found_though_little_comes_behind_them() {
-    let mut env = TestEnv::start().await;
+    let mut env = BadRows::start().await;
     for _ in 0..2 {
         env.append(vec![true; 200]);
         env.live(20, ROWS, 0.01).await;
@@ -169,13 +143,33 @@ async fn bad_rows_that_come_all_at_once_are_found_though_little_comes_behind_the
 
 #[tokio::test(start_paused = true)]
 async fn while_every_row_is_refused_none_becomes_a_dead_letter() {
-    let mut env = TestEnv::start().await;
+    let mut env = BadRows::start().await;
     env.live(900, 10, 1.0).await;
-    assert_eq!(
-        std::fs::read_dir(env.dead_letters.path()).unwrap().count(),
-        0
-    );
+    assert_eq!(env.dead_letters(), 0);
     env.is_mended.store(true, Ordering::Relaxed);
     let (stored, bad) = env.settled_within(Duration::from_secs(120)).await;
     assert_eq!((stored as u128, bad), (env.rows, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn salvaged_rows_refused_for_no_known_reason_hold_up_their_month_for_a_while_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut env = BadRows::start_in(dir.path(), DiskFs).await;
+    env.append_damaged(dir.path(), 3_000).await;
+    env.live(300, 1, 0.0).await;
+    // The blocks are kept; the salvaged rows are given up, as good rows are stored beside them.
+    let settled = env.settled_within(Duration::from_secs(60)).await;
+    assert_eq!(settled, (300, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn salvaged_rows_are_stored_after_an_outage_that_refuses_every_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut env = BadRows::start_in(dir.path(), DiskFs).await;
+    env.append_damaged(dir.path(), 3_000).await;
+    env.live(300, 1, 1.0).await;
+    env.is_mended.store(true, Ordering::Relaxed);
+    let (stored, dead_letters) = env.settled_within(Duration::from_secs(120)).await;
+    assert_eq!(dead_letters, 1, "the blocks");
+    assert!((300 + 1_500..300 + 3_000).contains(&stored), "{stored}");
 }

@@ -5,8 +5,9 @@ mod bad_rows;
 use super::*;
 use crate::ship::fake_sink::FakeSink;
 use millrace_log::block::Compressor;
+use millrace_log::fs::Fs;
 use millrace_log::testing::MemoryFs;
-use millrace_log::{Log, LogHandle, LogOptions, Recovery, Section, SectionHeader};
+use millrace_log::{Log, LogHandle, LogOptions, Section, SectionHeader};
 use millrace_rows::{EventRow, Lane, Table, TeamId, TestClock};
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -15,41 +16,108 @@ use tokio::time::sleep;
 
 const NOVEMBER: Micros = Micros(1_795_132_800_000_000);
 
-/// A log with a frame of one row, and the end of its synced part.
-fn logged(fs: &MemoryFs) -> (Log, Recovery, Position) {
-    let options = LogOptions {
-        dir: PathBuf::from("/log"),
-        segment_bytes: 1 << 20,
-        bytes_max: 1 << 30,
-    };
-    let (mut log, recovery) = Log::open(options, Arc::new(fs.clone())).unwrap();
-    let row = EventRow {
-        uuid: Uuid::from_u128(1),
-        event: b"seen",
+/// Lane as its tests set it up: an empty log, and what a test holds of its shipper.
+struct TestEnv {
+    log: Log,
+    /// End of the log, as the shipper sees it.
+    synced: watch::Sender<Position>,
+    /// Position up to which everything is shipped.
+    settled: watch::Receiver<Position>,
+    dead_letters: tempfile::TempDir,
+}
+
+impl TestEnv {
+    /// Opens a log in the folder `dir`, and returns beside it what its shipper starts with.
+    fn open(dir: impl Into<PathBuf>, fs: impl Fs + 'static) -> (Self, LaneOutput) {
+        let options = LogOptions {
+            dir: dir.into(),
+            segment_bytes: 1 << 20,
+            bytes_max: 1 << 30,
+        };
+        let (log, recovery) = Log::open(options, Arc::new(fs)).unwrap();
+        let handle = log.handle();
+        let (synced, synced_receiver) = watch::channel(handle.synced());
+        let (shipped, settled) = watch::channel(handle.start());
+        let output = LaneOutput {
+            lane: Lane::Live,
+            log: handle,
+            synced: synced_receiver,
+            shipped,
+            retention: Arc::default(),
+            recovery,
+        };
+        let env = Self {
+            log,
+            synced,
+            settled,
+            dead_letters: tempfile::tempdir().unwrap(),
+        };
+        (env, output)
+    }
+
+    /// Appends a frame of rows and syncs it; returns its position.
+    fn append(&mut self, rows: &[EventRow<'_>]) -> Position {
+        let (mut bytes, mut blocks) = (Vec::new(), Vec::new());
+        for row in rows {
+            row.append_to(&mut bytes);
+        }
+        Compressor::new().compress_into(&bytes, &mut blocks);
+        let keys = rows.iter().take(4).map(|row| row.key().to_bytes());
+        let header = SectionHeader {
+            insert_target: Table::Events.insert_target().to_owned(),
+            month: Month::of(NOVEMBER).0,
+            rows: rows.len() as u32,
+            uncompressed_bytes: bytes.len() as u64,
+            keys: keys.collect(),
+        };
+        let section = Section {
+            header: &header,
+            blocks: &blocks,
+        };
+        let frame = self.log.append(&[section]).unwrap();
+        self.synced.send_replace(self.log.sync().unwrap());
+        frame
+    }
+
+    /// End of the log.
+    fn end(&self) -> Position {
+        *self.synced.borrow()
+    }
+
+    /// Opens the lane's shipper.
+    async fn shipper(&self, output: LaneOutput, sink: FakeSink) -> Shipper<FakeSink> {
+        let options = ShipOptions::of(Lane::Live, "node", self.dead_letters.path());
+        let clock = Arc::new(TestClock::at(NOVEMBER));
+        Shipper::open(options, output, sink, clock).await.unwrap()
+    }
+
+    /// Waits until everything is shipped.
+    async fn wait_until_settled(&mut self) {
+        let end = self.end();
+        let all = self.settled.wait_for(|settled| *settled >= end);
+        drop(all.await.unwrap());
+    }
+}
+
+/// Row of November.
+fn row(nth: u128, event: &[u8]) -> EventRow<'_> {
+    EventRow {
+        uuid: Uuid::from_u128(nth),
+        event,
         properties: &[b"{}"],
         timestamp: NOVEMBER,
         team_id: TeamId(1),
         distinct_id: b"somebody",
         created_at: NOVEMBER,
         historical_migration: false,
-    };
-    let (mut bytes, mut blocks) = (Vec::new(), Vec::new());
-    row.append_to(&mut bytes);
-    Compressor::new().compress_into(&bytes, &mut blocks);
-    let header = SectionHeader {
-        insert_target: Table::Events.insert_target().to_owned(),
-        month: Month::of(NOVEMBER).0,
-        rows: 1,
-        uncompressed_bytes: bytes.len() as u64,
-        keys: vec![row.key().to_bytes()],
-    };
-    log.append(&[Section {
-        header: &header,
-        blocks: &blocks,
-    }])
-    .unwrap();
-    let end = log.sync().unwrap();
-    (log, recovery, end)
+    }
+}
+
+/// Lane on a disk in memory, with a frame of one row.
+fn with_a_row(fs: &MemoryFs) -> (TestEnv, LaneOutput) {
+    let (mut env, output) = TestEnv::open("/log", fs.clone());
+    env.append(&[row(1, b"seen")]);
+    (env, output)
 }
 
 fn has_checkpoint(log: &LogHandle) -> bool {
@@ -59,20 +127,8 @@ fn has_checkpoint(log: &LogHandle) -> bool {
 #[tokio::test(start_paused = true)]
 async fn a_lane_without_disk_space_for_its_first_checkpoint_ships_once_there_is() {
     let fs = MemoryFs::new();
-    let (log, recovery, end) = logged(&fs);
-    let handle = log.handle();
-    let (_synced, synced) = watch::channel(end);
-    let (shipped, mut settled) = watch::channel(handle.start());
-    let output = LaneOutput {
-        lane: Lane::Live,
-        log: handle.clone(),
-        synced,
-        shipped,
-        retention: Arc::default(),
-        recovery,
-    };
-    let dead_letters_dir = tempfile::tempdir().unwrap();
-    let options = ShipOptions::of(Lane::Live, "node", dead_letters_dir.path());
+    let (mut env, output) = with_a_row(&fs);
+    let handle = env.log.handle();
     fs.set_capacity(Some(0));
     let inserts = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&inserts);
@@ -81,8 +137,7 @@ async fn a_lane_without_disk_space_for_its_first_checkpoint_ships_once_there_is(
         Ok(())
     });
     let inserts = || inserts.load(Ordering::Relaxed);
-    let clock = Arc::new(TestClock::at(NOVEMBER));
-    let shipper = Shipper::open(options, output, sink, clock).await.unwrap();
+    let shipper = env.shipper(output, sink).await;
     let running = tokio::spawn(shipper.run(std::future::pending()));
     // Far longer than rows wait, and than the pause after a failure.
     sleep(Duration::from_secs(60)).await;
@@ -90,32 +145,16 @@ async fn a_lane_without_disk_space_for_its_first_checkpoint_ships_once_there_is(
     assert_eq!((inserts(), has_checkpoint(&handle)), (0, false));
 
     fs.set_capacity(None);
-    let all = settled.wait_for(|settled| *settled >= end);
-    all.await.unwrap();
+    env.wait_until_settled().await;
     assert_eq!((inserts(), has_checkpoint(&handle)), (1, true));
     running.abort();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_an_inserts_task_ends_the_lane() {
-    let fs = MemoryFs::new();
-    let (log, recovery, end) = logged(&fs);
-    let handle = log.handle();
-    let (_synced, synced) = watch::channel(end);
-    let (shipped, _settled) = watch::channel(handle.start());
-    let output = LaneOutput {
-        lane: Lane::Live,
-        log: handle.clone(),
-        synced,
-        shipped,
-        retention: Arc::default(),
-        recovery,
-    };
-    let dead_letters_dir = tempfile::tempdir().unwrap();
-    let options = ShipOptions::of(Lane::Live, "node", dead_letters_dir.path());
+async fn a_panic_of_a_batchs_task_ends_the_lane() {
+    let (env, output) = with_a_row(&MemoryFs::new());
     let sink = FakeSink::answering(|| panic!("a mistake of ours"));
-    let clock = Arc::new(TestClock::at(NOVEMBER));
-    let shipper = Shipper::open(options, output, sink, clock).await.unwrap();
+    let shipper = env.shipper(output, sink).await;
     let ended = shipper.run(std::future::pending()).await;
     assert!(matches!(ended, Err(ShipError::Task(_))), "{ended:?}");
 }
@@ -123,20 +162,8 @@ async fn a_panic_of_an_inserts_task_ends_the_lane() {
 #[tokio::test(start_paused = true)]
 async fn rows_count_as_shipped_only_once_a_stored_checkpoint_has_them() {
     let fs = MemoryFs::new();
-    let (log, recovery, end) = logged(&fs);
-    let handle = log.handle();
-    let (_synced, synced) = watch::channel(end);
-    let (shipped, mut settled) = watch::channel(handle.start());
-    let output = LaneOutput {
-        lane: Lane::Live,
-        log: handle.clone(),
-        synced,
-        shipped,
-        retention: Arc::default(),
-        recovery,
-    };
-    let dead_letters_dir = tempfile::tempdir().unwrap();
-    let options = ShipOptions::of(Lane::Live, "node", dead_letters_dir.path());
+    let (mut env, output) = with_a_row(&fs);
+    let handle = env.log.handle();
     let full = fs.clone();
     let inserts = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&inserts);
@@ -145,12 +172,12 @@ async fn rows_count_as_shipped_only_once_a_stored_checkpoint_has_them() {
         counted.fetch_add(1, Ordering::Relaxed);
         Ok(())
     });
-    let clock = Arc::new(TestClock::at(NOVEMBER));
-    let shipper = Shipper::open(options, output, sink, clock).await.unwrap();
+    let shipper = env.shipper(output, sink).await;
     let running = tokio::spawn(shipper.run(std::future::pending()));
     sleep(Duration::from_secs(60)).await;
     assert_eq!(inserts.load(Ordering::Relaxed), 1);
-    assert!(*settled.borrow() < end, "published before it was stored");
+    let is_published = *env.settled.borrow() >= env.end();
+    assert!(!is_published, "published before it was stored");
     let is_settled = || {
         let checkpoint = handle.load_checkpoint().unwrap().unwrap();
         String::from_utf8(checkpoint)
@@ -159,7 +186,7 @@ async fn rows_count_as_shipped_only_once_a_stored_checkpoint_has_them() {
     };
     assert!(!is_settled(), "the disk is full");
     fs.set_capacity(None);
-    settled.wait_for(|settled| *settled >= end).await.unwrap();
+    env.wait_until_settled().await;
     assert!(is_settled());
     running.abort();
 }
@@ -175,46 +202,17 @@ async fn damage_is_skipped_on_a_thread_that_may_block() {
     let fs = MemoryFs::new().with_pause(|| {
         WRITTEN_BY_RUNTIME.fetch_add(usize::from(IS_RUNTIME.get()), Ordering::Relaxed);
     });
-    let (mut log, recovery, _) = logged(&fs);
-    let first = log
-        .handle()
-        .reader(Position::FIRST)
-        .next()
-        .unwrap()
-        .unwrap();
-    log.append(&[Section {
-        header: &first.sections[0].header,
-        blocks: &log
-            .handle()
-            .reader(Position::FIRST)
-            .read_blocks(&first.sections[0])
-            .unwrap(),
-    }])
-    .unwrap();
-    let end = log.sync().unwrap();
+    let (mut env, output) = TestEnv::open("/log", fs.clone());
+    let first = env.append(&[row(1, b"seen")]);
+    env.append(&[row(1, b"seen")]);
     let path = PathBuf::from("/log/00000000000000000001.log");
     let mut bytes = fs.read(&path).unwrap();
-    bytes[first.position.offset as usize] ^= 1;
+    bytes[first.offset as usize] ^= 1;
     fs.put(&path, &bytes);
-    let handle = log.handle();
-    let (_synced, synced) = watch::channel(end);
-    let (shipped, mut settled) = watch::channel(handle.start());
-    let output = LaneOutput {
-        lane: Lane::Live,
-        log: handle,
-        synced,
-        shipped,
-        retention: Arc::default(),
-        recovery,
-    };
-    let dead_letters_dir = tempfile::tempdir().unwrap();
-    let options = ShipOptions::of(Lane::Live, "node", dead_letters_dir.path());
-    let sink = FakeSink::answering(|| Ok(()));
-    let clock = Arc::new(TestClock::at(NOVEMBER));
     IS_RUNTIME.set(true);
-    let shipper = Shipper::open(options, output, sink, clock).await.unwrap();
+    let shipper = env.shipper(output, FakeSink::answering(|| Ok(()))).await;
     let running = tokio::spawn(shipper.run(std::future::pending()));
-    settled.wait_for(|settled| *settled >= end).await.unwrap();
+    env.wait_until_settled().await;
     running.abort();
     let kept = fs
         .paths()

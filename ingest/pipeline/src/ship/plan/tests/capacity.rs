@@ -32,7 +32,7 @@ fn a_lane_goes_on_however_many_sections_were_in_flight_at_a_restart() {
 }
 
 #[test]
-fn an_insert_has_a_limited_number_of_sections() {
+fn a_batch_has_a_limited_number_of_sections() {
     let mut env = TestEnv::new();
     for _ in 0..20_000 {
         env.row(RECENT);
@@ -61,7 +61,7 @@ fn env_with_recent_rows(waiting: usize) -> TestEnv {
     env
 }
 
-/// Reads and sends for a while; inserts of recent rows fail three times, others are stored.
+/// Reads and sends for a while; batches of recent rows fail three times, others are stored.
 fn ship(env: &mut TestEnv) {
     for _ in 0..20 {
         env.read();
@@ -85,7 +85,7 @@ fn unsettled(env: &TestEnv) -> Vec<Month> {
 }
 
 #[test]
-fn the_log_is_read_on_after_a_restart_while_much_waits_for_a_failing_insert() {
+fn the_log_is_read_on_after_a_restart_while_much_waits_for_a_failing_batch() {
     let mut env = env_with_recent_rows(70);
     ship(&mut env);
     assert_eq!(env.plan.read_to(), env.end, "as before the restart");
@@ -99,7 +99,7 @@ fn the_log_is_read_on_after_a_restart_while_much_waits_for_a_failing_insert() {
 }
 
 #[test]
-fn the_log_is_read_on_after_a_relaunch_while_much_waits_for_a_failing_insert() {
+fn the_log_is_read_on_after_a_relaunch_while_much_waits_for_a_failing_batch() {
     let mut env = env_with_recent_rows(70);
     ship(&mut env);
     for month in 0..5 {

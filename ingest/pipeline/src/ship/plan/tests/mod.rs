@@ -1,4 +1,4 @@
-//! Times that rows of a month wait for more, and failing inserts.
+//! Times that rows of a month wait for more, and failing batches.
 
 mod capacity;
 mod parts;
@@ -105,7 +105,7 @@ impl TestEnv {
         self.plan = Plan::restore(limits, checkpoint, 1, self.end);
     }
 
-    /// Months of the inserts that are sent now, all of them answered at once.
+    /// Months of the batches that are sent now, all of them answered at once.
     fn sent(&mut self) -> Vec<Month> {
         let mut months = Vec::new();
         loop {
@@ -120,7 +120,7 @@ impl TestEnv {
         }
     }
 
-    /// Sends the inserts that are due; all fail for the rows or for the server.
+    /// Sends the batches that are due; all fail for the rows or for the server.
     fn fail(&mut self) {
         for (id, batch) in self.plan.launch(self.now(), None) {
             let can_halve = batch.halves().is_some();
@@ -181,7 +181,7 @@ fn older_months_cause_at_most_one_additional_insert_a_second() {
 }
 
 #[test]
-fn a_failing_insert_keeps_only_its_own_month_waiting() {
+fn a_failing_batch_keeps_only_its_own_month_waiting() {
     let mut env = TestEnv::new();
     let months = old_months(40);
     let mut failing = Vec::new();
@@ -207,7 +207,7 @@ fn a_failing_insert_keeps_only_its_own_month_waiting() {
         assert!(!env.plan.can_launch(env.now()));
         assert_eq!(env.plan.next_due(RECENT), None);
     }
-    // Once the failing insert is settled, the rows that waited go as one insert.
+    // Once the failing batch is settled, the rows that waited go as one batch.
     for (id, month) in failing.into_iter().zip(&months) {
         env.plan.settled(id);
         assert_eq!(env.sent(), [*month]);
@@ -216,7 +216,7 @@ fn a_failing_insert_keeps_only_its_own_month_waiting() {
 }
 
 #[test]
-fn the_log_is_read_on_while_much_waits_for_a_failing_insert() {
+fn the_log_is_read_on_while_much_waits_for_a_failing_batch() {
     let mut env = TestEnv::new();
     env.plan.limits.sections_max = 10;
     env.row(RECENT);
@@ -244,7 +244,7 @@ fn the_log_is_read_on_while_much_waits_for_a_failing_insert() {
 
 proptest! {
     #[test]
-    fn an_insert_can_be_launched_when_it_is_due_and_not_before(
+    fn a_batch_can_be_launched_when_it_is_due_and_not_before(
         steps in prop::collection::vec((0_u32..12, 0_u64..3_000, any::<bool>()), 1..40),
     ) {
         let mut env = TestEnv::new();
@@ -268,7 +268,7 @@ proptest! {
 }
 
 #[test]
-fn an_outage_that_looks_like_bad_rows_halves_few_inserts() {
+fn an_outage_that_looks_like_bad_rows_halves_few_batches() {
     let mut env = TestEnv::new();
     for _ in 0..20_000 {
         for month in [RECENT, Month(202_611), Month(202_001)] {

@@ -1,7 +1,7 @@
-//! Tests of parts of halved inserts: few at a time, and all of them in the end.
+//! Tests of parts of halved batches: few at a time, and all of them in the end.
 
 use super::*;
-use crate::ship::checkpoint::RecordedInsert;
+use crate::ship::checkpoint::RecordedBatch;
 use crate::ship::insert_batch::RowRange;
 use millrace_log::CHECKPOINT_BYTES_MAX;
 
@@ -30,7 +30,7 @@ fn has(env: &TestEnv, table: &str) -> bool {
     keys.any(|key| &*key.insert_target == table)
 }
 
-/// Number of inserts in the checkpoint, which must be small.
+/// Number of batches in the checkpoint, which must be small.
 fn recorded(env: &TestEnv) -> usize {
     let checkpoint = env.plan.checkpoint();
     assert!(checkpoint.to_bytes().unwrap().len() < 100_000);
@@ -59,7 +59,7 @@ fn a_table_whose_rows_are_all_refused_has_few_parts_and_keeps_no_other_table_wai
 }
 
 #[test]
-fn failing_inserts_that_are_refused_all_at_once_are_halved_one_after_the_other() {
+fn failing_batches_that_are_refused_all_at_once_are_halved_one_after_the_other() {
     let mut env = TestEnv::new();
     for _ in 0..100_000 {
         env.row(RECENT);
@@ -118,7 +118,7 @@ fn a_full_checkpoint_of_an_earlier_version_with_many_parts_is_shipped() {
     let recorded = env.log.iter().map(|(frame, key, _)| {
         let frame = *frame;
         let position = SectionPosition { frame, section: 0 };
-        RecordedInsert {
+        RecordedBatch {
             key: key.clone(),
             first: position,
             last: position,

@@ -1,0 +1,135 @@
+//! Settles a batch by its answer, and by a lookup of the rows where the answer is no proof.
+
+use super::Delivery;
+use super::retry::RetryReason;
+use crate::ship::attribution::Attribution;
+use crate::ship::insert_result::InsertResult;
+use crate::ship::retries::DeliveryStage;
+use crate::ship::sink::Sink;
+use millrace_clickhouse::{Body, InsertError, InsertOutcome};
+
+impl<B: Body> Delivery<'_, B> {
+    /// Settles a batch that was answered with success: under a token in doubt that is no proof.
+    pub(super) async fn settle_success<K: Sink>(
+        &self,
+        sink: &K,
+    ) -> Result<InsertResult, RetryReason> {
+        if self.in_doubt && !sink.tokens_are_atomic() {
+            let is_there = self.is_present(sink).await?.unwrap_or(true);
+            return Ok(if is_there {
+                InsertResult::Stored
+            } else {
+                InsertResult::Absent
+            });
+        }
+        Ok(InsertResult::Stored)
+    }
+
+    /// Settles a batch that was not answered with success, or returns the reason to try again.
+    /// Before it was sent, so many batches of the table were stored.
+    pub(super) async fn settle_error<K: Sink>(
+        &mut self,
+        sink: &K,
+        error: InsertError,
+        stored: u64,
+    ) -> Result<InsertResult, RetryReason> {
+        match error.outcome {
+            // The answer may be a gateway's; a lookup of the rows tells the truth.
+            InsertOutcome::Unproven => {
+                self.in_doubt = true;
+                match self.is_present(sink).await? {
+                    Some(true) => Ok(InsertResult::Stored),
+                    Some(false) => Err(RetryReason::Insert(error)),
+                    None => self.give_up(sink, error).await,
+                }
+            }
+            InsertOutcome::Lost => self.settle_lost(sink, error).await,
+            InsertOutcome::BadData => {
+                // A view may refuse what the table has already taken.
+                let is_there = self.is_present(sink).await?.unwrap_or(false);
+                Ok(if is_there {
+                    InsertResult::Stored
+                } else {
+                    InsertResult::Refused(error)
+                })
+            }
+            InsertOutcome::Unknown
+            | InsertOutcome::NotStored
+            | InsertOutcome::Unread
+            | InsertOutcome::Misconfigured => self.attribute(sink, error, stored).await,
+        }
+    }
+
+    /// Settles a batch whose failures so far are due to its rows, or may be.
+    async fn attribute<K: Sink>(
+        &mut self,
+        sink: &K,
+        error: InsertError,
+        stored: u64,
+    ) -> Result<InsertResult, RetryReason> {
+        self.in_doubt |= error.outcome == InsertOutcome::Unknown;
+        match self.history.record(&error, stored) {
+            Attribution::Rows => {
+                self.settle_refusal(sink, error, InsertResult::Refused)
+                    .await
+            }
+            Attribution::RowsOrServer if self.stage != DeliveryStage::LastPart => {
+                self.settle_refusal(sink, error, InsertResult::unproven)
+                    .await
+            }
+            Attribution::RowsOrServer | Attribution::Unknown => Err(RetryReason::Insert(error)),
+        }
+    }
+
+    /// Settles a batch that fails again and again, unless its rows are stored or still being
+    /// stored.
+    async fn settle_refusal<K: Sink>(
+        &self,
+        sink: &K,
+        error: InsertError,
+        result: fn(InsertError) -> InsertResult,
+    ) -> Result<InsertResult, RetryReason> {
+        if sink.insert_is_running(self.token).await? {
+            return Err(RetryReason::StillRunning);
+        }
+        match self.is_present(sink).await? {
+            Some(true) => Ok(InsertResult::Stored),
+            Some(false) => Ok(result(error)),
+            None => Err(RetryReason::Insert(error)),
+        }
+    }
+
+    /// Gives up rows that cannot be looked up and whose success nobody proves, if ClickHouse
+    /// answers queries: a proxy that answers while it is unreachable does so only for a while.
+    async fn give_up<K: Sink>(
+        &mut self,
+        sink: &K,
+        error: InsertError,
+    ) -> Result<InsertResult, RetryReason> {
+        if !self.history.record_unproven() {
+            return Err(RetryReason::Insert(error));
+        }
+        if sink.insert_is_running(self.token).await? {
+            return Err(RetryReason::StillRunning);
+        }
+        Ok(InsertResult::Unknowable(error))
+    }
+
+    /// Settles a batch whose rows can no longer be read, but which an earlier try may have
+    /// stored.
+    async fn settle_lost<K: Sink>(
+        &self,
+        sink: &K,
+        error: InsertError,
+    ) -> Result<InsertResult, RetryReason> {
+        if self.in_doubt {
+            if sink.insert_is_running(self.token).await? {
+                return Err(RetryReason::StillRunning);
+            }
+            if self.is_present(sink).await?.unwrap_or(false) {
+                return Ok(InsertResult::Stored);
+            }
+        }
+        Ok(InsertResult::Lost(error.message))
+    }
+}

@@ -1,0 +1,63 @@
+//! Reports of the tasks of a lane, and what the plan makes of them.
+
+use super::state::BootId;
+use super::{Event, ShipError, Shipper};
+use crate::ship::backoff::RetryBackoff;
+use crate::ship::insert_result::InsertResult;
+use crate::ship::plan::BatchId;
+use crate::ship::sink::Sink;
+use tokio::task::JoinError;
+use tokio::time::Instant;
+
+impl<K: Sink> Shipper<K> {
+    /// Takes in the report of a task that has ended.
+    pub(super) fn take(&mut self, event: Result<Event, JoinError>) -> Result<(), ShipError> {
+        match event {
+            Ok(Event::Batch(id, result)) => self.apply_result(id, &result),
+            Ok(Event::BootId(Ok(boot_id))) => {
+                self.boot_id = BootId::Known(boot_id);
+                self.backoff = RetryBackoff::new();
+            }
+            Ok(Event::BootId(Err(pause))) => {
+                let ask_not_before = Instant::now() + pause;
+                self.boot_id = BootId::Unknown { ask_not_before };
+            }
+            // A task is never cancelled while the loop runs, so it panicked: its batch stays in the
+            // checkpoint, and is looked up after the restart.
+            Err(error) => return Err(ShipError::Task(error.to_string())),
+        }
+        Ok(())
+    }
+
+    fn apply_result(&mut self, id: BatchId, result: &InsertResult) {
+        match result {
+            InsertResult::Stored | InsertResult::DeadLettered | InsertResult::Unknowable(_) => {
+                self.plan.settled(id);
+            }
+            InsertResult::Absent => {
+                self.boot_id.forget();
+                self.plan.absent(id);
+            }
+            InsertResult::Restarted => {
+                self.boot_id.forget();
+                self.plan.restarted(id);
+            }
+            InsertResult::Refused(_) | InsertResult::Lost(_) => {
+                if !self.plan.refused(id) {
+                    self.plan.absent(id);
+                }
+            }
+            InsertResult::Parted => {
+                if !self.plan.parted(id) {
+                    self.plan.absent(id);
+                }
+            }
+            InsertResult::Unproven { can_halve, .. } => {
+                let now = self.started.elapsed();
+                if let Some((batch, stage)) = self.plan.take_apart(id, *can_halve, now) {
+                    self.execute(id, batch, stage);
+                }
+            }
+        }
+    }
+}
