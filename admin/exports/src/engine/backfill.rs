@@ -7,6 +7,7 @@ use crate::window::{RunScope, Window, WindowBy};
 use millrace_catalog::{
     BACKFILL_RUNS_AHEAD, BatchExport, ExportInterval, OpenBackfill, TeamId, UtcTime,
 };
+use std::time::Duration;
 use uuid::Uuid;
 
 /// Creates the next runs of a backfill: of windows that have rows, in order. Returns true if
@@ -88,7 +89,7 @@ impl BackfillPlanner<'_> {
             let scope = scope(&self.open.export, range);
             let source = RunSource::of(&self.inner.clickhouse, &self.open.export, &scope)?;
             let query = source.window_query();
-            total += query.count_windows(self.interval).await?;
+            total += query.count_windows(self.interval, self.work_max()).await?;
         }
         let (catalog, id) = (&self.inner.catalog, self.open.backfill.id);
         let is_recorded = if total == 0 {
@@ -99,6 +100,11 @@ impl BackfillPlanner<'_> {
             catalog.plan_export_backfill(id, total).await?
         };
         Ok(is_recorded.then_some(total))
+    }
+
+    /// Longest work of a statement that finds windows.
+    fn work_max(&self) -> Duration {
+        self.inner.options.window_search_max
     }
 
     /// Creates runs of the next windows that have rows, as many as may be open at a time.
@@ -114,7 +120,7 @@ impl BackfillPlanner<'_> {
             let source = RunSource::of(&self.inner.clickhouse, &self.open.export, &scope)?;
             let query = source.window_query();
             let count_max = most - created.count;
-            let next = query.first_windows(self.interval, count_max);
+            let next = query.first_windows(self.interval, count_max, self.work_max());
             for window in next.await? {
                 if catalog.begin_backfill_run(id, window).await?.is_none() {
                     created.is_taken_over = true;
