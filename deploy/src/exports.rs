@@ -10,7 +10,7 @@ use millrace_admin::ExportNotices;
 use millrace_catalog::SecretKey;
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_exports::destination::Destinations;
-use millrace_exports::engine::{Engine, EngineOptions};
+use millrace_exports::engine::{Engine, EngineOptions, TAKE_BACK_TIMEOUT};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 const THREADS: usize = 2;
 /// Timeout of a stop: runs roll back what they delivered, and release their claims in the catalog.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+const _: () = assert!(STOP_TIMEOUT.as_secs() > TAKE_BACK_TIMEOUT.as_secs());
 /// Pause between attempts to start the engine.
 const RETRY_PAUSE: Duration = Duration::from_secs(10);
 

@@ -7,6 +7,7 @@ use crate::window::{RunScope, Window, WindowBy};
 use millrace_catalog::{
     BACKFILL_RUNS_AHEAD, BatchExport, ExportInterval, OpenBackfill, TeamId, UtcTime,
 };
+use std::time::Duration;
 use uuid::Uuid;
 
 /// Creates the next runs of a backfill: of windows that have rows, in order. Returns true if
@@ -26,8 +27,13 @@ pub(super) async fn plan(
         interval,
         ranges,
     };
-    if planner.open.backfill.total_runs.is_none() && planner.count_runs().await? == 0 {
-        return Ok(true);
+    if planner.open.backfill.total_runs.is_none() {
+        match planner.count_runs().await? {
+            // What was read of the backfill is too old to go on with.
+            None => return Ok(false),
+            Some(0) => return Ok(true),
+            Some(_) => {}
+        }
     }
     let created = planner.create_runs().await?;
     if created.count == 0 && planner.open.open_runs == 0 && !created.is_taken_over {
@@ -53,8 +59,9 @@ fn remaining_ranges(
     if end > watermark {
         return None;
     }
-    let first = open.backfill.start_at.map(|at| interval.window_start(at));
-    Some(split(open.windows_until.or(first), end, live_since))
+    let start = open.backfill.start_at.map(|at| interval.window_start(at));
+    let first = open.windows_until.or(open.windows_from).or(start);
+    Some(split(first, end, live_since))
 }
 
 /// Planner of one backfill.
@@ -75,23 +82,29 @@ struct CreatedRuns {
 
 impl BackfillPlanner<'_> {
     /// Counts the windows that have rows, and records how many runs the backfill will have; ends
-    /// it if there are none.
-    async fn count_runs(&self) -> Result<u64, PlanError> {
+    /// it if there are none. `None`: it has ended, or another process has counted them.
+    async fn count_runs(&self) -> Result<Option<u64>, PlanError> {
         let mut total = 0;
         for range in &self.ranges {
             let scope = scope(&self.open.export, range);
             let source = RunSource::of(&self.inner.clickhouse, &self.open.export, &scope)?;
-            total += source.window_query().count_windows(self.interval).await?;
+            let query = source.window_query();
+            total += query.count_windows(self.interval, self.work_max()).await?;
         }
         let (catalog, id) = (&self.inner.catalog, self.open.backfill.id);
-        if total == 0 {
+        let is_recorded = if total == 0 {
             let why = nothing_found(&self.ranges);
-            catalog.end_empty_export_backfill(id, &why).await?;
+            catalog.end_empty_export_backfill(id, &why).await?
         } else {
             let total = i64::try_from(total).unwrap_or(i64::MAX);
-            catalog.plan_export_backfill(id, total).await?;
-        }
-        Ok(total)
+            catalog.plan_export_backfill(id, total).await?
+        };
+        Ok(is_recorded.then_some(total))
+    }
+
+    /// Longest work of a statement that finds windows.
+    fn work_max(&self) -> Duration {
+        self.inner.options.window_search_max
     }
 
     /// Creates runs of the next windows that have rows, as many as may be open at a time.
@@ -106,7 +119,8 @@ impl BackfillPlanner<'_> {
             let scope = scope(&self.open.export, range);
             let source = RunSource::of(&self.inner.clickhouse, &self.open.export, &scope)?;
             let query = source.window_query();
-            let next = query.first_windows(self.interval, most - created.count);
+            let count_max = most - created.count;
+            let next = query.first_windows(self.interval, count_max, self.work_max());
             for window in next.await? {
                 if catalog.begin_backfill_run(id, window).await?.is_none() {
                     created.is_taken_over = true;
@@ -124,13 +138,8 @@ impl BackfillPlanner<'_> {
     /// Ends a backfill with fewer windows of rows than were counted: rows were deleted meanwhile.
     async fn end_early(&self) -> Result<(), PlanError> {
         let (catalog, id) = (&self.inner.catalog, self.open.backfill.id);
-        match catalog.count_backfill_runs(id).await? {
-            0 => {
-                let why = "The rows of the range were deleted before there was a run.";
-                catalog.end_empty_export_backfill(id, why).await?
-            }
-            made => catalog.plan_export_backfill(id, made).await?,
-        };
+        let why = "The rows of the range were deleted before there was a run.";
+        catalog.end_export_backfill_early(id, why).await?;
         Ok(())
     }
 }

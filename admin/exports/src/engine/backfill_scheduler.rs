@@ -3,7 +3,8 @@
 //! This is a task of its own: counting the windows of ten years may take ClickHouse long, and no
 //! window by the clock waits for that. As many backfills are planned at a time as runs are made,
 //! and one of each organization: so no backfill is planned twice at a time, and a customer with
-//! many backfills delays only their own.
+//! many backfills delays only their own. A statement that ClickHouse does not finish in time is
+//! given up, and its organization rests for longer than that took.
 
 use super::backfill;
 use super::leader::Leader;
@@ -22,6 +23,9 @@ use uuid::Uuid;
 
 /// Pause before backfills that could not be planned are tried again.
 const IDLE_PAUSE: Duration = Duration::from_secs(1);
+/// Rest of an organization after a failure, as a multiple of the time until the failure: so what
+/// never succeeds has a place for a quarter of the time.
+const REST_FACTOR: u32 = 3;
 
 /// Plans backfills for as long as this process leads.
 pub(super) async fn run(inner: &Arc<Inner>, leads: &Leader) -> Infallible {
@@ -47,6 +51,8 @@ struct PlanOutcome {
     id: Uuid,
     /// True if anything could be done for it.
     is_planned: bool,
+    /// Time that it took to fail; `None`: it did not fail.
+    failed_after: Option<Duration>,
 }
 
 /// Fair scheduler of backfills, by organization.
@@ -60,6 +66,8 @@ struct BackfillScheduler {
     idle: HashSet<Uuid>,
     /// Organizations that have no other backfill than idle ones.
     resting: HashSet<Uuid>,
+    /// Organizations that rest after a failure, and until when.
+    failed: HashMap<Uuid, Instant>,
     idle_since: Instant,
     /// Error of the catalog that was logged last.
     last_error: Option<String>,
@@ -74,23 +82,29 @@ impl BackfillScheduler {
             busy: HashMap::new(),
             idle: HashSet::new(),
             resting: HashSet::new(),
+            failed: HashMap::new(),
             idle_since: Instant::now(),
             last_error: None,
         }
     }
 
     fn mark_ended(&mut self, ended: Result<(Id, PlanOutcome), JoinError>) {
-        let task = match ended {
-            Ok((task, planned)) => {
-                if !planned.is_planned {
-                    self.idle.insert(planned.id);
+        match ended {
+            Ok((task, outcome)) => {
+                if !outcome.is_planned {
+                    self.idle.insert(outcome.id);
                 }
-                task
+                let organization_id = self.busy.remove(&task);
+                let rest = outcome.failed_after.map(|took| took * REST_FACTOR);
+                if let Some((organization_id, rest)) = organization_id.zip(rest) {
+                    self.failed.insert(organization_id, Instant::now() + rest);
+                }
             }
             // The task panicked, or was stopped: the backfill's next turn tries again.
-            Err(error) => error.id(),
-        };
-        self.busy.remove(&task);
+            Err(error) => {
+                self.busy.remove(&error.id());
+            }
+        }
     }
 
     /// Starts to plan due backfills while there are free slots, and logs a failure.
@@ -100,6 +114,7 @@ impl BackfillScheduler {
             self.resting.clear();
             self.idle_since = Instant::now();
         }
+        self.failed.retain(|_, until| Instant::now() < *until);
         match self.start_due().await {
             Ok(()) => self.last_error = None,
             Err(error) => self.log_once(error.to_string()),
@@ -139,7 +154,8 @@ impl BackfillScheduler {
     /// backfill that is being planned.
     async fn next(&mut self) -> Result<Option<OpenBackfill>, CatalogError> {
         loop {
-            let but: Vec<Uuid> = self.busy.values().chain(&self.resting).copied().collect();
+            let resting = self.resting.iter().chain(self.failed.keys());
+            let but: Vec<Uuid> = self.busy.values().chain(resting).copied().collect();
             let next = self.inner.catalog.next_backfill_to_plan(&self.turns, &but);
             match next.await? {
                 // All backfills of the organization had a turn.
@@ -155,7 +171,7 @@ impl BackfillScheduler {
 /// Plans a backfill. A failure to read its rows keeps no other backfill waiting; a permanent one
 /// ends the backfill as failed.
 async fn plan_one(inner: Arc<Inner>, open: OpenBackfill, watermark: UtcTime) -> PlanOutcome {
-    let id = open.backfill.id;
+    let (id, began) = (open.backfill.id, Instant::now());
     let planned = match backfill::plan(&inner, open, watermark).await {
         Err(PlanError::Rows(error)) if error.kind == ExportErrorKind::Permanent => {
             tracing::warn!(backfill = %id, %error, "a backfill is given up");
@@ -164,6 +180,7 @@ async fn plan_one(inner: Arc<Inner>, open: OpenBackfill, watermark: UtcTime) -> 
         }
         planned => planned,
     };
+    let mut failed_after = None;
     let is_planned = match planned {
         Ok(is_planned) => {
             inner.unplanned().remove(&id);
@@ -174,6 +191,7 @@ async fn plan_one(inner: Arc<Inner>, open: OpenBackfill, watermark: UtcTime) -> 
             if inner.unplanned().insert(id) {
                 tracing::warn!(backfill = %id, %error, "a backfill cannot be planned; trying again until it can");
             }
+            failed_after = Some(began.elapsed());
             false
         }
     };
@@ -181,5 +199,9 @@ async fn plan_one(inner: Arc<Inner>, open: OpenBackfill, watermark: UtcTime) -> 
         // The backfill's runs can be claimed.
         inner.freed.notify_one();
     }
-    PlanOutcome { id, is_planned }
+    PlanOutcome {
+        id,
+        is_planned,
+        failed_after,
+    }
 }

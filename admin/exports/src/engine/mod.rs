@@ -12,7 +12,8 @@
 //! | `planner` | runs of windows that are due |
 //! | `backfill_scheduler` | schedules the planning of backfills, by organization |
 //! | `backfill` | the next runs of one backfill |
-//! | `runner` | one run: claim, progress, time-out, retries |
+//! | `runner` | one run: try, time-out, end, retries |
+//! | `claim` | extends the claim of a run, with its progress |
 //! | `delivery` | delivers the rows of one run: read, count, hand over, publish |
 //! | `pace` | minimum pace at which a destination takes rows |
 //! | `source` | rows that a run reads |
@@ -22,6 +23,7 @@
 
 mod backfill;
 mod backfill_scheduler;
+mod claim;
 mod delivery;
 mod leader;
 mod metrics;
@@ -37,6 +39,7 @@ mod state;
 pub use notices::{Notice, Notices};
 pub use options::EngineOptions;
 pub use pace::MinimumPace;
+pub use runner::TAKE_BACK_TIMEOUT;
 pub use state::OpenDestination;
 
 use millrace_catalog::{Catalog, RunRoundRobin};

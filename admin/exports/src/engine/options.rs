@@ -26,6 +26,8 @@ pub struct EngineOptions {
     pub retries_max: u32,
     /// Slowest pace at which a destination may take rows.
     pub pace: MinimumPace,
+    /// Longest work of ClickHouse on a statement that finds a backfill's windows.
+    pub window_search_max: Duration,
     /// Time for which runs are kept after their end; `None`: for ever.
     pub runs_kept: Option<Duration>,
     /// Time for which log lines are kept, but no longer than their run; `None`: as long as their
@@ -50,6 +52,9 @@ impl EngineOptions {
             window: Duration::from_secs(7_200),
             bytes_per_second: 256,
         },
+        // As long as a customer's query: planning waits for such a statement, and other customers'
+        // backfills may wait for it, too.
+        window_search_max: Duration::from_secs(300),
         runs_kept: Some(Duration::from_secs(365 * DAY_SECONDS)),
         logs_kept: Some(Duration::from_secs(30 * DAY_SECONDS)),
         retention_every: Duration::from_secs(3_600),

@@ -1,5 +1,6 @@
-//! Carries out one run: claim, progress, time-out, retries.
+//! Carries out one run: try, time-out, end, retries.
 
+use super::claim::{Claim, ClaimEnd, run_progress};
 use super::delivery::{Progress, deliver};
 use super::metrics;
 use super::notices::Notice;
@@ -8,8 +9,7 @@ use crate::destination::Delivered;
 use crate::error::{ExportError, ExportErrorKind};
 use backon::{ConstantBuilder, Retryable};
 use millrace_catalog::{
-    CatalogError, ClaimedRun, ExportInterval, LogLevel, NewExportLog, RunOutcome, RunProgress,
-    RunStatus,
+    CatalogError, ClaimedRun, ExportInterval, LogLevel, NewExportLog, RunOutcome, RunStatus,
 };
 use millrace_rows::counted;
 use std::sync::Arc;
@@ -17,12 +17,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// Renewals of a claim before it would lapse.
-const EXTENSIONS_PER_CLAIM: u32 = 4;
 /// Factor by which each pause between retries is longer than the one before.
 const PAUSE_FACTOR: u32 = 4;
-/// Time limit for aborting a delivery.
-const ABORT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time limit for the end of an interrupted delivery: its publication, or its abortion. A process
+/// that stops waits for longer than that.
+pub const TAKE_BACK_TIMEOUT: Duration = Duration::from_secs(15);
 const HOUR: Duration = Duration::from_secs(3_600);
 /// Time limit of one try for the longest interval.
 const TIME_LIMIT_MAX: Duration = Duration::from_secs(72 * 3_600);
@@ -79,6 +78,7 @@ async fn execute(inner: &Inner, claimed: ClaimedRun) {
     let delivering = deliver(inner, &claimed, &progress, &stopped);
     let limit = time_limit(ExportInterval::of(&claimed.export));
     let mut delivering = std::pin::pin!(delivering);
+    let mut claim = Claim::new(inner, &claimed);
     let interrupted = tokio::select! {
         outcome = &mut delivering => {
             let ended = match outcome {
@@ -87,75 +87,42 @@ async fn execute(inner: &Inner, claimed: ClaimedRun) {
             };
             return record_end(inner, &claimed, &progress, began, ended).await;
         }
-        claim_end = extend(inner, &claimed, &progress) => match claim_end {
+        claim_end = claim.extend(&progress) => match claim_end {
             ClaimEnd::Cancelled => TryOutcome::Lost,
             // Aborting might remove the delivery of the process that claims the run next.
-            ClaimEnd::Lapsed => {
-                tracing::warn!(%run_id, "the claim of a run has lapsed; it is made again");
-                return;
-            }
+            ClaimEnd::Lapsed => return,
         },
         () = inner.stopped.cancelled() => TryOutcome::Stopped,
         () = tokio::time::sleep(limit) => TryOutcome::TimedOut(limit),
     };
     stopped.cancel();
-    // The delivery is aborted, if the other side allows it. Rows that are published by then were
-    // delivered all the same, and would be delivered twice if that was not recorded.
-    let ended = match tokio::time::timeout(ABORT_TIMEOUT, delivering).await {
-        Ok(Ok(delivered)) => TryOutcome::Delivered(delivered),
-        Ok(Err(_)) | Err(_) => interrupted,
-    };
-    record_end(inner, &claimed, &progress, began, ended).await;
-}
-
-/// Reason that a claim ended.
-enum ClaimEnd {
-    /// The run was cancelled or deleted, while no other process could claim it.
-    Cancelled,
-    /// The claim was not renewed in time.
-    Lapsed,
-}
-
-/// Records the run's progress at intervals, which renews its claim; returns when the claim is gone.
-async fn extend(inner: &Inner, claimed: &ClaimedRun, progress: &Progress) -> ClaimEnd {
-    let time = inner.options.lapse_after;
-    let mut held_until = Instant::now() + time;
-    loop {
-        tokio::time::sleep(time / EXTENSIONS_PER_CLAIM).await;
-        let sent_at = Instant::now();
-        let lapses = tokio::time::Instant::from_std(held_until);
-        let error = claimed.run.latest_error.clone();
-        let recorded_progress = run_progress(RunStatus::Running, progress, error, false);
-        let (id, claim) = (claimed.run.id, claimed.run.claim);
-        let recorded = inner
-            .catalog
-            .record_export_run(id, claim, recorded_progress, time);
-        match tokio::time::timeout_at(lapses, recorded).await {
-            Ok(Ok(RunOutcome::Lost)) if Instant::now() < held_until => return ClaimEnd::Cancelled,
-            Ok(Ok(RunOutcome::Lost)) | Err(_) => return ClaimEnd::Lapsed,
-            Ok(Ok(_)) => held_until = sent_at + time,
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "the progress of a run cannot be recorded; trying again");
-            }
-        }
+    if let Some(ended) = take_back(&mut claim, &progress, delivering, interrupted).await {
+        record_end(inner, &claimed, &progress, began, ended).await;
     }
 }
 
-fn run_progress(
-    status: RunStatus,
+/// Waits for the end of an interrupted delivery, which is aborted if the other side allows it. Rows
+/// that are published by then were delivered all the same, and would be delivered twice if that was
+/// not recorded: so the claim is extended meanwhile. `None`: it has lapsed.
+async fn take_back(
+    claim: &mut Claim<'_>,
     progress: &Progress,
-    latest_error: Option<String>,
-    waits: bool,
-) -> RunProgress {
-    let counted = |count: u64| Some(i64::try_from(count).unwrap_or(i64::MAX));
-    RunProgress {
-        status,
-        records_completed: counted(progress.rows.load(Ordering::Relaxed)),
-        records_total_count: progress.total(),
-        bytes_exported: counted(progress.bytes.load(Ordering::Relaxed)),
-        cursor: None,
-        latest_error,
-        waits,
+    delivering: impl Future<Output = Result<Delivered, ExportError>>,
+    mut interrupted: TryOutcome,
+) -> Option<TryOutcome> {
+    let mut ending = std::pin::pin!(tokio::time::timeout(TAKE_BACK_TIMEOUT, delivering));
+    loop {
+        let has_claim = !matches!(interrupted, TryOutcome::Lost);
+        tokio::select! {
+            ended = &mut ending => return Some(match ended {
+                Ok(Ok(delivered)) => TryOutcome::Delivered(delivered),
+                Ok(Err(_)) | Err(_) => interrupted,
+            }),
+            claim_end = claim.extend(progress), if has_claim => match claim_end {
+                ClaimEnd::Cancelled => interrupted = TryOutcome::Lost,
+                ClaimEnd::Lapsed => return None,
+            },
+        }
     }
 }
 

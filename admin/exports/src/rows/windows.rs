@@ -5,6 +5,8 @@ use crate::error::ExportError;
 use crate::query::Source;
 use crate::window::WindowBy;
 use millrace_catalog::{ExportInterval, UtcTime};
+use millrace_clickhouse::ReadOptions;
+use std::time::Duration;
 use uuid::Uuid;
 
 /// Time before 1970 from which windows are counted, so that no number is negative, where division
@@ -19,13 +21,17 @@ impl WindowQuery<'_> {
     /// Counts the windows of the range that have rows.
     ///
     /// # Errors
-    /// ClickHouse is away.
-    pub async fn count_windows(&self, interval: ExportInterval) -> Result<u64, ExportError> {
+    /// ClickHouse is away, or has worked on it for `work_max`.
+    pub async fn count_windows(
+        &self,
+        interval: ExportInterval,
+        work_max: Duration,
+    ) -> Result<u64, ExportError> {
         let sql = format!(
             "SELECT uniqExact(number) FROM ({})",
             self.numbers(interval)?
         );
-        let options = self.options(&sql);
+        let options = search_options(&sql, work_max);
         let asked = self.clickhouse.read_number(&sql, &options);
         asked.await.map_err(|error| read_failure(&error, false))
     }
@@ -34,18 +40,20 @@ impl WindowQuery<'_> {
     /// start and the end of each.
     ///
     /// # Errors
-    /// ClickHouse is away.
+    /// ClickHouse is away, or has worked on it for `work_max`.
     pub async fn first_windows(
         &self,
         interval: ExportInterval,
         count_max: u64,
+        work_max: Duration,
     ) -> Result<Vec<(UtcTime, UtcTime)>, ExportError> {
         let numbers = self.numbers(interval)?;
         let sql = format!(
             "SELECT DISTINCT number FROM ({numbers}) ORDER BY number LIMIT {count_max} FORMAT TSVRaw"
         );
         let failed = |error| read_failure(&error, false);
-        let read = self.clickhouse.read(&sql, &self.options(&sql));
+        let options = search_options(&sql, work_max);
+        let read = self.clickhouse.read(&sql, &options);
         let mut stream = read.map_err(failed)?;
         let mut answer = Vec::new();
         while let Some(piece) = stream.next().await.map_err(failed)? {
@@ -78,15 +86,18 @@ impl WindowQuery<'_> {
              FROM ({rows})"
         ))
     }
+}
 
-    fn options(&self, sql: &str) -> millrace_clickhouse::ReadOptions {
-        let statement = Statement {
-            sql: sql.to_owned(),
-            settings: Vec::new(),
-            is_of_customer: false,
-        };
-        options(&statement, format!("windows-{}", Uuid::new_v4()))
-    }
+/// Options of a statement that searches a range for its windows.
+fn search_options(sql: &str, work_max: Duration) -> ReadOptions {
+    let statement = Statement {
+        sql: sql.to_owned(),
+        settings: Vec::new(),
+        is_of_customer: false,
+    };
+    let mut options = options(&statement, format!("windows-{}", Uuid::new_v4()));
+    options.work_max = Some(work_max);
+    options
 }
 
 /// Start of window 0, before 1970.

@@ -36,6 +36,8 @@ pub struct OpenBackfill {
     pub export: exports::Model,
     /// Number of its runs that have not ended.
     pub open_runs: u64,
+    /// Start of its first window; `None`: the window by the clock in which the range starts.
+    pub windows_from: Option<UtcTime>,
     /// End of the last window that it has a run of.
     pub windows_until: Option<UtcTime>,
 }
@@ -202,6 +204,7 @@ async fn opened<C: ConnectionTrait>(
     Ok(Some(OpenBackfill {
         export: backfill.of_export(export),
         open_runs: open.count(db).await?,
+        windows_from: backfill.windows_from(),
         windows_until: last.map(|run| run.data_interval_end),
         backfill,
     }))

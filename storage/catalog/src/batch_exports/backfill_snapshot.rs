@@ -3,6 +3,7 @@
 
 use crate::entities::batch_export_backfills as backfills;
 use crate::entities::batch_exports::{self as exports, ExportModel};
+use crate::time::UtcTime;
 use sea_orm::ActiveEnum;
 use sea_orm::prelude::Json;
 use serde::{Deserialize, Serialize};
@@ -19,10 +20,22 @@ struct ExportSnapshot {
     query_schema: Option<Json>,
     /// Those of [`EVENT_FILTERS`] that were given.
     event_filters: serde_json::Map<String, Json>,
+    /// Start of the first window, in microseconds since 1970, of the backfill of a pause: what was
+    /// before is in windows by the clock.
+    #[serde(default)]
+    windows_from: Option<i64>,
+}
+
+impl ExportSnapshot {
+    fn of(backfill: &backfills::Model) -> Option<Self> {
+        let snapshot = backfill.asked_for.clone()?;
+        // Only this module writes it.
+        serde_json::from_value(snapshot).ok()
+    }
 }
 
 /// Takes a snapshot of an export's present settings.
-pub(super) fn snapshot(export: &exports::Model) -> Option<Json> {
+pub(super) fn snapshot(export: &exports::Model, windows_from: Option<UtcTime>) -> Option<Json> {
     let config = export.destination_config.as_object();
     let given = config.into_iter().flatten();
     let given = given.filter(|(name, _)| EVENT_FILTERS.contains(&name.as_str()));
@@ -34,18 +47,20 @@ pub(super) fn snapshot(export: &exports::Model) -> Option<Json> {
         event_filters: given
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect(),
+        windows_from: windows_from.map(|at| at.0),
     };
     serde_json::to_value(snapshot).ok()
 }
 
 impl backfills::Model {
+    /// Start of the first window; `None`: the window by the clock in which the range starts.
+    pub(super) fn windows_from(&self) -> Option<UtcTime> {
+        ExportSnapshot::of(self)?.windows_from.map(UtcTime)
+    }
+
     /// Returns the export as it was when this backfill was asked for, with its present destination.
     pub(super) fn of_export(&self, mut export: exports::Model) -> exports::Model {
-        let snapshot = self.asked_for.clone();
-        // Only this module writes it.
-        let snapshot =
-            snapshot.and_then(|json| serde_json::from_value::<ExportSnapshot>(json).ok());
-        let Some(snapshot) = snapshot else {
+        let Some(snapshot) = ExportSnapshot::of(self) else {
             return export;
         };
         export.interval = snapshot.interval;

@@ -33,6 +33,16 @@ pub struct BackfillRange {
     pub end_at: Option<UtcTime>,
 }
 
+/// Request of a backfill.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BackfillRequest {
+    pub(super) range: BackfillRange,
+    /// Time of the request.
+    pub(super) at: UtcTime,
+    /// Start of the first window; `None`: the window by the clock in which the range starts.
+    pub(super) windows_from: Option<UtcTime>,
+}
+
 impl Catalog {
     /// Asks for a backfill.
     ///
@@ -50,7 +60,12 @@ impl Catalog {
         let transaction = self.begin().await?;
         let started = async {
             let export = found_for_use(&transaction, actor, place, export_id).await?;
-            self.insert_backfill(&transaction, actor, &export, range)
+            let request = BackfillRequest {
+                range,
+                at: self.now(),
+                windows_from: None,
+            };
+            self.insert_backfill(&transaction, actor, &export, request)
                 .await
         };
         let started = started.await;
@@ -145,9 +160,9 @@ impl Catalog {
         within: &DatabaseTransaction,
         actor: &Actor,
         export: &exports::Model,
-        range: BackfillRange,
+        request: BackfillRequest,
     ) -> Result<backfills::Model, Abort> {
-        let now = self.now();
+        let (range, now) = (request.range, request.at);
         let interval = ExportInterval::of(export)?;
         check(interval, range, now)?;
         check_backfill_limit(within, export).await?;
@@ -169,7 +184,7 @@ impl Catalog {
             finished_at: is_done.then_some(now),
             last_updated_at: now,
             message: nothing,
-            asked_for: snapshot(export),
+            asked_for: snapshot(export, request.windows_from),
         };
         let row = backfill.into_active_model().reset_all();
         let made = backfills::Entity::insert(row)

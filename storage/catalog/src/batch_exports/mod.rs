@@ -12,11 +12,13 @@
 //! | `pause` | pause and resume |
 //! | `runs`, `backfills` | requests of people: list, start, retry, cancel |
 //! | `backfill_snapshot` | settings of an export when a backfill of it was asked for |
-//! | `plan` | next windows of each export |
+//! | `windows` | windows by the clock, due and skipped; no I/O |
+//! | `plan` | runs of due windows, turn by turn |
 //! | `backfill_round_robin` | next backfill to plan |
 //! | `run_round_robin` | organization whose run is claimed next |
 //! | `claims` | exclusive right of a process to make a run |
-//! | `create_runs` | progress of runs and backfills: create, record, count |
+//! | `create_runs` | rows of new runs |
+//! | `backfill_progress` | runs that a backfill takes and has, and its end |
 //! | `operator_wait` | exports that wait for the server's operator |
 //! | `pending_work` | check for anything to plan or claim |
 //! | `latest` | newest runs of exports |
@@ -26,6 +28,7 @@
 //! | `logs` | log lines of exports and runs |
 
 mod audit;
+mod backfill_progress;
 mod backfill_round_robin;
 mod backfill_snapshot;
 mod backfills;
@@ -44,6 +47,7 @@ mod retention;
 mod run_round_robin;
 mod runs;
 mod size_limit;
+mod windows;
 mod write;
 
 pub use backfill_round_robin::{BACKFILL_RUNS_AHEAD, BackfillRoundRobin, OpenBackfill};

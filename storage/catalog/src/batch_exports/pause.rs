@@ -1,6 +1,7 @@
 //! Pausing and resuming exports.
 
-use super::plan::skip_paused_windows;
+use super::backfills::BackfillRequest;
+use super::windows::skip_paused_windows;
 use super::{
     BackfillRange, BatchExportView, ExportPlace, find_view, found_for_use, found_to_stop,
     not_found, of,
@@ -12,6 +13,7 @@ use crate::entities::batch_export_logs::LogLevel;
 use crate::entities::batch_export_runs::RunStatus;
 use crate::entities::batch_exports as exports;
 use crate::error::{CatalogError, ChangeError};
+use crate::time::UtcTime;
 use crate::transaction::{Abort, locked};
 use sea_orm::prelude::Uuid;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder};
@@ -62,14 +64,20 @@ impl Catalog {
     ) -> Result<Unpaused, ChangeError> {
         let transaction = self.begin().await?;
         let unpaused = async {
-            let before = self.pause(&transaction, actor, place, id, false).await?;
+            let change = self.pause(&transaction, actor, place, id, false).await?;
+            let before = change.before;
             let range = BackfillRange {
                 start_at: before.paused_since,
-                end_at: Some(self.now()),
+                end_at: Some(change.at),
             };
             let missed = before.paused && range.start_at < range.end_at;
             let backfill = if with_backfill && missed {
-                let asked = self.insert_backfill(&transaction, actor, &before, range);
+                let request = BackfillRequest {
+                    range,
+                    at: change.at,
+                    windows_from: change.skipped_from,
+                };
+                let asked = self.insert_backfill(&transaction, actor, &before, request);
                 Some(asked.await?)
             } else {
                 None
@@ -116,7 +124,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Pauses or resumes an export; answers whether it was paused before.
+    /// Pauses or resumes an export.
     async fn pause(
         &self,
         within: &DatabaseTransaction,
@@ -124,21 +132,27 @@ impl Catalog {
         place: ExportPlace,
         id: Uuid,
         paused: bool,
-    ) -> Result<exports::Model, Abort> {
+    ) -> Result<PauseChange, Abort> {
         let before = match paused {
             true => found_to_stop(within, actor, place, id).await?,
             false => found_for_use(within, actor, place, id).await?,
         };
+        let mut change = PauseChange {
+            at: self.now(),
+            skipped_from: None,
+            before,
+        };
+        let before = &change.before;
         if before.paused == paused {
-            return Ok(before);
+            return Ok(change);
         }
         let mut after = before.clone();
-        match paused {
-            true => self.mark_paused(&mut after),
-            false => self.resume(&mut after)?,
+        if paused {
+            self.mark_paused(&mut after);
+        } else {
+            change.skipped_from = resume(&mut after, change.at)?;
         }
-        self.save_batch_export(within, actor, &before, after)
-            .await?;
+        self.save_batch_export(within, actor, before, after).await?;
         let message = if paused {
             "Somebody paused the export."
         } else {
@@ -146,7 +160,7 @@ impl Catalog {
         };
         self.log_export(within, id, None, LogLevel::Info, message)
             .await?;
-        Ok(before)
+        Ok(change)
     }
 
     /// Pauses an export that runs.
@@ -158,20 +172,33 @@ impl Catalog {
             export.paused = true;
         }
     }
+}
 
-    /// Resumes an export that is paused.
-    ///
-    /// # Errors
-    ///
-    /// [`CatalogError::WrongInterval`].
-    pub(super) fn resume(&self, export: &mut exports::Model) -> Result<(), CatalogError> {
-        if export.paused {
-            let now = self.now();
-            skip_paused_windows(export, now)?;
-            export.paused_since = None;
-            export.resumed_at = Some(now);
-            export.paused = false;
-        }
-        Ok(())
+/// Change of an export's pause.
+struct PauseChange {
+    before: exports::Model,
+    /// Time of the change.
+    at: UtcTime,
+    /// Start of the windows that were skipped; `None`: none were.
+    skipped_from: Option<UtcTime>,
+}
+
+/// Resumes an export that is paused. Returns the start of the windows that ended meanwhile, which
+/// are skipped.
+///
+/// # Errors
+///
+/// [`CatalogError::WrongInterval`].
+pub(super) fn resume(
+    export: &mut exports::Model,
+    now: UtcTime,
+) -> Result<Option<UtcTime>, CatalogError> {
+    if !export.paused {
+        return Ok(None);
     }
+    let skipped_from = skip_paused_windows(export, now)?;
+    export.paused_since = None;
+    export.resumed_at = Some(now);
+    export.paused = false;
+    Ok(skipped_from)
 }

@@ -1,12 +1,11 @@
 //! Planning: which windows of exports come next.
 //!
-//! Windows by the clock follow one another without a gap: each begins where the last one ended,
-//! also when the interval has changed since. Windows that end while an export is paused are
-//! skipped; a backfill makes up for them. A backfill's windows come from a query that finds those
-//! with rows (`backfill_round_robin`).
+//! Windows by the clock follow from the export's row (`windows`). A backfill's windows come from a
+//! query that finds those with rows (`backfill_round_robin`).
 
-use super::create_runs::NewRun;
-use super::{ExportInterval, create_runs::lock_export, latest::keep_latest_runs};
+use super::create_runs::{NewRun, lock_export};
+use super::latest::keep_latest_runs;
+use super::windows::due_windows;
 use crate::catalog::Catalog;
 use crate::entities::batch_export_backfills as backfills;
 use crate::entities::batch_export_runs::{self as runs, RunStatus};
@@ -19,13 +18,10 @@ use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::{Expr, ExprTrait, Query, SelectStatement};
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, Condition, DatabaseTransaction, DbErr, EntityTrait,
-    IntoActiveModel, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, Select,
+    IntoActiveModel, QueryFilter, QueryOrder, QuerySelect, Select,
 };
-use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Most windows of one export that are planned at a time.
-const WINDOWS_MAX: usize = 100;
 /// Most exports that are planned at a time, in turns of their organizations.
 const EXPORTS_MAX: u64 = 100;
 
@@ -86,18 +82,6 @@ impl Catalog {
 }
 
 impl Catalog {
-    /// Number of a backfill's runs.
-    ///
-    /// # Errors
-    ///
-    /// Any database error.
-    pub async fn count_backfill_runs(&self, id: Uuid) -> Result<i64, CatalogError> {
-        let own = runs::Entity::find().filter(runs::Column::BackfillId.eq(id));
-        let count = own.count(&self.db).await;
-        let count = count.map_err(|error| self.error(&error))?;
-        Ok(i64::try_from(count).unwrap_or(i64::MAX))
-    }
-
     /// Age of the end of the oldest window by the clock that is not delivered, of all exports that
     /// are not paused. Runs that were given up do not count.
     ///
@@ -176,109 +160,4 @@ pub(super) fn deleted_exports() -> SelectStatement {
     ids.column(deleted::Column::BatchExportId)
         .from(deleted::Entity);
     ids
-}
-
-/// Takes the windows out of an export that ended by then and are within its start and end.
-fn due_windows(
-    export: &mut exports::Model,
-    until: UtcTime,
-) -> Result<Vec<(UtcTime, UtcTime)>, CatalogError> {
-    let interval = ExportInterval::of(export)?;
-    let first = next_start(export, interval);
-    let until = match export.paused_since {
-        Some(paused_at) if export.paused => Ord::min(until, paused_at),
-        _ => until,
-    };
-    let mut passed_over = SkippedRange::of(export);
-    let mut start = first;
-    let mut windows = Vec::new();
-    while windows.len() < WINDOWS_MAX {
-        let end = interval.window_end(start);
-        if end > until {
-            break;
-        }
-        match passed_over.iter().find(|pause| pause.has(start)) {
-            Some(pause) => {
-                start = UtcTime(pause.until);
-                continue;
-            }
-            None if export.end_at.is_none_or(|last| end <= last) => windows.push((start, end)),
-            None => {}
-        }
-        start = end;
-    }
-    // An export that begins later may still be changed to begin earlier.
-    if start > first {
-        export.windows_until = Some(start);
-    }
-    passed_over.retain(|pause| pause.until > start.0);
-    SkippedRange::keep(passed_over, export);
-    export.next_window_end = Some(interval.window_end(start));
-    Ok(windows)
-}
-
-/// Start of the next window. The first window by the clock is the one in which the export is
-/// created.
-fn next_start(export: &mut exports::Model, interval: ExportInterval) -> UtcTime {
-    let first = interval.window_start(export.created_at);
-    let live_since = *export.live_since.get_or_insert(first);
-    let start = export.windows_until.unwrap_or(live_since);
-    // An export that begins later skips the time until then.
-    let begins = export.start_at.map(|at| interval.window_start(at));
-    begins.map_or(start, |begins| Ord::max(begins, start))
-}
-
-/// Resumes a paused export: windows that ended meanwhile are skipped. Windows that ended before the
-/// pause and are not planned yet, as their rows are not all stored, stay due.
-///
-/// # Errors
-///
-/// [`CatalogError::WrongInterval`].
-pub(super) fn skip_paused_windows(
-    export: &mut exports::Model,
-    now: UtcTime,
-) -> Result<(), CatalogError> {
-    let interval = ExportInterval::of(export)?;
-    if let Some(paused_since) = export.paused_since {
-        let start = next_start(export, interval);
-        let pause = SkippedRange {
-            from: Ord::max(interval.window_start(paused_since), start).0,
-            until: interval.window_start(now).0,
-        };
-        if pause.from < pause.until {
-            let mut passed_over = SkippedRange::of(export);
-            passed_over.push(pause);
-            SkippedRange::keep(passed_over, export);
-        }
-    }
-    export.next_window_end = None;
-    Ok(())
-}
-
-/// Range in which no windows are made by the clock, as the export was paused; in microseconds since
-/// 1970.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-struct SkippedRange {
-    /// Start of the first window that ended in the pause.
-    from: i64,
-    /// Start of the window in which the export was resumed.
-    until: i64,
-}
-
-impl SkippedRange {
-    fn of(export: &exports::Model) -> Vec<Self> {
-        let kept = export.passed_over.clone();
-        // Only this module writes it.
-        kept.and_then(|kept| serde_json::from_value(kept).ok())
-            .unwrap_or_default()
-    }
-
-    fn keep(passed_over: Vec<Self>, export: &mut exports::Model) {
-        let kept = (!passed_over.is_empty()).then(|| serde_json::to_value(passed_over).ok());
-        export.passed_over = kept.flatten();
-    }
-
-    fn has(self, start: UtcTime) -> bool {
-        self.from <= start.0 && start.0 < self.until
-    }
 }

@@ -2,6 +2,7 @@
 
 use super::audit::{audit_change, created, differences};
 use super::destination::{ChangedDestination, StoredDestination, apply_change, stays_at_root};
+use super::pause::resume;
 use super::size_limit::check_size;
 use super::{
     BatchExportView, DestinationChange, DestinationLimits, ExportInterval, ExportPlace, find_view,
@@ -287,9 +288,10 @@ impl Catalog {
             after.interval = checked_interval(&interval)?;
         }
         if let Some(paused) = change.paused {
-            match paused {
-                true => self.mark_paused(&mut after),
-                false => self.resume(&mut after)?,
+            if paused {
+                self.mark_paused(&mut after);
+            } else {
+                resume(&mut after, self.now())?;
             }
         }
         after.last_paused_at = change.last_paused_at.unwrap_or(after.last_paused_at);

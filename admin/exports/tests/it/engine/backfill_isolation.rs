@@ -5,12 +5,14 @@ use super::test_env::{TestEnv, WINDOW, new_export};
 use millrace_catalog::testing::{TestDatabase, on_both};
 use millrace_catalog::{Actor, BackfillRange, DestinationType, ExportPlace, RunStatus, TeamId};
 use serde_json::json;
+use std::time::Duration;
 use uuid::Uuid;
 
 static SYSTEM: Actor = Actor::system();
 
 on_both!(
     a_slow_count_delays_neither_windows_by_the_clock_nor_other_customers,
+    counts_that_never_end_give_way_to_other_customers,
     an_export_deleted_while_it_is_counted_delays_no_other,
     a_backfill_of_a_wrong_interval_is_left_alone_and_delays_no_other,
 );
@@ -43,9 +45,9 @@ async fn a_slow_count_delays_neither_windows_by_the_clock_nor_other_customers(
     let events = [(1, -WINDOW, -WINDOW), (2, 1, 1)];
     env.store(env.team_id, &events).await;
     env.pass(0).await;
-    let mut counts = SlowCounts::start(&env.settings.url, team_id.0).await;
+    let mut counts = SlowCounts::start(&env.settings.url, &[team_id]).await;
     let _process = env.start_through(&counts.url);
-    counts.until_held().await;
+    counts.until_held(1).await;
 
     env.pass(WINDOW).await;
     let runs = env.until_ended(live.id, 1).await;
@@ -62,14 +64,35 @@ async fn a_slow_count_delays_neither_windows_by_the_clock_nor_other_customers(
     }
 }
 
+async fn counts_that_never_end_give_way_to_other_customers(database: TestDatabase) {
+    let mut env = TestEnv::open(&database).await;
+    env.window_search_max = Duration::from_secs(1);
+    let mut teams = Vec::new();
+    // As many as are planned at a time.
+    for name in ["Hostile", "Hostile too"] {
+        let place = env.organization(name).await;
+        teams.push(slow_backfills(&env, place).await.0);
+    }
+    env.store(env.team_id, &[(1, -WINDOW, -WINDOW)]).await;
+    env.pass(0).await;
+    let mut counts = SlowCounts::start(&env.settings.url, &teams).await;
+    let _process = env.start_through(&counts.url);
+    counts.until_held(2).await;
+    let export = env.export(json!({})).await;
+    let backfill = env.backfill(export.id, None, None).await;
+    let ended = env.backfill_ended(export.id, backfill).await;
+    assert_eq!(ended, RunStatus::Completed);
+    assert_eq!(env.exported(), [1]);
+}
+
 async fn an_export_deleted_while_it_is_counted_delays_no_other(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let hostile = env.organization("Hostile").await;
     let (team_id, backfills) = slow_backfills(&env, hostile).await;
     env.pass(0).await;
-    let mut counts = SlowCounts::start(&env.settings.url, team_id.0).await;
+    let mut counts = SlowCounts::start(&env.settings.url, &[team_id]).await;
     let _process = env.start_through(&counts.url);
-    counts.until_held().await;
+    counts.until_held(1).await;
     let (deleted, _) = backfills[0];
     let gone = env.catalog.delete_batch_export(&SYSTEM, hostile, deleted);
     gone.await.unwrap();

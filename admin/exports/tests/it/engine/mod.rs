@@ -1,6 +1,7 @@
 //! Tests of the engine: each event is exported exactly once, whichever process dies.
 
 mod backfill_isolation;
+mod backfills;
 mod lease_renewer;
 mod organization_isolation;
 mod slow_counts;
@@ -11,6 +12,7 @@ mod test_env;
 use millrace_catalog::testing::{TestDatabase, on_both};
 use millrace_catalog::{DestinationType, RunStatus, TeamId};
 use millrace_exports::engine::{MinimumPace, Notice};
+use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
 use slow_server::SlowServer;
@@ -19,8 +21,6 @@ use test_env::{TestEnv, WINDOW, new_export};
 
 on_both!(
     every_event_is_in_one_window_though_processes_die,
-    a_backfill_makes_the_same_files_again,
-    a_backfill_and_windows_by_the_clock_have_each_event_once,
     a_failing_backfill_does_not_affect_others,
     an_export_that_never_ran_is_backfilled,
     an_empty_backfill_has_a_reason,
@@ -32,15 +32,26 @@ on_both!(
 
 const ANOTHER: TeamId = TeamId(4_711);
 
-/// Creates events of one window: late ones, and several that arrive at the same instant.
-fn arrivals(random: &mut rand::rngs::StdRng, window: i64, next: &mut u64) -> Vec<(u64, i64, i64)> {
+/// Number of an event, and the times of its arrival and its own, in microseconds since the start.
+type Event = (u64, i64, i64);
+
+/// Creates events of one window: some that are up to `late_max` windows late, and several that
+/// arrive at the same instant.
+fn arrivals(
+    env: &TestEnv,
+    random: &mut StdRng,
+    window: i64,
+    late_max: i64,
+    next: &mut u64,
+) -> Vec<Event> {
+    let (start, length) = (env.window_start(window), env.window_micros());
     let count = random.random_range(0..200);
-    let instants: Vec<i64> = (0..20).map(|_| random.random_range(0..WINDOW)).collect();
+    let instants: Vec<i64> = (0..20).map(|_| random.random_range(0..length)).collect();
     (0..count)
         .map(|_| {
             *next += 1;
-            let arrived = window * WINDOW + instants[random.random_range(0..instants.len())];
-            let late = random.random_range(0..40) * random.random_range(0..WINDOW);
+            let arrived = start + instants[random.random_range(0..instants.len())];
+            let late = random.random_range(0..late_max) * random.random_range(0..length);
             (*next, arrived, arrived - late)
         })
         .collect()
@@ -49,10 +60,10 @@ fn arrivals(random: &mut rand::rngs::StdRng, window: i64, next: &mut u64) -> Vec
 async fn every_event_is_in_one_window_though_processes_die(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let export = env.export(json!({})).await;
-    let mut random = rand::rngs::StdRng::seed_from_u64(7);
+    let mut random = StdRng::seed_from_u64(7);
     let (mut next, mut cut_off) = (0, 0);
     for window in 0..30 {
-        let rows = arrivals(&mut random, window, &mut next);
+        let rows = arrivals(&env, &mut random, window, 40, &mut next);
         env.store(env.team_id, &rows).await;
         env.store(ANOTHER, &[(next, window * WINDOW, 0)]).await;
         env.pass((window + 1) * WINDOW).await;
@@ -85,60 +96,6 @@ async fn every_event_is_in_one_window_though_processes_die(database: TestDatabas
         completed += run.records_completed.unwrap();
     }
     assert_eq!(completed, stored.len() as i64);
-}
-
-async fn a_backfill_makes_the_same_files_again(database: TestDatabase) {
-    let env = TestEnv::open(&database).await;
-    let export = env.export(json!({"compression": "gzip"})).await;
-    let mut random = rand::rngs::StdRng::seed_from_u64(8);
-    let mut next = 0;
-    for window in 0..5 {
-        let rows = arrivals(&mut random, window, &mut next);
-        env.store(env.team_id, &rows).await;
-    }
-    env.pass(5 * WINDOW).await;
-    let _process = env.start();
-    env.until_ended(export.id, 5).await;
-    let names: Vec<String> = env.files().into_keys().collect();
-    for name in &names {
-        std::fs::remove_file(env.root().join(name)).unwrap();
-    }
-    env.pass_time(5 * WINDOW);
-    env.backfill(export.id, Some(WINDOW / 2), None).await;
-    let runs = env.until_ended(export.id, 5 + names.len()).await;
-    assert!(
-        runs.iter().all(|run| run.status == RunStatus::Completed),
-        "{runs:?}"
-    );
-    assert_eq!(env.files().into_keys().collect::<Vec<_>>(), names);
-}
-
-async fn a_backfill_and_windows_by_the_clock_have_each_event_once(database: TestDatabase) {
-    let env = TestEnv::open(&database).await;
-    let mut random = rand::rngs::StdRng::seed_from_u64(9);
-    let mut next = 0;
-    // Events from before the export, and old ones that arrive while it runs.
-    for window in -6..0 {
-        let rows = arrivals(&mut random, window, &mut next);
-        env.store(env.team_id, &rows).await;
-    }
-    let export = env.export(json!({})).await;
-    let old = [
-        (next + 1, WINDOW / 2, -900 * WINDOW),
-        (next + 2, WINDOW / 2, -WINDOW),
-    ];
-    env.store(env.team_id, &old).await;
-    env.pass(2 * WINDOW).await;
-    env.pass_time(2 * WINDOW);
-    env.backfill(export.id, None, None).await;
-    let _process = env.start();
-    let settled = async {
-        while env.exported() != env.stored(env.team_id) {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    let settled = tokio::time::timeout(Duration::from_secs(120), settled).await;
-    settled.unwrap_or_else(|_| panic!("{:?}", env.exported()));
 }
 
 async fn a_failing_backfill_does_not_affect_others(database: TestDatabase) {

@@ -1,5 +1,6 @@
-//! Proxy to ClickHouse that holds counts of one project's windows until they are released.
+//! Proxy to ClickHouse that holds counts of some projects' windows until they are released.
 
+use millrace_catalog::TeamId;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -12,12 +13,14 @@ pub struct SlowCounts {
 }
 
 impl SlowCounts {
-    /// Starts a proxy to a ClickHouse that holds counts of this project's windows.
-    pub async fn start(clickhouse_url: &str, team_id: i64) -> Self {
+    /// Starts a proxy to a ClickHouse that holds counts of these projects' windows.
+    pub async fn start(clickhouse_url: &str, teams: &[TeamId]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let address = clickhouse_url.strip_prefix("http://").unwrap();
         let address = address.trim_end_matches('/').to_owned();
+        let teams = teams.iter().map(|team| format!("team_id = {} ", team.0));
+        let teams: Arc<[String]> = teams.collect();
         let (sender, held) = watch::channel(0);
         let permits = Arc::new(Semaphore::new(0));
         let (sender, free) = (Arc::new(sender), Arc::clone(&permits));
@@ -25,6 +28,7 @@ impl SlowCounts {
             while let Ok((client, _)) = listener.accept().await {
                 let server = TcpStream::connect(&address).await.unwrap();
                 let (sender, free) = (Arc::clone(&sender), Arc::clone(&free));
+                let teams = Arc::clone(&teams);
                 tokio::spawn(async move {
                     let (mut from_client, mut to_client) = client.into_split();
                     let (mut from_server, mut to_server) = server.into_split();
@@ -34,8 +38,8 @@ impl SlowCounts {
                     let mut piece = vec![0; 256 << 10];
                     while let Ok(length @ 1..) = from_client.read(&mut piece).await {
                         let text = String::from_utf8_lossy(&piece[..length]);
-                        let team = format!("team_id = {team_id} ");
-                        if text.contains("uniqExact(number)") && text.contains(&team) {
+                        let is_slow = teams.iter().any(|team| text.contains(team));
+                        if text.contains("uniqExact(number)") && is_slow {
                             sender.send_modify(|count| *count += 1);
                             free.acquire().await.unwrap().forget();
                         }
@@ -50,9 +54,9 @@ impl SlowCounts {
         Self { url, held, permits }
     }
 
-    /// Waits until a count is held.
-    pub async fn until_held(&mut self) {
-        self.held.wait_for(|count| *count > 0).await.unwrap();
+    /// Waits until so many counts were held.
+    pub async fn until_held(&mut self, count: u32) {
+        self.held.wait_for(|held| *held >= count).await.unwrap();
     }
 
     /// Number of counts held so far.

@@ -1,6 +1,6 @@
 //! Tests of deliveries that end while a process stops.
 
-use super::test_env::{TestEnv, WINDOW, new_export};
+use super::test_env::{CLAIM, Process, TestEnv, WINDOW, new_export};
 use async_trait::async_trait;
 use bytes::Bytes;
 use millrace_catalog::leases::EXPORTS_LEASE;
@@ -17,7 +17,10 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-on_both!(rows_published_while_the_process_stops_are_recorded_and_not_exported_again,);
+on_both!(
+    rows_published_while_the_process_stops_are_recorded_and_not_exported_again,
+    a_claim_is_extended_while_rows_are_published_and_the_process_stops,
+);
 
 /// Destination that publishes rows once it is released.
 #[derive(Clone, Default)]
@@ -75,10 +78,14 @@ impl Delivery for Held {
     async fn abort(self: Box<Self>) {}
 }
 
-async fn rows_published_while_the_process_stops_are_recorded_and_not_exported_again(
-    database: TestDatabase,
-) {
-    let env = TestEnv::open(&database).await;
+/// Export whose run is being published by a process that was asked to stop.
+struct Stopping {
+    export_id: Uuid,
+    held: Held,
+    process: Process,
+}
+
+async fn stopping(env: &TestEnv) -> Stopping {
     let new = new_export(DestinationType::NoOp, &json!({}));
     let export = env.make(new).await;
     env.store(env.team_id, &[(1, 0, 0)]).await;
@@ -100,11 +107,48 @@ async fn rows_published_while_the_process_stops_are_recorded_and_not_exported_ag
     {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    held.go_on.notify_one();
-    process.stopped().await;
-    let runs = env.runs(export.id).await;
-    assert_eq!(runs.len(), 1);
-    assert_eq!(runs[0].status, RunStatus::Completed, "{runs:?}");
-    assert_eq!(runs[0].records_completed, Some(1));
-    assert_eq!(held.published.load(Ordering::Relaxed), 1);
+    Stopping {
+        export_id: export.id,
+        held,
+        process,
+    }
+}
+
+impl Stopping {
+    /// Lets the publication end, and asserts that it is recorded.
+    async fn publish(self, env: &TestEnv) {
+        self.held.go_on.notify_one();
+        self.process.stopped().await;
+        let runs = env.runs(self.export_id).await;
+        assert_eq!(runs.len(), 1);
+        assert_eq!(runs[0].status, RunStatus::Completed, "{runs:?}");
+        assert_eq!(runs[0].records_completed, Some(1));
+        assert_eq!(self.held.published.load(Ordering::Relaxed), 1);
+    }
+}
+
+async fn rows_published_while_the_process_stops_are_recorded_and_not_exported_again(
+    database: TestDatabase,
+) {
+    let env = TestEnv::open(&database).await;
+    stopping(&env).await.publish(&env).await;
+}
+
+async fn a_claim_is_extended_while_rows_are_published_and_the_process_stops(
+    database: TestDatabase,
+) {
+    let env = TestEnv::open(&database).await;
+    let stopping = stopping(&env).await;
+    let lapses_at = async || env.runs(stopping.export_id).await[0].claim_lapses_at;
+    let at_stop = lapses_at().await;
+    // It is held for longer than one extension lasts.
+    let later = at_stop + i64::try_from(CLAIM.as_micros()).unwrap();
+    let extended = async {
+        while lapses_at().await < later {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let extended = tokio::time::timeout(Duration::from_secs(120), extended).await;
+    extended.expect("the claim is not extended");
+    stopping.publish(&env).await;
 }

@@ -1,6 +1,7 @@
 //! Batch exports: records, pauses, runs, backfills and lines.
 
 mod access;
+mod backfill_planners;
 mod backfill_round_robin;
 mod backfills;
 mod claims;

@@ -1,13 +1,17 @@
-//! Backfills of exports that are paused: a pause by hand stops windows by the clock, and nothing
-//! else.
+//! Pauses and backfills: a pause by hand stops windows by the clock, and nothing else; its backfill
+//! has what they have not, also when the interval changes meanwhile.
 
 use super::claims::{LONG, claim};
+use super::plan::{at, plan, windows};
 use super::{HOUR, TestEnv};
 use crate::fixture::NOW;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{BackfillRange, RunStatus, UtcTime};
+use millrace_catalog::{BackfillRange, BatchExportChange, RunStatus, UtcTime};
+use uuid::Uuid;
 
 on_both!(
+    a_new_interval_makes_no_window_of_what_a_pause_skipped,
+    a_backfill_of_a_pause_begins_where_windows_by_the_clock_end,
     a_pause_by_hand_leaves_backfills_alone,
     a_paused_export_can_be_backfilled,
 );
@@ -45,4 +49,64 @@ async fn a_paused_export_can_be_backfilled(database: TestDatabase) {
     assert_eq!(found.unwrap().unwrap().status, RunStatus::Completed);
     let export = catalog.batch_export(place, id).await.unwrap().unwrap();
     assert!(export.export.paused, "it stays so");
+}
+
+async fn change_to_days(env: &TestEnv, export_id: Uuid) {
+    let change = BatchExportChange {
+        interval: Some("day".to_owned()),
+        ..BatchExportChange::default()
+    };
+    let catalog = &env.fixture.catalog;
+    let changed = catalog.update_batch_export(env.writer(), export_id, change);
+    changed.await.unwrap();
+}
+
+/// Case of a node that is away and keeps the watermark where it is.
+async fn a_new_interval_makes_no_window_of_what_a_pause_skipped(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+    let id = env.made().await.id;
+    plan(&env, at(1, 0)).await;
+    env.fixture.pass_micros(2 * HOUR + HOUR / 2);
+    catalog.pause_batch_export(actor, place, id).await.unwrap();
+    env.fixture.pass_micros(2 * HOUR);
+    let unpaused = catalog.unpause_batch_export(actor, place, id, true);
+    unpaused.await.unwrap();
+    change_to_days(&env, id).await;
+    // Paused from 2:30 to 4:30: the backfill has the windows from 2:00 to 4:00.
+    plan(&env, at(2, 0)).await;
+    assert_eq!(windows(&env, id).await, [(0, 60), (60, 120)]);
+    plan(&env, at(48, 0)).await;
+    assert_eq!(
+        windows(&env, id).await,
+        [(0, 60), (60, 120), (240, 1_440), (1_440, 2_880)]
+    );
+}
+
+async fn a_backfill_of_a_pause_begins_where_windows_by_the_clock_end(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+    let id = env.made().await.id;
+    plan(&env, at(2, 0)).await;
+    env.fixture.pass_micros(2 * HOUR + HOUR / 2);
+    catalog.pause_batch_export(actor, place, id).await.unwrap();
+    change_to_days(&env, id).await;
+    env.fixture.pass_micros(50 * HOUR);
+    let unpaused = catalog.unpause_batch_export(actor, place, id, true);
+    let backfill = unpaused.await.unwrap().backfill.unwrap();
+    assert_eq!(backfill.start_at, Some(at(2, 30)));
+    plan(&env, at(72, 0)).await;
+    assert_eq!(
+        windows(&env, id).await,
+        [(0, 60), (60, 120), (2_880, 4_320)]
+    );
+    // The first day of the range has two hours that were exported.
+    let open = env.backfills_to_plan().await;
+    assert_eq!(open.len(), 1);
+    assert_eq!(open[0].windows_from, Some(at(2, 0)));
+    let asked = catalog.start_export_backfill(actor, place, id, BackfillRange::default());
+    let by_hand = asked.await.unwrap().id;
+    let open = env.backfills_to_plan().await;
+    let by_hand = open.iter().find(|open| open.backfill.id == by_hand);
+    assert_eq!(by_hand.unwrap().windows_from, None);
 }

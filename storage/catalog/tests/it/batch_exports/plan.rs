@@ -26,7 +26,7 @@ on_both!(
 );
 
 /// Time after the creation of the export, which is at a full hour.
-fn at(hours: i64, minutes: i64) -> UtcTime {
+pub fn at(hours: i64, minutes: i64) -> UtcTime {
     UtcTime(NOW.0 + hours * HOUR + minutes * HOUR / 60)
 }
 
@@ -41,7 +41,7 @@ async fn runs(env: &TestEnv, export_id: Uuid) -> Vec<BatchExportRun> {
 }
 
 /// Planned windows, in minutes since the export was created.
-async fn windows(env: &TestEnv, export_id: Uuid) -> Vec<(i64, i64)> {
+pub async fn windows(env: &TestEnv, export_id: Uuid) -> Vec<(i64, i64)> {
     let minutes = |at: UtcTime| (at.0 - NOW.0) / (HOUR / 60);
     let window = |run: BatchExportRun| {
         let start = run.data_interval_start.unwrap();
@@ -50,7 +50,7 @@ async fn windows(env: &TestEnv, export_id: Uuid) -> Vec<(i64, i64)> {
     runs(env, export_id).await.into_iter().map(window).collect()
 }
 
-async fn plan(env: &TestEnv, until: UtcTime) -> usize {
+pub async fn plan(env: &TestEnv, until: UtcTime) -> usize {
     env.fixture
         .catalog
         .plan_export_windows(until)

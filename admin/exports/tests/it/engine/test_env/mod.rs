@@ -1,14 +1,15 @@
 //! Test environment: a catalog with an export to files, and a ClickHouse with rows that arrive.
 
 mod organizations;
+mod pauses;
 mod waiting;
 
 use async_trait::async_trait;
 use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
     Actor, BatchExport, BatchExportRun, BootstrapOptions, Catalog, DestinationChange,
-    DestinationType, ExportPlace, NewBatchExport, NodeStarts, Published, SecretKey, TeamId,
-    UtcTime,
+    DestinationType, ExportInterval, ExportPlace, NewBatchExport, NodeStarts, Published, SecretKey,
+    TeamId, UtcTime,
 };
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::shared;
@@ -29,8 +30,10 @@ use uuid::Uuid;
 
 /// Start of tests: 2026-01-01T00:00:00Z.
 pub const NOW: Micros = Micros(1_767_225_600_000_000);
-/// Length of a window: five minutes.
+/// Length of a window, if a test has no interval of its own: five minutes.
 pub const WINDOW: i64 = 300_000_000;
+/// Time after which the claims of a dead process lapse.
+pub const CLAIM: Duration = Duration::from_secs(2);
 /// Node that rows arrive at.
 const NODE: &str = "node";
 
@@ -43,6 +46,10 @@ pub struct TestEnv {
     pub notices: Arc<Mutex<Vec<(Notice, String)>>>,
     /// Slowest pace at which destinations may take rows.
     pub pace: MinimumPace,
+    /// Longest work on a statement that finds a backfill's windows.
+    pub window_search_max: Duration,
+    /// Interval of new exports.
+    pub interval: ExportInterval,
     key: SecretKey,
     place: ExportPlace,
     actor: Actor,
@@ -74,6 +81,8 @@ impl TestEnv {
             team_id: made.team_id,
             notices: Arc::default(),
             pace: EngineOptions::DEFAULT.pace,
+            window_search_max: EngineOptions::DEFAULT.window_search_max,
+            interval: ExportInterval::Minutes(5),
             key: SecretKey::generate().unwrap(),
             place: ExportPlace {
                 organization_id: made.organization_id,
@@ -89,7 +98,18 @@ impl TestEnv {
         self.root.path()
     }
 
-    /// Creates an export to files, every five minutes.
+    /// Length of a window, in microseconds.
+    pub fn window_micros(&self) -> i64 {
+        self.interval.micros()
+    }
+
+    /// Start of a window, in microseconds since the start of the test, which is in window 0.
+    pub fn window_start(&self, number: i64) -> i64 {
+        let first = self.interval.window_start(NOW.into());
+        first.0 - NOW.0 + number * self.window_micros()
+    }
+
+    /// Creates an export to files.
     pub async fn export(&self, config: Value) -> BatchExport {
         let mut all = json!({"path": "out"});
         all.as_object_mut()
@@ -99,7 +119,9 @@ impl TestEnv {
     }
 
     pub async fn export_to(&self, kind: DestinationType, config: Value) -> BatchExport {
-        self.make(new_export(kind, &config)).await
+        let mut new = new_export(kind, &config);
+        new.interval = self.interval.to_string();
+        self.make(new).await
     }
 
     pub async fn make(&self, new: NewBatchExport) -> BatchExport {
@@ -128,13 +150,14 @@ impl TestEnv {
         let runtime = Runtime::new().unwrap();
         let notices = Arc::new(RecordedNotices(Arc::clone(&self.notices)));
         let options = EngineOptions {
-            lapse_after: Duration::from_secs(2),
+            lapse_after: CLAIM,
             ask_every: Duration::from_millis(500),
             // A busy machine answers late; a long limit spares it repeated requests.
             ask_timeout: Duration::from_secs(30),
             retry_pause: Duration::from_millis(10),
             retention_every: Duration::from_millis(100),
             pace: self.pace,
+            window_search_max: self.window_search_max,
             ..EngineOptions::default()
         };
         let (url, clock) = (self.url.clone(), Arc::new(self.clock.clone()));

@@ -20,7 +20,12 @@ impl TestEnv {
 
     /// Creates an export of an organization.
     pub async fn make_at(&self, place: ExportPlace, new: NewBatchExport) -> BatchExport {
-        let writer = ExportWriter {
+        let made = self.catalog.create_batch_export(self.writer(place), new);
+        made.await.unwrap().export
+    }
+
+    pub(super) fn writer(&self, place: ExportPlace) -> ExportWriter<'_> {
+        ExportWriter {
             actor: &self.actor,
             place,
             key: &self.key,
@@ -29,9 +34,7 @@ impl TestEnv {
                 is_public: |_| true,
                 export_root: Some(self.root.path()),
             },
-        };
-        let made = self.catalog.create_batch_export(writer, new).await;
-        made.unwrap().export
+        }
     }
 
     /// Runs of an organization's export, in the order of their windows.

@@ -1,0 +1,84 @@
+//! Claim of a run: extended for as long as this process makes it, with the progress so far.
+
+use super::delivery::Progress;
+use super::state::Inner;
+use millrace_catalog::{ClaimedRun, RunOutcome, RunProgress, RunStatus};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Renewals of a claim before it would lapse.
+const EXTENSIONS_PER_CLAIM: u32 = 4;
+
+/// Claim of a run, as far as this process knows.
+pub(super) struct Claim<'a> {
+    inner: &'a Inner,
+    claimed: &'a ClaimedRun,
+    held_until: Instant,
+}
+
+/// Reason that a claim ended.
+pub(super) enum ClaimEnd {
+    /// The run was cancelled or deleted, while no other process could claim it.
+    Cancelled,
+    /// The claim was not renewed in time.
+    Lapsed,
+}
+
+impl<'a> Claim<'a> {
+    /// Claim that was just made.
+    pub(super) fn new(inner: &'a Inner, claimed: &'a ClaimedRun) -> Self {
+        let held_until = Instant::now() + inner.options.lapse_after;
+        Self {
+            inner,
+            claimed,
+            held_until,
+        }
+    }
+
+    /// Records the run's progress at intervals, which renews the claim; returns when the claim is
+    /// gone. May be dropped and called again.
+    pub(super) async fn extend(&mut self, progress: &Progress) -> ClaimEnd {
+        let (time, run) = (self.inner.options.lapse_after, &self.claimed.run);
+        loop {
+            tokio::time::sleep(time / EXTENSIONS_PER_CLAIM).await;
+            let sent_at = Instant::now();
+            let lapses = tokio::time::Instant::from_std(self.held_until);
+            let error = run.latest_error.clone();
+            let recorded_progress = run_progress(RunStatus::Running, progress, error, false);
+            let catalog = &self.inner.catalog;
+            let recorded = catalog.record_export_run(run.id, run.claim, recorded_progress, time);
+            match tokio::time::timeout_at(lapses, recorded).await {
+                Ok(Ok(RunOutcome::Lost)) if Instant::now() < self.held_until => {
+                    return ClaimEnd::Cancelled;
+                }
+                Ok(Ok(RunOutcome::Lost)) | Err(_) => {
+                    tracing::warn!(run_id = %run.id, "the claim of a run has lapsed; it is made again");
+                    return ClaimEnd::Lapsed;
+                }
+                Ok(Ok(_)) => self.held_until = sent_at + time,
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "the progress of a run cannot be recorded; trying again");
+                }
+            }
+        }
+    }
+}
+
+/// Progress of a run, for its row.
+pub(super) fn run_progress(
+    status: RunStatus,
+    progress: &Progress,
+    latest_error: Option<String>,
+    waits: bool,
+) -> RunProgress {
+    let counted = |count: u64| Some(i64::try_from(count).unwrap_or(i64::MAX));
+    RunProgress {
+        status,
+        records_completed: counted(progress.rows.load(Ordering::Relaxed)),
+        records_total_count: progress.total(),
+        bytes_exported: counted(progress.bytes.load(Ordering::Relaxed)),
+        cursor: None,
+        latest_error,
+        waits,
+    }
+}
