@@ -16,6 +16,7 @@
 mod canary;
 mod forms;
 mod inside;
+mod many_addresses;
 mod properties;
 mod proxies;
 mod rebinding;
