@@ -22,3 +22,4 @@ mod proxies;
 mod rebinding;
 mod redirects;
 mod resolver;
+mod slow_resolver;
