@@ -20,7 +20,7 @@
 //! | [`ImportQuota`] (`import_quota`) | how much projects may import, and how fast |
 //! | `detached_tasks` | submissions whose client went away |
 //! | [`watermark`] | watermark of the node, which exports wait for |
-//! | [`health`], `readiness`, `metrics`, `former_metrics` | state that operators look at |
+//! | [`health`], `readiness`, `metrics`, `former_metrics`, `metrics_page` | state that operators look at |
 //!
 //! Invariants: no request waits for a lock, except for the look-up of a key that is not cached, and
 //! for a moment where events are of older months; every buffer and every wait is bounded by
@@ -39,6 +39,7 @@ mod http;
 mod import_quota;
 pub mod keys;
 mod metrics;
+mod metrics_page;
 mod offload;
 mod process;
 mod readiness;

@@ -219,3 +219,48 @@ impl MailSlot {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::settings::MailSettings;
+    use super::*;
+    use tokio::task::yield_now;
+
+    fn invitation() -> Invitation {
+        Invitation {
+            to: "bob@example.org".to_owned(),
+            first_name: String::new(),
+            organization: "Acme".to_owned(),
+            inviter: "Ann".to_owned(),
+            inviter_email: "ann@example.com".to_owned(),
+            message: None,
+            link: "https://millrace.example/signup/t0ken".to_owned(),
+            expires_at: "2026-01-04 09:30 UTC".to_owned(),
+        }
+    }
+
+    #[tokio::test]
+    async fn five_thousand_mails_wait_for_another_try_and_more_are_given_up() {
+        const ORGANIZATIONS: u128 = 52;
+        const MAILS_EACH: u32 = 100;
+        // Nobody listens there, so each first try fails at once.
+        let settings = MailSettings::new("smtp://127.0.0.1:1", "a@b.example", None).unwrap();
+        let outbox = Outbox::new(settings.with_retry_pause(Duration::from_secs(3_600)));
+        for organization in 0..ORGANIZATIONS {
+            let mut slots = loop {
+                match outbox.reserve(Uuid::from_u128(organization), MAILS_EACH) {
+                    Ok(slots) => break slots,
+                    Err(_) => yield_now().await,
+                }
+            };
+            for _ in 0..MAILS_EACH {
+                slots.invite(invitation());
+            }
+        }
+        // All have had their first try then.
+        while outbox.slots.available_permits() < MAILS_MAX {
+            yield_now().await;
+        }
+        assert_eq!(outbox.tasks.len(), 5_000);
+    }
+}

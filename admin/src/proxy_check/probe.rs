@@ -83,6 +83,8 @@ pub struct HttpsProbe {
     connector: TlsConnector,
     port: u16,
     allow_private: bool,
+    timeout: Duration,
+    connect_timeout: Duration,
 }
 
 impl HttpsProbe {
@@ -102,6 +104,8 @@ impl HttpsProbe {
             connector: Arc::new(tls::client(authorities)?).into(),
             port: options.port,
             allow_private: options.allow_private,
+            timeout: PROBE_TIMEOUT,
+            connect_timeout: CONNECT_TIMEOUT,
         })
     }
 
@@ -116,7 +120,7 @@ impl HttpsProbe {
             let stream = self.encrypt(stream, domain).await?;
             ask(stream, domain).await
         };
-        let answered = timeout(PROBE_TIMEOUT, asked).await;
+        let answered = timeout(self.timeout, asked).await;
         answered.unwrap_or(Err(ProbeError::TimedOut))
     }
 
@@ -137,7 +141,7 @@ impl HttpsProbe {
         let mut last = ProbeError::NoAddress;
         for address in addresses {
             let connecting = TcpStream::connect((*address, self.port));
-            match timeout(CONNECT_TIMEOUT, connecting).await {
+            match timeout(self.connect_timeout, connecting).await {
                 Ok(Ok(stream)) => return Ok(stream),
                 Ok(Err(error)) => last = ProbeError::Connect(error.kind()),
                 Err(_) => last = ProbeError::TimedOut,
@@ -178,4 +182,73 @@ async fn ask(stream: TlsStream<TcpStream>, domain: &str) -> Result<StatusCode, P
     let answered = sender.send_request(request).await;
     driver.abort();
     Ok(answered?.status())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::{TcpListener, TcpSocket, UdpSocket};
+
+    /// Limit of a wait that ends by nothing else.
+    const SOON: Duration = Duration::from_millis(50);
+    /// Limit that no test reaches.
+    const NEVER: Duration = Duration::from_secs(3_600);
+    /// Longest wait for a probe that should have been given up.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn probe(port: u16) -> HttpsProbe {
+        let options = ProbeOptions {
+            port,
+            allow_private: true,
+            authority: None,
+        };
+        HttpsProbe::new(&options).unwrap()
+    }
+
+    #[test]
+    fn a_probe_has_fifteen_seconds_and_each_address_four() {
+        let probe = probe(443);
+        let limits = [probe.timeout, probe.connect_timeout];
+        assert_eq!(limits.map(|limit| limit.as_secs()), [15, 4]);
+    }
+
+    #[tokio::test]
+    async fn a_nameserver_and_a_server_that_say_nothing_are_given_up() {
+        let silent = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let dns = Dns::with_timeout(silent.local_addr().ok(), NEVER);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut probe = probe(listener.local_addr().unwrap().port());
+        probe.timeout = SOON;
+        // Names below `localhost` have an address without a nameserver.
+        for domain in ["silent.example", "silent.localhost"] {
+            let status = timeout(PATIENCE, probe.status(&dns, domain)).await;
+            let is_given_up = matches!(status, Ok(Err(ProbeError::TimedOut)));
+            assert!(is_given_up, "{domain}: {status:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_address_that_does_not_accept_is_given_up_for_the_next() {
+        let full = TcpSocket::new_v4().unwrap();
+        full.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let full = full.listen(1).unwrap();
+        let address = full.local_addr().unwrap();
+        // Connections wait for their turn until there is no room for one more.
+        let mut waiting = Vec::new();
+        while let Ok(stream) = timeout(10 * SOON, TcpStream::connect(address)).await {
+            waiting.push(stream.unwrap());
+            assert!(waiting.len() < 100, "there is room for any number");
+        }
+        let port = address.port();
+        let other = TcpListener::bind(("127.0.0.2", port)).await.unwrap();
+        let mut probe = probe(port);
+        probe.connect_timeout = SOON;
+        let addresses: [IpAddr; 2] = ["127.0.0.1", "127.0.0.2"].map(|it| it.parse().unwrap());
+        let connected = timeout(PATIENCE, probe.connect(&addresses)).await;
+        let reached = connected.unwrap().unwrap().peer_addr().unwrap();
+        assert_eq!(reached, other.local_addr().unwrap());
+        let connected = timeout(PATIENCE, probe.connect(&addresses[..1])).await;
+        let is_given_up = matches!(connected, Ok(Err(ProbeError::TimedOut)));
+        assert!(is_given_up, "{connected:?}");
+    }
 }

@@ -34,6 +34,7 @@ mod canaries;
 mod conformance;
 mod control_characters;
 mod dns;
+mod dns_bounds;
 mod document;
 mod domains;
 mod features;

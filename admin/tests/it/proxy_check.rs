@@ -4,8 +4,11 @@ use crate::servers::dns::DnsServer;
 use millrace_admin::proxy_check::{HttpsProbe, ProbeOptions, Progress, check};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::default_provider;
@@ -21,8 +24,8 @@ target.example 60 A 127.0.0.1
 nothing.example 60 TXT \"no address\"
 ";
 
-/// Starts an HTTPS server with a certificate for one name; returns its port and the certificate.
-pub async fn https_server(name: &str, says: &'static str) -> (u16, Vec<u8>) {
+/// Makes an acceptor of TLS with a certificate for one name, and the certificate.
+fn acceptor(name: &str) -> (TlsAcceptor, Vec<u8>) {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed([name.to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
@@ -33,6 +36,12 @@ pub async fn https_server(name: &str, says: &'static str) -> (u16, Vec<u8>) {
         .with_single_cert(vec![cert.der().clone()], key)
         .unwrap();
     let acceptor = TlsAcceptor::from(Arc::new(config));
+    (acceptor, cert.pem().into_bytes())
+}
+
+/// Starts an HTTPS server with a certificate for one name; returns its port and the certificate.
+pub async fn https_server(name: &str, says: &'static str) -> (u16, Vec<u8>) {
+    let (acceptor, certificate) = acceptor(name);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
@@ -46,7 +55,29 @@ pub async fn https_server(name: &str, says: &'static str) -> (u16, Vec<u8>) {
             let _ = stream.shutdown().await;
         }
     });
-    (port, cert.pem().into_bytes())
+    (port, certificate)
+}
+
+/// Starts an HTTPS server that answers one request with a text and then without an end. Returns its
+/// port, its certificate, and the number of bytes that were taken when the connection is closed.
+async fn endless_server(begins: &'static str) -> (u16, Vec<u8>, JoinHandle<usize>) {
+    const ENDLESS_BYTES: usize = 256 << 20;
+    let (acceptor, certificate) = acceptor("right.example");
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let sending = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut stream = acceptor.accept(stream).await.unwrap();
+        let _ = stream.read(&mut [0; 4096]).await;
+        let (piece, mut bytes) = ([b'x'; 1 << 14], 0);
+        let mut sent = stream.write_all(begins.as_bytes()).await;
+        while sent.is_ok() && bytes < ENDLESS_BYTES {
+            sent = stream.write_all(&piece).await;
+            bytes += piece.len();
+        }
+        bytes
+    });
+    (port, certificate, sending)
 }
 
 fn probe(port: u16, authority: Option<Vec<u8>>, allow_private: bool) -> HttpsProbe {
@@ -156,4 +187,31 @@ async fn an_unanswered_lookup_is_an_error_and_no_progress() {
             .await
             .is_err()
     );
+}
+
+#[tokio::test]
+async fn an_endless_head_is_refused_and_an_endless_body_is_not_read() {
+    let server = DnsServer::start(ZONE).await;
+    let dns = server.client();
+    let table = [
+        ("HTTP/1.1 200 OK\r\n\r\n", Progress::Valid, ""),
+        (
+            "HTTP/1.1 200 OK\r\na: ",
+            Progress::Issuing,
+            "does not speak HTTP",
+        ),
+    ];
+    for (begins, progress, needle) in table {
+        let (port, authority, sending) = endless_server(begins).await;
+        let probe = probe(port, Some(authority), true);
+        let found = check(&dns, &probe, "right.example", "target.example").await;
+        let found = found.unwrap();
+        assert_eq!(found.progress, progress, "{begins:?}: {found:?}");
+        let message = found.message.unwrap_or_default();
+        assert!(message.contains(needle), "{begins:?}: {message}");
+        let taken = timeout(Duration::from_secs(60), sending).await;
+        let taken = taken.expect("the connection stays open").unwrap();
+        // Some of it is in buffers.
+        assert!(taken < 32 << 20, "{begins:?}: {taken}");
+    }
 }

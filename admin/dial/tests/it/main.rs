@@ -16,8 +16,10 @@
 mod canary;
 mod forms;
 mod inside;
+mod many_addresses;
 mod properties;
 mod proxies;
 mod rebinding;
 mod redirects;
 mod resolver;
+mod slow_resolver;

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(120);
+/// Longest pause that a source may ask for: limits of export APIs are of an hour.
+const PAUSE_ASKED_MAX: Duration = Duration::from_secs(3_600);
 
 /// Attempts that are left for one operation.
 #[derive(Debug)]
@@ -33,8 +35,8 @@ impl Retries {
         }
     }
 
-    /// Waits after a failure, for as long as the source asks or the next pause, and shows the wait
-    /// in the progress.
+    /// Waits after a failure, for as long as the source asks, an hour at most, or the next pause,
+    /// and shows the wait in the progress.
     ///
     /// # Errors
     /// The given error, if it is final or no attempt is left.
@@ -51,7 +53,11 @@ impl Retries {
         let Some(pause) = self.pauses.next() else {
             return Err(FetchError::Retryable { after, message });
         };
-        let pause = after.unwrap_or(pause);
+        let pause = match after {
+            Some(asked) => asked.min(PAUSE_ASKED_MAX),
+            // Jitter comes on top of the longest pause.
+            None => pause.min(PAUSE_MAX),
+        };
         let reason = format!(
             "{what}: {}; try {} of {} in {}",
             message.trim_end_matches('.'),
@@ -62,5 +68,34 @@ impl Retries {
         stats.note_pause(&reason, pause);
         tokio::time::sleep(pause).await;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::Instant;
+
+    #[tokio::test(start_paused = true)]
+    async fn no_pause_is_longer_than_two_minutes_or_an_hour_if_the_source_asks() {
+        let day = Duration::from_secs(86_400);
+        // Pause that the source asks for, and the longest that is made, in seconds.
+        let table = [(None, 120), (Some(day), 3_600), (Some(Duration::ZERO), 0)];
+        let stats = StageStats::default();
+        for (after, longest) in table {
+            let (mut retries, mut pauses) = (Retries::new(12), Vec::new());
+            loop {
+                let message = "The service is busy.".to_owned();
+                let error = FetchError::Retryable { after, message };
+                let begun_at = Instant::now();
+                let waited = retries.wait_after(error, "a part", &stats);
+                if waited.await.is_err() {
+                    break;
+                }
+                pauses.push(begun_at.elapsed().as_secs());
+            }
+            assert_eq!(pauses.len(), 11, "{after:?}");
+            assert_eq!(pauses.into_iter().max(), Some(longest), "{after:?}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Fetches of exports from fakes of their APIs: complete, each part once, whatever fails.
 
+use async_trait::async_trait;
 use millrace_import::check::{Check, run as check};
 use millrace_import::fetch::{FetchSummary, run as fetch};
 use millrace_import::files::find;
@@ -9,10 +10,14 @@ use millrace_import::staging::Staging;
 use millrace_import::stats::StageStats;
 use millrace_sources::testing::{FakeApi, Fault, Service};
 use millrace_sources::{
-    AmplitudeExport, AmplitudeSettings, Export, MixpanelCredentials, MixpanelExport,
-    MixpanelSettings, RateLimit, Transfer,
+    AmplitudeExport, AmplitudeSettings, Export, FetchError, MixpanelCredentials, MixpanelExport,
+    MixpanelSettings, Part, RateLimit, Transfer,
 };
+use std::future::pending;
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
+use tokio::time::Instant;
 
 const EVENTS_PER_PART: u64 = 20;
 const RATE_LIMIT: RateLimit = RateLimit {
@@ -107,4 +112,78 @@ fn wrong_credentials_end_the_fetch_and_keep_the_fetched_parts() {
     let done = fetched(&mixpanel(&api), &staging).unwrap();
     assert_eq!(done.new + done.known, 5);
     assert_eq!(events_in(&staging), 5 * EVENTS_PER_PART);
+}
+
+/// Export of one part whose transfer breaks off each time; counts the tries.
+struct Broken {
+    tries: AtomicUsize,
+    is_resumable: bool,
+    /// Text that comes before the transfer breaks off.
+    text: &'static str,
+}
+
+#[async_trait]
+impl Export for Broken {
+    fn source(&self) -> String {
+        "broken".to_owned()
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        vec![Part {
+            name: "part.ndjson".to_owned(),
+            from: "part".to_owned(),
+            until: String::new(),
+            bytes: None,
+            version: self.is_resumable.then(|| "1".to_owned()),
+        }]
+    }
+
+    fn parallel(&self) -> usize {
+        1
+    }
+
+    fn is_resumable(&self) -> bool {
+        self.is_resumable
+    }
+
+    async fn fetch(
+        &self,
+        _transfer: &Transfer,
+        _part: &Part,
+        _begun_bytes: u64,
+        into: &mut (dyn Write + Send),
+    ) -> Result<(), FetchError> {
+        self.tries.fetch_add(1, Ordering::Relaxed);
+        into.write_all(self.text.as_bytes())?;
+        Err(FetchError::retryable("The transfer broke off."))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_that_breaks_off_each_time_is_tried_twelve_times() {
+    for (is_resumable, text) in [(false, ""), (false, "{}\n"), (true, "")] {
+        let dir = TempDir::new().unwrap();
+        let staging = Staging::open(dir.path()).unwrap();
+        let export = Broken {
+            tries: AtomicUsize::new(0),
+            is_resumable,
+            text,
+        };
+        let transfer = Transfer::new(client().unwrap());
+        let outcome = fetch(&export, &staging, &transfer, &StageStats::default()).await;
+        let error = outcome.unwrap_err().to_string();
+        assert!(error.contains("Run the same command again"), "{error}");
+        let tries = export.tries.load(Ordering::Relaxed);
+        assert_eq!(tries, 12, "{is_resumable} {text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_is_waited_for_ten_minutes_and_its_next_piece_for_two() {
+    let transfer = Transfer::new(client().unwrap());
+    let begun_at = Instant::now();
+    transfer.piece(pending::<()>()).await.unwrap_err();
+    assert_eq!(begun_at.elapsed().as_secs(), 120);
+    transfer.head(pending::<()>()).await.unwrap_err();
+    assert_eq!(begun_at.elapsed().as_secs(), 720);
 }

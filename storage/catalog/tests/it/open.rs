@@ -130,6 +130,21 @@ async fn an_error_names_the_server_that_is_down_and_the_cause() {
     assert!(!error.contains("canary"), "{error}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_server_that_accepts_and_says_nothing_is_given_up_after_five_seconds() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let begun_at = tokio::time::Instant::now();
+    let error = Catalog::open(&format!("postgres://user:canary@{address}/millrace")).await;
+    let error = error.unwrap_err();
+    assert!(
+        matches!(error, CatalogError::Unreachable { .. }),
+        "{error:?}"
+    );
+    // Two of them for the reason of a refusal, which is asked for once more.
+    assert_eq!(begun_at.elapsed().as_secs_f64().round(), 7.0);
+}
+
 #[tokio::test]
 async fn an_error_names_the_file_that_cannot_be_opened() {
     let directory = tempfile::TempDir::new().unwrap();

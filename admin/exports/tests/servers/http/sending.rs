@@ -197,6 +197,38 @@ async fn a_server_that_never_accepts_is_given_up_after_the_last_try() {
 }
 
 #[tokio::test]
+async fn of_an_endless_body_nothing_is_read_and_the_run_goes_on() {
+    // Statuses of the first answers, number of requests, and whether the run succeeds.
+    let table: [(&[u16], usize, bool); 4] = [
+        (&[200, 200, 200], 3, true),
+        (&[503, 200, 429, 200], 5, true),
+        (&[400], 1, false),
+        (&[503, 503, 503, 503], 4, false),
+    ];
+    for (statuses, requests, succeeds) in table {
+        let answers: Vec<_> = statuses
+            .iter()
+            .map(|status| ScriptedAnswer::Endless(*status))
+            .collect();
+        let receiver = Receiver::start(&answers).await;
+        let http = http(receiver.port, "/", retry_policy());
+        let sent = lines((0..2_500).map(event));
+        let outcome = delivered(&http, &run(0), &sent).await;
+        assert_eq!(outcome.is_ok(), succeeds, "{statuses:?}");
+        assert_eq!(receiver.requests().len(), requests, "{statuses:?}");
+        // Some of each is in buffers.
+        let taken = receiver.taken_bytes() / statuses.len();
+        assert!(taken < 32 << 20, "{taken} of each: {statuses:?}");
+    }
+    // Neither does the test of a server read one.
+    let receiver = Receiver::start(&[ScriptedAnswer::Endless(200)]).await;
+    let http = http(receiver.port, "/", retry_policy());
+    http.test(Authenticate).await.unwrap();
+    let taken = receiver.taken_bytes();
+    assert!(taken < 32 << 20, "{taken}");
+}
+
+#[tokio::test]
 async fn a_refusal_is_not_retried_and_says_what_to_do() {
     let table = [
         (401, "", "did not accept the token"),

@@ -181,3 +181,37 @@ fn broken(error: reqwest::Error) -> HttpError {
     };
     HttpError::new(kind, error)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::send::client;
+    use bytes::Bytes;
+    use futures_util::{StreamExt, stream};
+    use http_body_util::StreamBody;
+    use hyper::body::Frame;
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[tokio::test]
+    async fn a_page_of_a_listing_is_read_for_64_mib_at_most() {
+        const PIECE_BYTES: usize = 1 << 20;
+        let sent = Arc::new(AtomicUsize::new(0));
+        let (counted, piece) = (Arc::clone(&sent), Bytes::from(vec![b'x'; PIECE_BYTES]));
+        let pieces = stream::repeat_with(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, Infallible>(Frame::data(piece.clone()))
+        });
+        let body = Body::wrap(StreamBody::new(pieces.take(200)));
+        let elements = ListingElements {
+            object: "Contents",
+            key: "Key",
+        };
+        let service = StoreService(Connector::new(client().unwrap(), elements));
+        let Err(error) = service.page(http::Response::new(body).into()).await else {
+            panic!("all of it was read");
+        };
+        assert!(format!("{error:?}").contains("EndlessPage"), "{error:?}");
+        assert_eq!(sent.load(Ordering::Relaxed), 65);
+    }
+}

@@ -173,6 +173,42 @@ pub(super) fn version(object: &ObjectMeta) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::send::client;
+    use async_trait::async_trait;
+    use object_store::list::PaginatedListStore;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Store that is always busy; counts how often it was asked.
+    #[derive(Default)]
+    struct Busy(AtomicUsize);
+
+    #[async_trait]
+    impl PaginatedListStore for Busy {
+        async fn list_paginated(
+            &self,
+            _prefix: Option<&str>,
+            _options: PaginatedListOptions,
+        ) -> object_store::Result<PaginatedListResult> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Err(Error::Generic {
+                store: "S3",
+                source: "status code: 503".into(),
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_of_a_busy_store_is_asked_for_five_times() {
+        let transfer = Transfer::new(client().unwrap());
+        let mut location = ObjectLocation::open("s3://bucket/exports/*", &transfer.http).unwrap();
+        let busy = Arc::new(Busy::default());
+        location.lister = busy.clone();
+        let listed = list(&location, &transfer, &StageStats::default()).await;
+        let error = listed.unwrap_err().to_string();
+        assert!(error.contains("busy"), "{error}");
+        assert_eq!(busy.0.load(Ordering::Relaxed), 5);
+    }
 
     #[test]
     fn file_names_are_short_and_unique_for_each_key() {
