@@ -5,7 +5,11 @@ use millrace_catalog::{ExportModel, UtcTime};
 use millrace_exports::query::ExportQuery;
 use millrace_exports::rows::{ColumnCompression, EventFilter, Part, RowForm};
 use millrace_exports::window::{RunScope, Window, WindowBy};
+use std::time::Duration;
 use uuid::Uuid;
+
+/// Limit of the work of a statement.
+const WORK_MAX: Duration = Duration::from_secs(300);
 
 /// Creates two persons of the project, one of them with two ids, and a group; the same in another
 /// project.
@@ -172,7 +176,7 @@ async fn persons_are_in_the_window_of_their_last_change() {
     };
     let window_query = window_query(&database.clickhouse, &all, &filter, None);
     let hour = "hour".parse().unwrap();
-    assert_eq!(window_query.count_windows(hour).await.unwrap(), 2);
-    let first = window_query.first_windows(hour, 1).await.unwrap();
+    assert_eq!(window_query.count_windows(hour, WORK_MAX).await.unwrap(), 2);
+    let first = window_query.first_windows(hour, 1, WORK_MAX).await.unwrap();
     assert_eq!(first, [(UtcTime(START - HOUR), UtcTime(START))]);
 }
