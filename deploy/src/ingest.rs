@@ -4,6 +4,7 @@ use crate::backlog_hold;
 use crate::config::Config;
 use crate::credentials::Credentials;
 use crate::signals::StopSignal;
+use crate::thread_priority::lower_priority;
 use crate::{capacity, connect, data_dir, node_registration};
 use anyhow::{Context, anyhow, bail};
 use millrace_catalog::Catalog;
@@ -324,6 +325,7 @@ fn server_config(config: &Config) -> ServerConfig {
         trusted_proxies: config.trusted_proxies.clone(),
         drain: Duration::from_secs(config.drain_seconds),
         grace: Duration::from_secs(config.grace_seconds),
+        on_offload_thread: lower_priority,
         ..ServerConfig::on(config.ingest_addr)
     }
 }

@@ -1,7 +1,9 @@
 //! Lower priority for threads that do not serve requests.
 
-/// Niceness of background threads. On a saturated core they get a quarter of it: shipping needs a
-/// sixth of what requests need, so the log does not grow.
+/// Niceness of background threads, and of those that decode and parse large bodies. On a saturated
+/// core they get a quarter of it: shipping needs a sixth of what requests need, so the log does not
+/// grow. Large bodies come from whoever has a project's key, and would otherwise get as much of the
+/// cores as all small ones together.
 const NICE: i32 = 5;
 
 /// Lowers the priority of the calling thread, so that threads that serve requests go first.

@@ -24,6 +24,9 @@ pub struct ServerConfig {
     pub drain: Duration,
     /// Time that the shutdown may take after that before connections are cut.
     pub grace: Duration,
+    /// Called on each thread of the [offload pool](crate::offload) as it starts: the place to lower
+    /// its priority.
+    pub on_offload_thread: fn(),
 }
 
 impl ServerConfig {
@@ -37,6 +40,7 @@ impl ServerConfig {
             trusted_proxies: Vec::new(),
             drain: Duration::ZERO,
             grace: Duration::from_secs(20),
+            on_offload_thread: || {},
         }
     }
 

@@ -49,6 +49,8 @@ fn background_threads_have_a_lower_priority_than_requests() {
 
     let nice_of = BTreeMap::from([
         ("background", 5),
+        // Large bodies are decoded and parsed here.
+        ("offload", 5),
         ("exports", 5),
         ("persons", 5),
         ("ingest-", 0),
@@ -59,7 +61,10 @@ fn background_threads_have_a_lower_priority_than_requests() {
         ("clickhouse-supe", 0),
         ("millrace", 0),
     ]);
+    let long = "x".repeat(700 << 10);
+    let large = vec![json!({"event": "e", "distinct_id": "a", "properties": {"long": long}}); 8];
     let seen = eventually("every kind of thread", || {
+        server.capture(&json!(large));
         let seen = threads(pid);
         let is_there = |kind: &&str| seen.iter().any(|(name, _)| name.starts_with(kind));
         nice_of.keys().all(is_there).then_some(seen)

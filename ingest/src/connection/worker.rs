@@ -42,6 +42,9 @@ const CLOSE_GRACE: Duration = Duration::from_secs(1);
 /// tasks, and what they need has left the processor's cache: 6 % fewer single events over 512
 /// connections.
 const ANSWERS_INTERVAL: u32 = 1;
+/// Time that a thread of the offload pool waits for more work. What it freed of a large body goes
+/// back to the system when it ends at the latest.
+const OFFLOAD_KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// Pause of accepting when the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -57,16 +60,20 @@ struct Worker {
 
 /// Serves on the thread of the caller until told to stop.
 pub fn run(process: Arc<ProcessState>, listener: TcpListener, stop: watch::Receiver<bool>) {
-    match runtime() {
+    match runtime(&process.config) {
         Ok(runtime) => runtime.block_on(work(process, listener, stop)),
         Err(error) => tracing::error!(%error, "a worker has no runtime"),
     }
 }
 
-fn runtime() -> io::Result<LocalRuntime> {
+/// Runtime of a core. All blocking work on it is that of the offload pool.
+fn runtime(config: &ServerConfig) -> io::Result<LocalRuntime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .global_queue_interval(ANSWERS_INTERVAL)
+        .thread_name("offload")
+        .thread_keep_alive(OFFLOAD_KEEP_ALIVE)
+        .on_thread_start(config.on_offload_thread)
         .build_local(LocalOptions::default())
 }
 
