@@ -139,7 +139,7 @@ impl Catalog {
             let view = found(&transaction, writer, id).await?;
             if view.plugin.is_global {
                 let detail = "A global plugin cannot be deleted, as other organizations may use it. \
-                     Set is_global to false first.";
+                     Set is_global to false first: that removes it from their projects.";
                 return Err(ChangeError::invalid(None, "invalid_input", detail).into());
             }
             let plugin = own_plugin(&transaction, writer, id).await?;
