@@ -6,6 +6,7 @@ use super::quota::QuotaReservation;
 use super::smtp_session::SessionError;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use lettre::message::Message;
+use millrace_catalog::email_key;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
@@ -161,7 +162,7 @@ impl MailSlots {
     ///
     /// Too many were sent to the address: try again later.
     pub fn sent_to(mut self, address: &str) -> Result<Self, ReserveError> {
-        let quota = self.outbox.address_quotas.take(address_key(address), 1);
+        let quota = self.outbox.address_quotas.take(email_key(address), 1);
         let refused = |wait| ReserveError::Quota {
             owner: QuotaOwner::Address(address.to_owned()),
             wait,
@@ -184,7 +185,7 @@ impl MailSlots {
     }
 
     fn take_slot(&mut self, address: &str) -> MailSlot {
-        let key = address_key(address);
+        let key = email_key(address);
         let recipient = self.recipients.iter_mut().find(|quota| *quota.key() == key);
         let quotas = (
             self.quota.send_one(),
@@ -196,11 +197,6 @@ impl MailSlots {
             _quotas: quotas,
         }
     }
-}
-
-/// Normalized spelling of an address.
-fn address_key(address: &str) -> String {
-    address.trim().to_lowercase()
 }
 
 // === impl MailSlot ===

@@ -21,7 +21,7 @@ const WRITE: [RequiredScope; 1] = [RequiredScope::write("organization")];
 const GATED: &str = "Enforcing a second factor needs the feature `2fa_enforcement`; keeping members \
                      from pipelines needs `organization_security_settings`.";
 
-const SHARED: &str = "Other organizations use global plugins of this one.";
+const SHARED: &str = "Other organizations use plugins of this one.";
 
 /// Operations of organizations.
 pub(crate) fn operations() -> Vec<Operation> {

@@ -16,6 +16,12 @@ use unicode_normalization::UnicodeNormalization;
 /// Longest address, in characters.
 const EMAIL_CHARS_MAX: usize = 254;
 
+/// Key of an e-mail address: all spellings of a mailbox have one.
+#[must_use]
+pub fn email_key(text: &str) -> String {
+    Email::key_of(text)
+}
+
 /// Address that mail could be sent to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Email {

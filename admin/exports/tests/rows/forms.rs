@@ -72,23 +72,26 @@ fn odd_events() -> Vec<Event> {
         "é漢😀",
         "back\\slash",
         "\u{2028}",
+        // Formulas, for programs that take them for such.
+        "=1+1",
+        "+1",
+        "-1",
+        "@SUM(1)",
     ];
-    let rows = odd_properties()
-        .into_iter()
-        .enumerate()
-        .map(|(n, properties)| {
-            let at = START + n as i64 * 1_000_003;
-            Event {
-                uuid: Uuid::from_u128(0xffee_0000_1111_2222_3333_4444_5555_0000 + n as u128),
-                event: names[n].to_owned(),
-                distinct_id: names[names.len() - 1 - n].to_owned(),
-                properties,
-                timestamp: at - 400 * 24 * HOUR,
-                created_at: at,
-                historical_migration: n % 2 == 1,
-                ..Event::nth(0)
-            }
-        });
+    let properties = odd_properties();
+    let rows = names.iter().enumerate().map(|(n, name)| {
+        let at = START + n as i64 * 1_000_003;
+        Event {
+            uuid: Uuid::from_u128(0xffee_0000_1111_2222_3333_4444_5555_0000 + n as u128),
+            event: (*name).to_owned(),
+            distinct_id: names[names.len() - 1 - n].to_owned(),
+            properties: properties[n % properties.len()].clone(),
+            timestamp: at - 400 * 24 * HOUR,
+            created_at: at,
+            historical_migration: n % 2 == 1,
+            ..Event::nth(0)
+        }
+    });
     rows.collect()
 }
 

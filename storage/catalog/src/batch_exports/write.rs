@@ -107,14 +107,16 @@ impl Catalog {
         writer: ExportWriter<'_>,
         new: NewBatchExport,
     ) -> Result<BatchExportView, ChangeError> {
-        let export = self.new_batch_export(writer, new)?;
         let transaction = self.begin().await?;
         let made = async {
-            let requested = writer.place.team_id.or(export.requested);
             let organization_id = writer.place.organization_id;
             let organization =
                 admit_to_pipelines(&transaction, writer.actor, organization_id).await?;
             organization.must_have(DATA_PIPELINES)?;
+            // Secrets are sealed in the transaction: one that waits for its turn across rotations
+            // would store them under a key that is gone.
+            let export = self.new_batch_export(writer, new)?;
+            let requested = writer.place.team_id.or(export.requested);
             self.check_export_limit(&transaction, organization_id)
                 .await?;
             let team_id = project_or_default(&transaction, organization_id, requested).await?;

@@ -207,7 +207,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No such organization, other organizations use global plugins of it, or the actor may not.
+    /// No such organization, other organizations use plugins of it, or the actor may not.
     pub async fn delete_organization(&self, actor: &Actor, id: Uuid) -> Result<(), ChangeError> {
         let transaction = self.begin().await?;
         let deleted = self.remove_organization(&transaction, actor, id).await;

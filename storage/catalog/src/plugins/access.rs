@@ -1,6 +1,8 @@
 //! Permissions to change plugins.
 
 use super::family::PluginFamily;
+use super::fields::PluginFields;
+use super::shared::lock_concerned;
 use super::{PluginView, one};
 use crate::actor::Actor;
 use crate::entities::{organizations, plugins};
@@ -79,13 +81,27 @@ pub(super) async fn found_for_change(
 }
 
 /// Reads and locks a plugin that the writer may change at this moment.
-pub(super) async fn changeable(
+async fn changeable(
     within: &DatabaseTransaction,
     writer: PluginWriter<'_>,
     id: i64,
 ) -> Result<plugins::Model, Abort> {
     admit(within, writer).await?;
     own_plugin(within, writer, id).await
+}
+
+/// Reads and locks a plugin that the writer may change to these fields; if they withdraw it, the
+/// organizations that use it are locked before it.
+pub(super) async fn changeable_to(
+    within: &DatabaseTransaction,
+    writer: PluginWriter<'_>,
+    id: i64,
+    fields: &PluginFields,
+) -> Result<plugins::Model, Abort> {
+    if writer.is_operator && fields.is_global == Some(false) {
+        lock_concerned(within, writer.organization_id, id).await?;
+    }
+    changeable(within, writer, id).await
 }
 
 /// Reads and locks a plugin that an admitted writer may change or delete.

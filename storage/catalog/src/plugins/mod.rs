@@ -17,7 +17,7 @@
 //! | `audit` | entries of the activity log |
 //! | `configs` | configurations of plugins in projects |
 //! | `config_secrets` | secret values of configurations |
-//! | `shared` | global plugins that other organizations use |
+//! | `shared` | plugins that other organizations use, and their withdrawal |
 //! | `capabilities` | main file of a source, and its parser |
 
 mod access;

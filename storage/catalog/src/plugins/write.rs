@@ -2,7 +2,7 @@
 
 use super::PluginView;
 use super::access::{
-    PluginWriter, admit, admit_to_delete, changeable, found, global_needs_operator,
+    PluginWriter, admit, admit_to_delete, changeable_to, found, global_needs_operator,
     must_have_feature_of, own_plugin,
 };
 use super::audit::{audit_change, differences, type_name};
@@ -10,6 +10,7 @@ use super::family::set_capabilities;
 use super::fields::{PluginFields, PluginRelease, fit_together};
 use super::files::{self, ChangedFile};
 use super::release::Installed;
+use super::shared::must_be_used_by_owner_only;
 use super::source_url::{check_url, without_secrets};
 use crate::activity::Activity;
 use crate::catalog::Catalog;
@@ -89,7 +90,8 @@ impl Catalog {
         self.finish(transaction, made).await
     }
 
-    /// Changes the given fields of a plugin.
+    /// Changes the given fields of a plugin. One that is global no more is removed from the
+    /// projects of other organizations, as their logs say.
     ///
     /// # Errors
     ///
@@ -105,7 +107,7 @@ impl Catalog {
         fields.check()?;
         let transaction = self.begin().await?;
         let changed = async {
-            let before = changeable(&transaction, writer, id).await?;
+            let before = changeable_to(&transaction, writer, id, &fields).await?;
             let has_source = files::any(&transaction, id).await?;
             let only_withdraws = fields == PluginFields::withdrawn();
             let after = Self::with_fields(writer, &before, fields, has_source)?;
@@ -124,8 +126,8 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No right to write, no such plugin, another organization's, or a global one, which others may
-    /// use.
+    /// No right to write, no such plugin, another organization's, a global one, which others may
+    /// use, or one that others use.
     pub async fn delete_plugin(
         &self,
         writer: PluginWriter<'_>,
@@ -137,10 +139,11 @@ impl Catalog {
             let view = found(&transaction, writer, id).await?;
             if view.plugin.is_global {
                 let detail = "A global plugin cannot be deleted, as other organizations may use it. \
-                     Set is_global to false first.";
+                     Set is_global to false first: that removes it from their projects.";
                 return Err(ChangeError::invalid(None, "invalid_input", detail).into());
             }
             let plugin = own_plugin(&transaction, writer, id).await?;
+            must_be_used_by_owner_only(&transaction, &plugin).await?;
             plugins::Entity::delete_by_id(id).exec(&transaction).await?;
             let audit = audit_change(Activity::Uninstalled, &plugin);
             self.record(&transaction, writer.actor, audit).await?;
@@ -231,6 +234,9 @@ impl Catalog {
         }
         if audit.changes_nothing() {
             return Ok(());
+        }
+        if before.is_global && !after.is_global {
+            self.withdraw(within, writer.actor, &after).await?;
         }
         after.updated_at = self.now();
         after.into_active_model().reset_all().update(within).await?;

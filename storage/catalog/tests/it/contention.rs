@@ -11,7 +11,10 @@ use millrace_catalog::{
 use millrace_rows::Micros;
 use sea_orm::{ConnectionTrait, Database, DatabaseTransaction, TransactionTrait};
 use serde_json::json;
-use std::sync::Arc;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, RwLock};
+use std::task::{Context, Waker};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -182,7 +185,60 @@ async fn secrets_are_resealed_while_exports_are_paused_and_deleted() {
     }
 }
 
-on_both!(nothing_is_logged_for_a_deleted_organization);
+/// Waits until a statement waits for a lock.
+async fn until_one_waits(database: &TestDatabase) {
+    let waiting = "SELECT count(*)::text FROM pg_stat_activity \
+         WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    while database.first_column(waiting).await.unwrap() == ["0"] {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn resealing_holds_no_export_while_it_waits_for_another() {
+    let database = TestDatabase::postgres().await;
+    let fixture = Arc::new(Fixture::open(&database).await);
+    let key = SecretKey::generate().unwrap();
+    let mut ids = [
+        new_export(&fixture, &key).await.id,
+        new_export(&fixture, &key).await.id,
+    ];
+    ids.sort_unstable();
+    let [smaller, larger] = ids;
+    let update = |id: Uuid| format!("UPDATE batch_exports SET name = name WHERE id = '{id}'");
+    let other = holding(&database, &update(larger)).await;
+    let (resealer, next) = (fixture.clone(), key.successor().unwrap());
+    let resealed = tokio::spawn(async move { resealer.catalog.reseal_secrets(&next).await });
+    let waits = tokio::time::timeout(PATIENCE, until_one_waits(&database)).await;
+    waits.expect("nothing waits for the held export");
+    let update = update(smaller);
+    let updated = tokio::time::timeout(PATIENCE, other.execute_unprepared(&update)).await;
+    updated.expect("it waits").expect("it is a deadlock");
+    other.commit().await.unwrap();
+    assert_eq!(resealed.await.unwrap().unwrap(), 2);
+}
+
+on_both!(
+    a_secret_is_sealed_with_the_key_of_the_time_at_which_it_is_stored,
+    nothing_is_logged_for_a_deleted_organization,
+);
+
+async fn a_secret_is_sealed_with_the_key_of_the_time_at_which_it_is_stored(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let old = SecretKey::generate().unwrap();
+    let kept = Arc::new(RwLock::new(old.with_older(0)));
+    let read = kept.clone();
+    let key = old.with_older(0);
+    let key = key.with_reload(move || Some(read.read().unwrap().clone()));
+    let mut made = pin!(new_export(&fixture, &key));
+    let polled = made.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(polled.is_pending(), "its transaction has not begun");
+    // The second rotation drops the key.
+    let next = old.successor().unwrap().successor().unwrap().with_older(1);
+    *kept.write().unwrap() = next.clone();
+    let made = made.await;
+    assert_eq!(made.secrets(&next).unwrap()["token"], "s3cret");
+}
 
 async fn nothing_is_logged_for_a_deleted_organization(database: TestDatabase) {
     let env = Arc::new(TestEnv::new(&database).await);

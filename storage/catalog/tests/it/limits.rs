@@ -8,7 +8,7 @@ use millrace_catalog::limits::{
     ROLE_MEMBERSHIPS_MAX, ROLES_MAX,
 };
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{ChangeError, NewDomain, NewHistoricalMigration, NewInvite, NewRole};
+use millrace_catalog::{Actor, ChangeError, NewDomain, NewHistoricalMigration, NewInvite, NewRole};
 
 on_both!(
     roles_domains_and_migrations_of_an_organization_are_limited,
@@ -16,9 +16,13 @@ on_both!(
     invites_are_limited_and_one_may_be_replaced_at_the_limit,
     nobody_joins_an_organization_at_its_member_limit,
     organizations_that_a_user_owns_are_limited,
+    others_write_while_an_organization_at_its_limits_is_deleted,
 );
 
 const HERE: &str = "(SELECT id FROM organizations WHERE name = 'Acme')";
+const INVITE_COLUMNS: &str = "id, organization_id, target_email, email_key, first_name, level, \
+     private_project_access, emailing_attempt_made, token_hash, expires_at, created_at, updated_at";
+const INVITE_VALUES: &str = "UUID, HERE, 'a' || i, 'a' || i, '', 1, '[]', false, 'h' || i, i, i, i";
 
 /// Inserts rows whose creation by the catalog would take too long.
 async fn fill(database: &TestDatabase, rows: u64, table: &str, columns: &str, values: &str) {
@@ -112,12 +116,15 @@ async fn role_memberships_of_an_organization_are_limited(database: TestDatabase)
 async fn invites_are_limited_and_one_may_be_replaced_at_the_limit(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let (catalog, actor, id) = (&env.catalog, &env.owner, env.organization);
-    let columns = "id, organization_id, target_email, email_key, first_name, level, \
-                   private_project_access, emailing_attempt_made, token_hash, expires_at, \
-                   created_at, updated_at";
-    let values = "UUID, HERE, 'a' || i, 'a' || i, '', 1, '[]', false, 'h' || i, i, i, i";
     let table = "organization_invites";
-    fill(&database, INVITES_MAX - 1, table, columns, values).await;
+    fill(
+        &database,
+        INVITES_MAX - 1,
+        table,
+        INVITE_COLUMNS,
+        INVITE_VALUES,
+    )
+    .await;
     let invite = |email| catalog.create_invite(actor, id, NewInvite::to(email));
     invite("last@example.com").await.unwrap();
     must_be_refused(INVITES_MAX, invite("more@example.com").await);
@@ -176,4 +183,51 @@ async fn organizations_that_a_user_owns_are_limited(database: TestDatabase) {
     organization(Some(ann)).await.unwrap();
     must_be_refused(OWNED_ORGANIZATIONS_MAX, organization(Some(ann)).await);
     organization(None).await.unwrap();
+}
+
+async fn others_write_while_an_organization_at_its_limits_is_deleted(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let (catalog, system) = (&env.catalog, Actor::system());
+    // Ann is a member already.
+    add_members(&database, u32::try_from(MEMBERS_MAX - 1).unwrap()).await;
+    let columns = "id, organization_id, name, name_key, feature_flags_access_level, created_at";
+    let values = "UUID, HERE, 'r' || i, 'r' || i, 37, i";
+    let roles = ROLE_MEMBERSHIPS_MAX / MEMBERS_MAX;
+    fill(&database, roles, "roles", columns, values).await;
+    let uuid = random_uuid(&database);
+    let given = format!(
+        "INSERT INTO role_memberships (id, role_id, membership_id, joined_at, updated_at) \
+         SELECT {uuid}, roles.id, members.id, 1, 1 FROM roles, organization_memberships AS members"
+    );
+    database.execute(&given).await.unwrap();
+    let table = "organization_invites";
+    fill(&database, INVITES_MAX, table, INVITE_COLUMNS, INVITE_VALUES).await;
+    let tables = ["organization_memberships", "role_memberships", table];
+    let rows = async || {
+        let mut rows = Vec::new();
+        for table in tables {
+            let count = format!("SELECT CAST(COUNT(*) AS TEXT) FROM {table}");
+            let count = database.first_column(&count).await.unwrap();
+            rows.push(count[0].parse::<u64>().unwrap());
+        }
+        rows
+    };
+    assert_eq!(
+        rows().await,
+        [MEMBERS_MAX, ROLE_MEMBERSHIPS_MAX, INVITES_MAX]
+    );
+    let other = catalog.create_organization(&system, "Other", None).await;
+    let other = other.unwrap().id;
+    let (deleter, owner, id) = (env.catalog.clone(), env.owner.clone(), env.organization);
+    let deleted = tokio::spawn(async move { deleter.delete_organization(&owner, id).await });
+    for number in 0..ROLES_MAX {
+        let name = format!("Role {number}");
+        let made = catalog.create_role(&system, other, NewRole::named(&name));
+        made.await.unwrap();
+        if deleted.is_finished() {
+            break;
+        }
+    }
+    deleted.await.unwrap().unwrap();
+    assert_eq!(rows().await, [0; 3]);
 }

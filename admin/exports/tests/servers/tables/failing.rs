@@ -146,3 +146,26 @@ async fn a_violated_constraint_is_named_and_the_rows_are_not() {
     assert!(error.message.contains("the constraint few"), "{error}");
     assert!(!error.message.contains("page viewed"), "{error}");
 }
+
+#[tokio::test]
+async fn a_session_without_its_temporary_table_is_told_of_poolers() {
+    let lost_before = [
+        "COPY pg_temp",
+        "ANALYZE pg_temp",
+        "INSERT INTO \"public\".\"events\"",
+    ];
+    for statement in lost_before {
+        let fixture = Fixture::new().await;
+        let fault = GatewayFault::DiscardTempBefore(statement);
+        fixture.gateway.inject(fault);
+        let error = refusal(delivered(&fixture.postgres(), &run(0), &lines([row(1)])).await);
+        assert!(fixture.gateway.has_happened(), "{statement}");
+        let kind = ExportErrorKind::Retryable;
+        assert_eq!(error.kind, kind, "{statement}: {error}");
+        assert!(error.message.contains("pooler"), "{statement}: {error}");
+        let stored = "SELECT count(*) FROM events";
+        assert_eq!(fixture.text(stored).await, "0", "{statement}");
+        let outcome = delivered(&fixture.postgres(), &run(0), &lines([row(1)])).await;
+        assert_eq!(outcome.unwrap().rows, Some(1), "{statement}");
+    }
+}

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
 /// Fault that is injected when a client sends a text.
@@ -17,7 +18,15 @@ pub enum GatewayFault {
     StallBefore(&'static str),
     /// The answer does not end.
     AnswerWithoutEnd(&'static str),
+    /// The session loses its temporary tables before the text, as behind a pooler that gives each
+    /// transaction another session.
+    DiscardTempBefore(&'static str),
 }
+
+/// Query by which a session drops its temporary tables.
+const DISCARD_TEMP: &[u8] = b"Q\0\0\0\x11DISCARD TEMP\0";
+/// End of its answer, before one byte about the transaction.
+const DISCARDED: &[u8] = b"DISCARD TEMP\0Z\0\0\0\x05";
 
 /// Gateway that ends with the test's runtime.
 #[derive(Clone)]
@@ -82,7 +91,8 @@ impl Gateway {
     async fn pass(&self, client: impl AsyncRead + AsyncWrite, server: UnixStream) {
         let (mut from_client, mut to_client) = tokio::io::split(client);
         let (mut from_server, mut to_server) = server.into_split();
-        let (cut, endless) = (tokio::sync::Notify::new(), tokio::sync::Notify::new());
+        let (cut, endless) = (Notify::new(), Notify::new());
+        let (discard, discarded) = (Notify::new(), Notify::new());
         let up = async {
             // Earlier bytes are kept, as statements may arrive in pieces.
             let mut said = Vec::new();
@@ -103,12 +113,17 @@ impl Gateway {
                         endless.notify_one();
                         std::future::pending::<()>().await;
                     }
-                    _ => {}
+                    Some(GatewayFault::DiscardTempBefore(_)) => {
+                        discard.notify_one();
+                        if to_server.write_all(DISCARD_TEMP).await.is_err() {
+                            return;
+                        }
+                        discarded.notified().await;
+                    }
+                    Some(GatewayFault::CutAfter(_)) => cut.notify_one(),
+                    None => {}
                 }
                 said.drain(..said.len().saturating_sub(64));
-                if fault.is_some() {
-                    cut.notify_one();
-                }
                 if length == 0 || to_server.write_all(piece).await.is_err() {
                     return;
                 }
@@ -124,14 +139,14 @@ impl Gateway {
                         let _ = from_server.read(&mut buffer).await;
                         return;
                     }
-                    () = endless.notified() => {
-                        // A notice of two gigabytes.
-                        let head = [b'N', 0x7f, 0xff, 0xff, 0xff];
-                        let mut sent = to_client.write_all(&head).await;
-                        while sent.is_ok() {
-                            sent = to_client.write_all(&buffer).await;
+                    () = endless.notified() => return send_without_end(&mut to_client).await,
+                    () = discard.notified() => {
+                        let others = without_discard(&mut from_server).await;
+                        discarded.notify_one();
+                        if to_client.write_all(&others).await.is_err() {
+                            return;
                         }
-                        return;
+                        continue;
                     }
                     length = from_server.read(&mut buffer) => length.unwrap_or(0),
                 };
@@ -150,9 +165,37 @@ impl Gateway {
             GatewayFault::CutBefore(at)
             | GatewayFault::CutAfter(at)
             | GatewayFault::StallBefore(at)
-            | GatewayFault::AnswerWithoutEnd(at) => at.as_bytes(),
+            | GatewayFault::AnswerWithoutEnd(at)
+            | GatewayFault::DiscardTempBefore(at) => at.as_bytes(),
         };
         let heard = said.windows(at.len()).any(|window| window == at);
         if heard { fault.take() } else { None }
+    }
+}
+
+/// Sends a notice of two gigabytes.
+async fn send_without_end(client: &mut (impl AsyncWrite + Unpin)) {
+    let piece = vec![0; 16 << 10];
+    let mut sent = client.write_all(&[b'N', 0x7f, 0xff, 0xff, 0xff]).await;
+    while sent.is_ok() {
+        sent = client.write_all(&piece).await;
+    }
+}
+
+/// Reads up to the answer to [`DISCARD_TEMP`], and returns the answers to the client beside it.
+async fn without_discard(server: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
+    let (mut read, mut buffer) = (Vec::new(), [0; 1 << 10]);
+    loop {
+        let length = server.read(&mut buffer).await.unwrap();
+        assert!(length > 0, "the server closed the connection");
+        read.extend_from_slice(&buffer[..length]);
+        let mut windows = read.windows(DISCARDED.len());
+        let found = windows.position(|window| window == DISCARDED);
+        let end = found.map(|at| at + DISCARDED.len() + 1);
+        if let (Some(at), Some(end)) = (found, end.filter(|end| *end <= read.len())) {
+            // The tag stands behind the kind and the length of its message.
+            read.drain(at - 5..end);
+            return read;
+        }
     }
 }

@@ -7,6 +7,7 @@ mod log;
 mod records;
 mod source;
 mod uses;
+mod withdrawn;
 
 use crate::fixture::Fixture;
 use millrace_catalog::{

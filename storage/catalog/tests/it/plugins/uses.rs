@@ -75,13 +75,33 @@ async fn an_organization_sees_the_plugins_it_uses(database: TestDatabase) {
     let writer = writer_in(&fixture, PluginFamily::Plugins);
     let set = catalog.set_plugin_use(writer, id, fixture.team_id, setting(ENABLED));
     set.await.unwrap();
-    let local = PluginFields {
-        is_global: Some(false),
-        ..PluginFields::default()
+    // Withdrawals of earlier versions left the others' configurations in place.
+    let withdrawn = "UPDATE plugins SET is_global = false";
+    database.execute(withdrawn).await.unwrap();
+    let seen = || async {
+        let seen = catalog.plugin(fixture.organization_id, PluginFamily::Plugins, id);
+        seen.await.unwrap()
     };
-    catalog.update_plugin(operator, id, local).await.unwrap();
-    let seen = catalog.plugin(fixture.organization_id, PluginFamily::Plugins, id);
-    assert_eq!(seen.await.unwrap().unwrap().organization_name, "Foreign");
+    assert_eq!(seen().await.unwrap().organization_name, "Foreign");
+    let refused = [
+        catalog.delete_plugin(operator, id).await,
+        catalog
+            .delete_organization(operator.actor, fixture.foreign_id)
+            .await,
+    ];
+    for refused in refused {
+        assert_eq!(code_of(&refused.unwrap_err()), (None, "invalid_input"));
+    }
+    assert_eq!(seen().await.unwrap().organization_name, "Foreign");
+    for is_global in [true, false] {
+        let fields = PluginFields {
+            is_global: Some(is_global),
+            ..PluginFields::default()
+        };
+        catalog.update_plugin(operator, id, fields).await.unwrap();
+    }
+    assert_eq!(seen().await, None);
+    catalog.delete_plugin(operator, id).await.unwrap();
 }
 
 async fn an_organization_whose_global_plugins_others_use_is_not_deleted(database: TestDatabase) {
@@ -115,7 +135,7 @@ async fn an_organization_whose_global_plugins_others_use_is_not_deleted(database
     let refused = refused.await.unwrap_err();
     assert_eq!(code_of(&refused), (None, "invalid_input"));
     let said = refused.to_string();
-    for needle in ["use 4 global plugins", "(A)", "(C), …", "is_global"] {
+    for needle in ["use 4 plugins", "(A)", "(C), …", "is_global"] {
         assert!(said.contains(needle), "{said}");
     }
     let writer = writer_in(&fixture, PluginFamily::Plugins);
@@ -135,6 +155,7 @@ async fn an_organization_whose_global_plugins_others_use_is_not_deleted(database
         assert!(!withdrawn.unwrap().plugin.is_global);
     }
     assert!(unused.unwrap().plugin.is_global, "nobody else uses it");
+    assert_eq!(uses().await, 1);
     let deleted = catalog.delete_organization(operator.actor, foreign_id);
     deleted.await.unwrap();
     assert_eq!(uses().await, 0);
