@@ -200,7 +200,7 @@ impl AcceptingIngest {
             shippers.spawn(async move {
                 let mut stop = Box::pin(stop);
                 tokio::select! {
-                    () = backlog_hold::released(hold) => {}
+                    released = backlog_hold::released(hold) => released?,
                     _ = &mut stop => return Ok(()),
                 }
                 ship::run(options, output, clickhouse, Arc::new(SystemClock), stop).await
