@@ -239,6 +239,8 @@ async fn damage_is_skipped_on_a_thread_that_may_block() {
     let first = env.append(&[row(1, b"seen")]);
     env.append(&[row(1, b"seen")]);
     damage(&fs, first);
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let _local = metrics::set_default_local_recorder(&recorder);
     IS_RUNTIME.set(true);
     let shipper = env.shipper(output, FakeSink::answering(|| Ok(()))).await;
     let running = tokio::spawn(shipper.run(std::future::pending()));
@@ -249,5 +251,8 @@ async fn damage_is_skipped_on_a_thread_that_may_block() {
         .iter()
         .any(|path| path.starts_with("/log/quarantine"));
     assert!(kept, "the damage is skipped");
+    let told = recorder.handle().render();
+    let counted = "millrace_log_damaged_total{lane=\"live\"} 1";
+    assert!(told.lines().any(|line| line == counted), "{told}");
     assert_eq!(WRITTEN_BY_RUNTIME.load(Ordering::Relaxed), 0);
 }
