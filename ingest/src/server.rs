@@ -115,8 +115,8 @@ impl Server {
 
     /// Serves until `shutdown`, then drains: readiness falls and every response says `Connection:
     /// close`; after [`ServerConfig::drain`] there are no new connections; requests in flight are
-    /// finished; after the grace period the rest is cut. A worker that fails is not waited for: the
-    /// others drain at once, so that the process can start anew.
+    /// finished; after the grace period the rest is cut. The others drain as well when a worker
+    /// fails, so that the process can start anew.
     ///
     /// # Errors
     /// When a worker failed; the others have drained.
@@ -137,7 +137,8 @@ impl Server {
         let threads = self.threads.into_iter();
         let ended = threads.map(|thread| thread.join().unwrap_or(Err(WorkerError::Panicked)));
         // Each is joined, also behind one that failed.
-        ended.fold(Ok(()), Result::and)
+        let ended: Vec<_> = ended.collect();
+        ended.into_iter().collect()
     }
 }
 
