@@ -48,8 +48,8 @@ pub enum ShipError {
     /// The log is poisoned; the process must restart.
     #[error("the shipper stopped: {0}")]
     Log(String),
-    /// A task panicked, so its batch would never be settled, or reading did, so that nothing further
-    /// would be; the process must restart.
+    /// A task panicked, so its batch would never be settled, or a read did, so that no other would
+    /// be; the process must restart.
     #[error("the shipper stopped, as one of its tasks failed: {0}")]
     Task(String),
 }
