@@ -17,6 +17,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::pin::pin;
@@ -44,9 +45,21 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 ///
 /// # Errors
 ///
-/// The authority of the probe's options is no certificate, or the listener cannot accept at all.
-/// Running out of file descriptors is no such error: that passes, and is waited for.
+/// The authority of the probe's options is no certificate, or the listener cannot accept at all, or
+/// the checks panicked; then requests in flight are waited for. Running out of file descriptors is
+/// no such error: that passes, and is waited for.
 pub async fn serve(
+    listener: TcpListener,
+    services: Services,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let proxy_checks = ProxyCheckWorker::new(&services).map_err(io::Error::other)?;
+    serve_beside(proxy_checks.run(), listener, services, shutdown).await
+}
+
+/// Serves the API beside the checks of proxy records.
+async fn serve_beside(
+    proxy_checks: impl Future<Output = Infallible> + Send + 'static,
     listener: TcpListener,
     services: Services,
     shutdown: impl Future<Output = ()>,
@@ -54,17 +67,19 @@ pub async fn serve(
     let outbox = services.outbox.clone();
     let connections = ConnectionLimiter::new(services.config.trusted_proxies.clone());
     let write_timeout = services.config.write_timeout;
-    let proxy_checks = ProxyCheckWorker::new(&services).map_err(io::Error::other)?;
     // Aborted when this call ends, or before the drain.
-    let proxy_checks = AbortOnDropHandle::new(tokio::spawn(proxy_checks.run()));
+    let mut proxy_checks = AbortOnDropHandle::new(tokio::spawn(proxy_checks));
     let filter = routes(services).map_err(io::Error::other)?;
     let service = TowerToHyperService::new(warp::service(filter));
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let graceful = GracefulShutdown::new();
     let mut shutdown = pin!(shutdown);
-    loop {
+    let ended = loop {
         let (slot, stream, peer) = tokio::select! {
-            () = &mut shutdown => break,
+            () = &mut shutdown => break Ok(()),
+            Err(error) = &mut proxy_checks => {
+                break Err(io::Error::other(format!("checks of proxy records failed: {error}")));
+            }
             accepted = accept(&listener, &slots) => accepted?,
         };
         let Some(permit) = connections.try_acquire(peer.0.ip()) else {
@@ -92,7 +107,7 @@ pub async fn serve(
             }
             drop((slot, permit));
         });
-    }
+    };
     drop((listener, proxy_checks));
     if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown())
         .await
@@ -103,7 +118,7 @@ pub async fn serve(
     if let Some(outbox) = outbox {
         outbox.drain(DRAIN_TIMEOUT).await;
     }
-    Ok(())
+    ended
 }
 
 /// Accepts the next connection once there is a slot for it; an error is the listener's.
@@ -138,7 +153,25 @@ fn is_broken(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millrace_catalog::testing::TestDatabase;
+    use millrace_catalog::{Catalog, SecretKey};
     use tokio::time::timeout;
+
+    async fn failing() -> Infallible {
+        panic!("a mistake of ours");
+    }
+
+    #[tokio::test]
+    async fn a_panic_of_the_checks_of_proxy_records_ends_the_server_with_an_error() {
+        let database = TestDatabase::sqlite();
+        let catalog = Catalog::open(database.url()).await.unwrap();
+        let services = Services::new(catalog, SecretKey::generate().unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let serving = serve_beside(failing(), listener, services, std::future::pending());
+        let ended = timeout(Duration::from_secs(20), serving).await;
+        let ended = ended.expect("it serves on, and checks nothing any more");
+        assert!(ended.unwrap_err().to_string().contains("a mistake of ours"));
+    }
 
     #[tokio::test]
     async fn a_connection_without_a_slot_stays_with_the_kernel() {

@@ -6,6 +6,7 @@
 
 use crate::starts_file::Origin;
 use millrace_catalog::{Catalog, NODE_SILENCE_MAX, UtcTime};
+use millrace_pipeline::ship::ShipError;
 use millrace_rows::{Clock, SystemClock};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -92,11 +93,37 @@ async fn holds(
     }
 }
 
-/// Waits until the backlog is released; at once if nothing holds it, for ever if nobody can tell.
-pub async fn released(hold: Option<watch::Receiver<bool>>) {
-    if let Some(mut hold) = hold
-        && hold.wait_for(|is_released| *is_released).await.is_err()
-    {
-        std::future::pending::<()>().await;
+/// Waits until the backlog is released; at once if nothing holds it.
+///
+/// # Errors
+/// When the task that would release it panicked, so that nobody will.
+pub async fn released(hold: Option<watch::Receiver<bool>>) -> Result<(), ShipError> {
+    let Some(mut hold) = hold else {
+        return Ok(());
+    };
+    let released = hold.wait_for(|is_released| *is_released).await.map(drop);
+    released.map_err(|_| ShipError::Task("nobody releases what the log has".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Time that is longer than it takes on a busy machine.
+    const SOON: Duration = Duration::from_secs(20);
+
+    #[tokio::test]
+    async fn a_backlog_that_nobody_releases_any_more_is_an_error() {
+        assert!(released(None).await.is_ok());
+        for is_released in [true, false] {
+            let (sender, hold) = watch::channel(false);
+            tokio::spawn(async move {
+                assert!(is_released, "a mistake of ours");
+                sender.send_replace(true);
+            });
+            let waited = tokio::time::timeout(SOON, released(Some(hold))).await;
+            let waited = waited.expect("it waits for ever");
+            assert_eq!(waited.is_ok(), is_released, "{waited:?}");
+        }
     }
 }

@@ -156,13 +156,13 @@ impl AcceptingIngest {
     /// events.
     ///
     /// # Errors
-    /// When a commit thread panicked.
+    /// When a worker or a commit thread panicked.
     pub async fn stop(self, grace: Duration) -> anyhow::Result<()> {
-        self.server.run(std::future::ready(())).await;
+        let served = self.server.run(std::future::ready(())).await;
         finish_commits(self.running).await?;
         self.import_quota.stop().await;
         self.node.stop(grace.max(DEREGISTER_TIME_MIN)).await;
-        Ok(())
+        served.context("ingestion failed")
     }
 
     /// Starts the shippers, to the configured ClickHouse or the one of the credentials.
@@ -201,7 +201,7 @@ impl AcceptingIngest {
             shippers.spawn(async move {
                 let mut stop = Box::pin(stop);
                 tokio::select! {
-                    () = backlog_hold::released(hold) => {}
+                    released = backlog_hold::released(hold) => released?,
                     _ = &mut stop => return Ok(()),
                 }
                 ship::run(options, output, clickhouse, Arc::new(SystemClock), stop).await
@@ -226,6 +226,7 @@ impl Ingest {
     /// # Errors
     /// When a log, a shipper or a background task fails: unnoticed, its failure would last for
     /// ever. The node is not deregistered then: exports wait for the events that its log may have.
+    /// When a worker fails, once the others have drained and what was committed is shipped.
     pub async fn run_until_stopped(
         self,
         config: &Config,
@@ -251,8 +252,8 @@ impl Ingest {
             // The receiver below lives as long.
             let _ = asked.send(Instant::now());
         });
-        tokio::select! {
-            () = serving => {}
+        let served = tokio::select! {
+            served = serving => served,
             reason = failed.failed() => return Err(anyhow!("{reason}; start again to recover what is on disk")),
             reason = import_quota.failed() => bail!("{reason}"),
             reason = node.failed() => bail!("{reason}"),
@@ -264,7 +265,7 @@ impl Ingest {
                 ended.context("a shipper panicked")?.context("shipping stopped")?;
                 bail!("shipping stopped by itself");
             }
-        }
+        };
         finish_commits(running).await?;
         import_quota.stop().await;
         // Connections and shipping share the grace period.
@@ -285,7 +286,7 @@ impl Ingest {
         }
         let left = end.saturating_duration_since(Instant::now());
         node.stop(left.max(DEREGISTER_TIME_MIN)).await;
-        Ok(())
+        served.context("ingestion failed")
     }
 }
 

@@ -52,6 +52,7 @@ pub mod watermark;
 pub use config::{HttpLimits, ServerConfig};
 pub use connection::listener::StartError;
 pub use connection::startup::StartupListener;
+pub use connection::worker::WorkerError;
 pub use health::{HealthServer, Readiness};
 pub use import_quota::{ImportQuota, RunningImportQuota};
 pub use process::Deps;

@@ -63,3 +63,44 @@ impl ProcessState {
         }
     }
 }
+
+#[cfg(test)]
+pub mod testing {
+    use super::{Deps, ImportQuota, Keys, Readiness, RequestEpochs};
+    use millrace_catalog::Catalog;
+    use millrace_pipeline::{Ack, Pipeline, PipelineOptions, Running};
+    use millrace_rows::{Clock, SystemClock};
+    use std::path::Path;
+    use std::sync::Arc;
+
+    /// Dependencies with an empty catalog and an empty log in a folder, and the log's threads.
+    pub async fn deps(dir: &Path) -> (Deps, Running) {
+        let url = format!("sqlite://{}?mode=rwc", dir.join("catalog.db").display());
+        let catalog = Catalog::open(&url).await.unwrap();
+        let options = PipelineOptions {
+            log_dir: dir.join("log"),
+            log_bytes_max: 64 << 20,
+            segment_bytes: 1 << 20,
+            queue_requests_max: 8,
+            queue_bytes_max: 1 << 20,
+            ack: Ack::Disk,
+        };
+        let (pipeline, running) = Pipeline::start(&options).unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let (import_quota, _) = ImportQuota::start(
+            catalog.clone(),
+            pipeline.clone(),
+            "node".to_owned(),
+            Arc::clone(&clock),
+        );
+        let deps = Deps {
+            keys: Keys::new(catalog),
+            import_quota,
+            pipeline,
+            clock,
+            readiness: Readiness::new(),
+            request_epochs: RequestEpochs::new(None),
+        };
+        (deps, running)
+    }
+}

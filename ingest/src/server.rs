@@ -6,7 +6,7 @@
 use crate::config::ServerConfig;
 use crate::connection::listener::{StartError, listen};
 use crate::connection::startup::StartupListener;
-use crate::connection::worker;
+use crate::connection::worker::{self, WorkerError};
 use crate::metrics;
 use crate::process::{Deps, ProcessState};
 use crate::readiness::Readiness;
@@ -22,11 +22,21 @@ use tokio::sync::{mpsc, watch};
 pub struct Server {
     addr: SocketAddr,
     stop: watch::Sender<bool>,
-    /// Closed when the last worker has ended.
-    workers_gone: mpsc::Receiver<()>,
-    threads: Vec<JoinHandle<()>>,
+    /// Has a message of each worker that has ended; closed when the last one has.
+    workers_ended: mpsc::Receiver<()>,
+    threads: Vec<JoinHandle<Result<(), WorkerError>>>,
     readiness: Readiness,
     drain: Duration,
+}
+
+/// Guard of a worker that reports its end, also by a panic.
+struct WorkerGuard(mpsc::Sender<()>);
+
+impl Drop for WorkerGuard {
+    fn drop(&mut self) {
+        // There is a place for each worker.
+        let _ = self.0.try_send(());
+    }
 }
 
 // === impl Server ===
@@ -75,21 +85,22 @@ impl Server {
         let (readiness, drain) = (deps.readiness.clone(), config.drain);
         let process = Arc::new(ProcessState::new(config, deps));
         let (stop, stopped) = watch::channel(false);
-        let (alive, workers_gone) = mpsc::channel(1);
+        let (ended, workers_ended) = mpsc::channel(listeners.len().max(1));
         let mut threads = Vec::with_capacity(listeners.len());
         for (number, listener) in listeners.into_iter().enumerate() {
-            let (process, stopped, alive) = (Arc::clone(&process), stopped.clone(), alive.clone());
+            let (process, stopped) = (Arc::clone(&process), stopped.clone());
+            let guard = WorkerGuard(ended.clone());
             let thread = std::thread::Builder::new().name(format!("ingest-{number}"));
             let thread = thread.spawn(move || {
-                worker::run(process, listener, stopped);
-                drop(alive);
+                let _guard = guard;
+                worker::run(process, listener, stopped)
             });
             threads.push(thread.map_err(StartError::Worker)?);
         }
         Ok(Self {
             addr,
             stop,
-            workers_gone,
+            workers_ended,
             threads,
             readiness,
             drain,
@@ -104,25 +115,57 @@ impl Server {
 
     /// Serves until `shutdown`, then drains: readiness falls and every response says `Connection:
     /// close`; after [`ServerConfig::drain`] there are no new connections; requests in flight are
-    /// finished; after the grace period the rest is cut.
-    pub async fn run(mut self, shutdown: impl Future<Output = ()>) {
+    /// finished; after the grace period the rest is cut. The others drain as well when a worker
+    /// fails, so that the process can start anew.
+    ///
+    /// # Errors
+    /// When a worker failed; the others have drained.
+    pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), WorkerError> {
         tokio::select! {
             () = shutdown => {}
-            // Every worker ended by itself: only a panic does that.
-            _ = self.workers_gone.recv() => {}
+            // Only a failure ends a worker before it is told to.
+            _ = self.workers_ended.recv() => tracing::error!("a worker ended by itself"),
         }
         self.readiness.shut_down();
         tokio::select! {
             () = tokio::time::sleep(self.drain) => {}
-            _ = self.workers_gone.recv() => {}
+            _ = self.workers_ended.recv() => {}
         }
         // Fails when no worker is left.
         let _ = self.stop.send(true);
-        while self.workers_gone.recv().await.is_some() {}
-        for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                tracing::error!("a worker panicked");
-            }
-        }
+        while self.workers_ended.recv().await.is_some() {}
+        let threads = self.threads.into_iter();
+        let ended = threads.map(|thread| thread.join().unwrap_or(Err(WorkerError::Panicked)));
+        // Each is joined, also behind one that failed.
+        let ended: Vec<_> = ended.collect();
+        ended.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::testing::deps;
+    use std::fs::File;
+    use std::os::fd::OwnedFd;
+
+    /// Time that is longer than it takes on a busy machine.
+    const SOON: Duration = Duration::from_secs(20);
+
+    #[tokio::test]
+    async fn a_worker_that_ends_by_itself_ends_the_server_with_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let (deps, running) = deps(dir.path()).await;
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut listeners = listen(any, 1).unwrap();
+        // No socket, so that the second worker cannot begin.
+        let file = File::create(dir.path().join("file")).unwrap();
+        listeners.push(TcpListener::from(OwnedFd::from(file)));
+        let server = Server::start_on(listeners, ServerConfig::on(any), deps).unwrap();
+        let run = server.run(std::future::pending());
+        let ended = tokio::time::timeout(SOON, run).await;
+        let ended = ended.expect("the first one goes on alone");
+        assert!(ended.is_err(), "as if it had been told to stop");
+        running.stop();
     }
 }

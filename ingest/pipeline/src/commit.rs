@@ -9,7 +9,7 @@
 //! [`crate::Pipeline::failed`] tells the process to end. What is on disk is decided by recovery.
 
 use crate::Refusal;
-use crate::commit_group::{CommitGroup, Submission};
+use crate::commit_group::{CommitGroup, PendingCommit, Submission};
 use crate::import_count::ImportCounter;
 use crate::join::Joiner;
 use crate::threads::{AtomicBool, Builder, JoinHandle, Receiver, Sender};
@@ -164,22 +164,26 @@ impl Committer {
         group.reservations.clear();
         group.bytes = 0;
         for batch in group.batches.drain(..) {
+            let PendingCommit {
+                groups,
+                reply,
+                unwritten,
+            } = batch;
             // A client that went away does not change what is stored.
-            let _ = batch
-                .reply
-                .send(outcome.map(|position| (position, batch.groups)));
+            let _ = reply.send(outcome.map(|position| (position, groups)));
+            // Others are counted as lost where they are dropped.
+            if let (Ok(_), Some(rows)) = (outcome, unwritten) {
+                rows.settle();
+            }
             pass(FailPoint::RequestAnswered);
         }
     }
 
-    /// Counts and logs rows that were acknowledged before they were written, and then were not
-    /// written.
+    /// Logs that rows were acknowledged before they were written, and then were not written.
     fn tell_lost(&self, rows: u64, refusal: Refusal) {
         if rows > 0 {
-            let lane = self.lane.id.name();
-            counter!("millrace_log_rows_lost_total", "lane" => lane).increment(rows);
             tracing::error!(
-                lane,
+                lane = self.lane.id.name(),
                 rows,
                 "rows that were acknowledged (ack = memory) are lost: {refusal}"
             );

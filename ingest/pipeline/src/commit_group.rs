@@ -3,8 +3,8 @@
 use crate::Refusal;
 use crate::import_count::ImportReservation;
 use crate::pack::PackedGroup;
-use crate::queue_permit::QueuePermit;
 use crate::threads::oneshot;
+use crate::unwritten_rows::UnwrittenRows;
 use millrace_log::Position;
 
 /// Answer to a committed request: its position in the log, and its buffers for reuse.
@@ -14,8 +14,8 @@ pub type CommitAnswer = Result<(Position, Vec<PackedGroup>), Refusal>;
 pub struct PendingCommit {
     pub groups: Vec<PackedGroup>,
     pub reply: oneshot::Sender<CommitAnswer>,
-    /// Permit of the queue, if the request is answered already.
-    pub permit: Option<QueuePermit>,
+    /// Rows with their share of the queue, if the request is answered before they are written.
+    pub unwritten: Option<UnwrittenRows>,
 }
 
 /// Message to the commit thread.
@@ -29,6 +29,17 @@ pub enum Submission {
     FlushBarrier(oneshot::Sender<Position>),
     /// Store what was sent before, then end.
     Stop,
+}
+
+impl Submission {
+    /// Drops what the commit thread did not take: the request is told so.
+    pub fn refuse(self) {
+        if let Self::Commit(batch) | Self::Counted(batch, _) = self
+            && let Some(rows) = batch.unwritten
+        {
+            rows.settle();
+        }
+    }
 }
 
 /// A group that is being gathered.
@@ -70,8 +81,8 @@ impl CommitGroup {
 
     /// Rows of requests that are answered already.
     pub fn answered_rows(&self) -> u64 {
-        let answered = self.batches.iter().filter(|batch| batch.permit.is_some());
-        let groups = answered.flat_map(|batch| &batch.groups);
-        groups.map(PackedGroup::rows).sum()
+        let answered = self.batches.iter();
+        let answered = answered.filter_map(|batch| batch.unwritten.as_ref());
+        answered.map(UnwrittenRows::rows).sum()
     }
 }

@@ -15,6 +15,7 @@
 //! | `pack` | turns rows into ClickHouse blocks |
 //! | `commit` | the thread that owns a lane's log: takes what waits, appends, syncs once, answers everyone |
 //! | `commit_group` | the requests that one sync commits |
+//! | `unwritten_rows` | rows whose request is answered before they are written |
 //! | `join` | makes one section of small groups |
 //! | `flush_barrier` | waits until all that was submitted is shipped |
 //! | `metrics` | names and descriptions of the metrics |
@@ -48,6 +49,7 @@ mod schedules;
 pub mod ship;
 mod slot;
 mod threads;
+mod unwritten_rows;
 
 pub use capacity::Refusal;
 pub use committed::{Committed, Pending};

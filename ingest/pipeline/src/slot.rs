@@ -8,6 +8,7 @@ use crate::lanes::{Ack, LaneInput, Lanes};
 use crate::pack::{PackedGroup, Packer};
 use crate::queue_permit::QueuePermit;
 use crate::threads::{TrySendError, oneshot};
+use crate::unwritten_rows::UnwrittenRows;
 use millrace_clickhouse::INSERT_BYTES_MAX;
 use millrace_rows::{Batch, Lane, RowGroup};
 use std::cell::RefCell;
@@ -101,17 +102,20 @@ impl Slot {
             lane,
             permit,
         } = self;
+        let input = lanes.input(lane);
         // With an early answer the permit stays with the rows, which outlive the request.
-        let (own_permit, permit_of_rows) = match is_early {
-            true => (None, Some(permit)),
+        let (own_permit, unwritten) = match is_early {
+            true => {
+                let rows = UnwrittenRows::new(lane, input, &groups, permit);
+                (None, Some(rows))
+            }
             false => (Some(permit), None),
         };
-        let input = lanes.input(lane);
         let (reply, answer) = oneshot::channel();
         let batch = PendingCommit {
             groups,
             reply,
-            permit: permit_of_rows,
+            unwritten,
         };
         send(input, batch, reservation)?;
         // A batch sent before the queue was closed is ahead of the order to stop, and will be
@@ -171,11 +175,13 @@ fn send(
         None => Submission::Commit(batch),
         Some(reservation) => Submission::Counted(batch, reservation),
     };
-    match input.submissions.try_send(submission) {
-        Ok(()) => Ok(()),
-        Err(TrySendError::Full(_)) => Err(Refusal::QueueFull),
-        Err(TrySendError::Disconnected(_)) => Err(unanswered(input)),
-    }
+    let (submission, refusal) = match input.submissions.try_send(submission) {
+        Ok(()) => return Ok(()),
+        Err(TrySendError::Full(submission)) => (submission, Refusal::QueueFull),
+        Err(TrySendError::Disconnected(submission)) => (submission, unanswered(input)),
+    };
+    submission.refuse();
+    Err(refusal)
 }
 
 /// Returns the reason why the commit thread, which has ended, does not take or answer a batch.

@@ -23,9 +23,11 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::sync::{Notify, watch};
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 
 /// Refused connections that get a response at the same time, per core; further ones are dropped.
@@ -48,6 +50,23 @@ const OFFLOAD_KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// Pause of accepting when the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Reason why a worker ended before it was told to.
+#[derive(Debug, Error)]
+pub enum WorkerError {
+    /// Its runtime could not be made.
+    #[error("a worker has no runtime: {0}")]
+    Runtime(io::Error),
+    /// Its listener cannot be polled.
+    #[error("a worker's listener cannot be polled: {0}")]
+    Listener(io::Error),
+    /// A task panicked that its requests wait for.
+    #[error("a background task of a worker failed: {0}")]
+    Task(JoinError),
+    /// It panicked itself.
+    #[error("a worker panicked")]
+    Panicked,
+}
+
 /// State that a worker's connections share.
 struct Worker {
     core: Rc<Core>,
@@ -59,11 +78,16 @@ struct Worker {
 }
 
 /// Serves on the thread of the caller until told to stop.
-pub fn run(process: Arc<ProcessState>, listener: TcpListener, stop: watch::Receiver<bool>) {
-    match runtime(&process.config) {
-        Ok(runtime) => runtime.block_on(work(process, listener, stop)),
-        Err(error) => tracing::error!(%error, "a worker has no runtime"),
-    }
+///
+/// # Errors
+/// When it cannot begin, or a task fails that its requests wait for. Then its connections are cut.
+pub fn run(
+    process: Arc<ProcessState>,
+    listener: TcpListener,
+    stop: watch::Receiver<bool>,
+) -> Result<(), WorkerError> {
+    let runtime = runtime(&process.config).map_err(WorkerError::Runtime)?;
+    runtime.block_on(async { work(Core::new(process), listener, stop).await })
 }
 
 /// Runtime of a core. All blocking work on it is that of the offload pool.
@@ -78,20 +102,14 @@ fn runtime(config: &ServerConfig) -> io::Result<LocalRuntime> {
 }
 
 /// Accepts until told to stop, then drains.
-async fn work(process: Arc<ProcessState>, listener: TcpListener, mut stop: watch::Receiver<bool>) {
-    let listener = match tokio::net::TcpListener::from_std(listener) {
-        Ok(listener) => listener,
-        Err(error) => return tracing::error!(%error, "a worker's listener cannot be polled"),
-    };
-    let grace = process.config.grace;
-    let core = Core::new(process);
-    let detached = Rc::clone(&core.detached);
-    tokio::task::spawn_local(async move { detached.drive().await });
-    tokio::task::spawn_local(watch_budget(Arc::clone(&core.process)));
-    let pipeline = core.process.deps.pipeline.clone();
-    let has_capacity = move |lane| pipeline.keeps_up(lane);
-    let pause = || tokio::time::sleep(COMMIT_PAUSE);
-    tokio::task::spawn_local(Rc::clone(&core.admission.fair_queue).serve(has_capacity, pause));
+async fn work(
+    core: Rc<Core>,
+    listener: TcpListener,
+    mut stop: watch::Receiver<bool>,
+) -> Result<(), WorkerError> {
+    let listener = tokio::net::TcpListener::from_std(listener).map_err(WorkerError::Listener)?;
+    let grace = core.process.config.grace;
+    let mut background_tasks = background_tasks(&core);
     let worker = Rc::new(Worker {
         http: hyper_settings(&core.process.config),
         core,
@@ -103,6 +121,9 @@ async fn work(process: Arc<ProcessState>, listener: TcpListener, mut stop: watch
     loop {
         tokio::select! {
             accepted = listener.accept() => worker.accepted(accepted).await,
+            Some(Err(error)) = background_tasks.join_next() => {
+                return Err(WorkerError::Task(error));
+            }
             _ = stop.wait_for(|stopped| *stopped) => break,
         }
     }
@@ -111,12 +132,30 @@ async fn work(process: Arc<ProcessState>, listener: TcpListener, mut stop: watch
         worker.accepted(accepted).await;
     }
     drop(listener);
-    if timeout(grace, worker.drained()).await.is_err() {
+    let drained = tokio::select! {
+        drained = timeout(grace, worker.drained()) => drained,
+        Some(Err(error)) = background_tasks.join_next() => return Err(WorkerError::Task(error)),
+    };
+    if drained.is_err() {
         tracing::warn!(
             connections = worker.open.get(),
             "connections were cut at the end of the grace period"
         );
     }
+    Ok(())
+}
+
+/// Starts the tasks that a core's requests wait for; none of them ends by itself.
+fn background_tasks(core: &Rc<Core>) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    let detached = Rc::clone(&core.detached);
+    tasks.spawn_local(async move { detached.drive().await });
+    tasks.spawn_local(watch_budget(Arc::clone(&core.process)));
+    let pipeline = core.process.deps.pipeline.clone();
+    let has_capacity = move |lane| pipeline.keeps_up(lane);
+    let pause = || tokio::time::sleep(COMMIT_PAUSE);
+    tasks.spawn_local(Rc::clone(&core.admission.fair_queue).serve(has_capacity, pause));
+    tasks
 }
 
 /// Shows how much of the budget is used. Sampled, because a gauge that every request moves would be
@@ -245,4 +284,35 @@ fn is_the_connections_own(error: &io::Error) -> bool {
         error.kind(),
         ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::testing::deps;
+
+    /// Time that is longer than it takes on a busy machine.
+    const SOON: Duration = Duration::from_secs(20);
+
+    async fn failing() {
+        panic!("a mistake of ours");
+    }
+
+    #[test]
+    fn a_panic_of_a_submission_whose_client_went_away_ends_the_worker() {
+        let dir = tempfile::tempdir().unwrap();
+        runtime().unwrap().block_on(async {
+            let (deps, running) = deps(dir.path()).await;
+            let any = SocketAddr::from(([127, 0, 0, 1], 0));
+            let listener = TcpListener::bind(any).unwrap();
+            listener.set_nonblocking(true).unwrap();
+            let core = Core::new(Arc::new(ProcessState::new(ServerConfig::on(any), deps)));
+            drop(core.detached.run_to_completion(failing()));
+            let (_stop, stopped) = watch::channel(false);
+            let ended = timeout(SOON, work(core, listener, stopped)).await;
+            let ended = ended.expect("it goes on, and the watermark waits");
+            assert!(matches!(ended, Err(WorkerError::Task(_))), "{ended:?}");
+            running.stop();
+        });
+    }
 }

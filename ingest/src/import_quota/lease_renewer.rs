@@ -7,6 +7,7 @@ use millrace_catalog::{Catalog, LeaseDecision, LeaseReport, LogPlace};
 use millrace_pipeline::{ImportCount, Pipeline, Position};
 use millrace_rows::TeamId;
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -135,9 +136,8 @@ impl LeaseRenewer {
         let mut counted = before.counted;
         if let Some(counted_to) = before.counted_to {
             let (pipeline, from) = (self.pipeline.clone(), position(counted_to));
-            let recounted = tokio::task::spawn_blocking(move || pipeline.recount_imports(from));
-            let recounted = recounted.await.map_err(|error| error.to_string())?;
-            for (team_id, events) in recounted.map_err(|error| error.to_string())? {
+            let recounted = run_blocking(move || pipeline.recount_imports(from)).await?;
+            for (team_id, events) in recounted {
                 let events = i64::try_from(events).unwrap_or(i64::MAX);
                 *counted.entry(team_id).or_default() += events;
             }
@@ -263,10 +263,7 @@ impl LeaseRenewer {
             return Ok(());
         }
         let pipeline = self.pipeline.clone();
-        let kept =
-            tokio::task::spawn_blocking(move || pipeline.keep_historical_from(position)).await;
-        kept.map_err(|error| error.to_string())?
-            .map_err(|error| error.to_string())?;
+        run_blocking(move || pipeline.keep_historical_from(position)).await?;
         self.log_kept_from = position;
         Ok(())
     }
@@ -275,6 +272,24 @@ impl LeaseRenewer {
         if !std::mem::replace(&mut self.is_failing, true) {
             tracing::error!("imports wait for the catalog: {reason}");
         }
+    }
+}
+
+/// Runs work on the log on a thread that may block. A panic of it goes on here, and ends the lease
+/// renewer: tried again, it would be met again.
+async fn run_blocking<T, E>(
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, String>
+where
+    T: Send + 'static,
+    E: ToString + Send + 'static,
+{
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(|error| error.to_string()),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            Err(error) => Err(error.to_string()),
+        },
     }
 }
 
@@ -303,5 +318,19 @@ const fn position(place: LogPlace) -> Position {
     Position {
         segment: place.segment,
         offset: place.offset,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_of_work_on_the_log_ends_the_lease_renewer() {
+        let work = || -> Result<(), String> { panic!("a mistake of ours") };
+        let renewer = tokio::spawn(run_blocking(work));
+        assert!(renewer.await.is_err_and(|error| error.is_panic()));
+        let failed = run_blocking(|| Err::<(), _>("the disk fails")).await;
+        assert_eq!(failed, Err("the disk fails".to_owned()));
     }
 }

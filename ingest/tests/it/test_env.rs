@@ -126,7 +126,7 @@ impl TestEnv {
                         Err(error) => return sender.send(Err(error)).unwrap(),
                     };
                 sender.send(Ok(parts)).unwrap();
-                server.run(async { drop(stopped.await) }).await;
+                server.run(async { drop(stopped.await) }).await.unwrap();
                 tokio::task::spawn_blocking(move || running.stop())
                     .await
                     .unwrap();

@@ -4,7 +4,7 @@ use super::test_env::{Row, Sent, TestEnv, dawdle, rows_after_start, send};
 use super::try_orders;
 use crate::capacity::QueueCapacity;
 use crate::{Ack, Position, Refusal};
-use metrics_exporter_prometheus::PrometheusBuilder;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
 use millrace_log::testing::{Fault, FaultKind};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
@@ -107,6 +107,15 @@ fn a_stop_answers_every_request_and_stores_every_accepted_row() {
     }
 }
 
+/// Number of rows that are counted as acknowledged and lost.
+fn counted_as_lost(recorder: &PrometheusRecorder) -> usize {
+    let rendered = recorder.handle().render();
+    let counted = rendered
+        .lines()
+        .find_map(|line| line.strip_prefix("millrace_log_rows_lost_total{lane=\"live\"} "));
+    counted.map_or(0, |count| count.parse().unwrap())
+}
+
 #[test]
 fn every_row_that_was_acknowledged_and_not_written_is_counted() {
     try_orders(|| {
@@ -125,11 +134,7 @@ fn every_row_that_was_acknowledged_and_not_written_is_counted() {
             fs.set_fault(None);
             let acknowledged = sent.iter().filter(|(_, answer)| answer.is_ok()).count();
             let stored = rows_after_start(&fs).len();
-            let rendered = recorder.handle().render();
-            let counted = rendered
-                .lines()
-                .find_map(|line| line.strip_prefix("millrace_log_rows_lost_total{lane=\"live\"} "));
-            let counted: usize = counted.map_or(0, |count| count.parse().unwrap());
+            let counted = counted_as_lost(&recorder);
             // A frame whose sync failed may be there all the same.
             assert!(acknowledged <= stored + counted, "{counted}: {sent:?}");
             assert!(has_failed || counted == 0);
@@ -166,6 +171,28 @@ fn a_row_that_a_panicked_thread_may_have_stored_is_never_refused_as_shutting_dow
             assert!(!(is_stored && is_told_to_be_not), "{row:?} is stored");
             assert!(has_panicked || answer != &Err(Refusal::LogFailed));
         }
+    });
+}
+
+#[test]
+fn every_acknowledged_row_that_a_panicked_thread_leaves_is_counted() {
+    try_orders(|| {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        metrics::with_local_recorder(&recorder, || {
+            let env = TestEnv::start_on(Ack::Memory, pause_or_panic);
+            let (fs, pipeline) = (env.fs.clone(), env.pipeline.clone());
+            let sent = send_during(env, |env| {
+                dawdle(60);
+                env.running.stop();
+            });
+            let has_panicked = pipeline.failure().is_some();
+            drop(pipeline);
+            let acknowledged = sent.iter().filter(|(_, answer)| answer.is_ok()).count();
+            let stored = rows_after_start(&fs).len();
+            let counted = counted_as_lost(&recorder);
+            assert!(acknowledged <= stored + counted, "{counted}: {sent:?}");
+            assert!(has_panicked || counted == 0, "{counted}: {sent:?}");
+        });
     });
 }
 

@@ -91,7 +91,16 @@ pub fn send(pipeline: &Pipeline, client: u8, rows: u8) -> Vec<Sent> {
 }
 
 pub fn send_one(pipeline: &Pipeline, row: Row) -> Result<Option<Position>, Refusal> {
-    let slot = pipeline.reserve(Lane::Live, row.len())?;
+    send_sized(pipeline, row, row.len())
+}
+
+/// Sends a row in a body of so many bytes.
+pub fn send_sized(
+    pipeline: &Pipeline,
+    row: Row,
+    bytes: usize,
+) -> Result<Option<Position>, Refusal> {
+    let slot = pipeline.reserve(Lane::Live, bytes)?;
     let committed = block_on(slot.submit(batch(Lane::Live, row), drop))?;
     Ok(committed.position)
 }

@@ -20,6 +20,7 @@
 //! | `retries` | limits the batches that fail again and again |
 //! | `execute` | reads a batch's bytes, delivers, dead-letters rows that cannot be read |
 //! | `source`, `rows` | reads a batch's bytes; cuts them between rows |
+//! | `blocking` | runs work that may block; its panic ends the task that waits for it |
 //! | `dead_letters` | keeps rows that ClickHouse refuses |
 //!
 //! Promises:
@@ -30,6 +31,7 @@
 
 mod attribution;
 mod backoff;
+mod blocking;
 mod checkpoint;
 mod dead_letters;
 mod deliver;

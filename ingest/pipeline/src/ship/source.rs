@@ -1,5 +1,6 @@
 //! Bytes of a batch, read from the log when they are sent and not before.
 
+use super::blocking::run_blocking;
 use super::insert_batch::{InsertBatch, RowRange};
 use super::row_lookup::RowLookup;
 use super::rows::Layout;
@@ -173,16 +174,15 @@ impl Body for Payload {
             Err(error) => return Err(unread(&error)),
         }
         let (log, batch) = (self.log.clone(), Arc::clone(&self.batch));
-        let read = tokio::task::spawn_blocking(move || {
+        let read = run_blocking(move || {
             let sections = batch.sections.get(sections).unwrap_or_default();
             read_together(&log, sections, |reader, section, out| {
                 reader.read_blocks_into(section, out).map(|()| true)
             })
         });
         match read.await {
-            Ok(Ok(piece)) => Ok(piece.map(|piece| vec![piece])),
-            Ok(Err(error)) => Err(unread(&error)),
-            Err(error) => Err(failed(InsertOutcome::Unread, error.to_string())),
+            Ok(piece) => Ok(piece.map(|piece| vec![piece])),
+            Err(error) => Err(unread(&error)),
         }
     }
 }
@@ -192,14 +192,10 @@ fn unread(error: &ReadError) -> InsertError {
         ReadError::Corrupt { .. } => InsertOutcome::Lost,
         _ => InsertOutcome::Unread,
     };
-    failed(outcome, error.to_string())
-}
-
-fn failed(outcome: InsertOutcome, message: String) -> InsertError {
     InsertError {
         outcome,
         code: None,
-        message,
+        message: error.to_string(),
     }
 }
 

@@ -178,6 +178,8 @@ impl File for MemoryFile {
     }
 
     fn read_at(&self, out: &mut Vec<u8>, bytes: usize, offset: u64) -> io::Result<()> {
+        let panics = self.fs.state().read_panics();
+        assert!(!panics, "a mistake of ours");
         self.with(|_, inode| {
             let read = offset..offset.saturating_add(bytes as u64);
             if inode

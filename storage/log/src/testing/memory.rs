@@ -52,6 +52,8 @@ pub(super) struct DiskState {
     pub(super) calls: u64,
     pub(super) fault: Option<Fault>,
     pub(super) capacity_bytes: Option<u64>,
+    /// Number of reads that still succeed before each one panics.
+    pub(super) reads_before_panic: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -191,6 +193,11 @@ impl MemoryFs {
         }
     }
 
+    /// Makes reads panic, as by a mistake of ours, once so many more have succeeded.
+    pub fn set_panic_after_reads(&self, reads: u32) {
+        self.state().reads_before_panic = Some(reads);
+    }
+
     /// Lists all files, by name.
     #[must_use]
     pub fn paths(&self) -> Vec<PathBuf> {
@@ -242,6 +249,18 @@ impl DiskState {
                 Ok(())
             }
             None => Ok(()),
+        }
+    }
+
+    /// Counts a read; true if it is to panic.
+    pub(super) fn read_panics(&mut self) -> bool {
+        match &mut self.reads_before_panic {
+            Some(0) => true,
+            Some(reads) => {
+                *reads -= 1;
+                false
+            }
+            None => false,
         }
     }
 

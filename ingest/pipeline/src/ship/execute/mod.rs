@@ -6,6 +6,7 @@ mod tests;
 
 use super::attribution::{FailureHistory, StoredCounts};
 use super::backoff::pauses;
+use super::blocking::run_blocking;
 use super::dead_letters::{DeadLetter, DeadLetters};
 use super::deliver::Delivery;
 use super::insert_batch::InsertBatch;
@@ -289,10 +290,9 @@ async fn retry_forever<T: Send + 'static>(
 ) -> T {
     let mut pauses = pauses();
     loop {
-        let error = match tokio::task::spawn_blocking(work.clone()).await {
-            Ok(Ok(result)) => return result,
-            Ok(Err(error)) => error,
-            Err(error) => error.to_string(),
+        let error = match run_blocking(work.clone()).await {
+            Ok(result) => return result,
+            Err(error) => error,
         };
         tracing::error!("{failure}, trying again: {error}");
         tokio::time::sleep(pauses.next().unwrap_or(Duration::from_secs(10))).await;

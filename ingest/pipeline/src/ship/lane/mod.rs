@@ -48,7 +48,8 @@ pub enum ShipError {
     /// The log is poisoned; the process must restart.
     #[error("the shipper stopped: {0}")]
     Log(String),
-    /// A task panicked, so its batch would never be settled; the process must restart.
+    /// A task panicked, so its batch would never be settled, or a read did, so that no other would
+    /// be; the process must restart.
     #[error("the shipper stopped, as one of its tasks failed: {0}")]
     Task(String),
 }
@@ -163,7 +164,7 @@ impl<K: Sink> Shipper<K> {
         if Instant::now() < self.paused_until {
             return Ok(false);
         }
-        let is_more = self.rests_until(Instant::now()).is_none() && self.read().await;
+        let is_more = self.rests_until(Instant::now()).is_none() && self.read().await?;
         self.send().await?;
         self.publish();
         Ok(is_more)

@@ -1,13 +1,14 @@
 //! Reads frames from the log into the plan.
 
 use super::state::Reading;
-use super::{PAUSE, READ_EVERY, Shipper};
+use super::{PAUSE, READ_EVERY, ShipError, Shipper};
 use crate::ship::section::{InsertKey, Section, SectionPosition};
 use crate::ship::sink::Sink;
 use metrics::counter;
 use millrace_log::{Frame, FrameSection, ReadError, Reader};
 use millrace_rows::{Month, RowKey};
 use std::sync::Arc;
+use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 /// Frames read from the log at a time, before the plan is asked for batches.
@@ -15,20 +16,19 @@ const FRAMES_MAX: usize = 512;
 
 impl<K: Sink> Shipper<K> {
     /// Reads the next frames. True when there are more and the plan has capacity for them.
-    pub(super) async fn read(&mut self) -> bool {
+    ///
+    /// # Errors
+    /// When reading panics: it would again, for ever.
+    pub(super) async fn read(&mut self) -> Result<bool, ShipError> {
         let synced = *self.synced.borrow_and_update();
         if !self.plan.has_capacity() || self.reading.has_read(synced) {
-            return false;
+            return Ok(false);
         }
         let Some(reader) = self.reader.take() else {
-            return false;
+            return Ok(false);
         };
-        let read = tokio::task::spawn_blocking(move || read_frames(reader)).await;
-        let Ok(read) = read else {
-            self.reader = Some(self.context.log.reader(self.plan.read_to()));
-            self.paused_until = Instant::now() + PAUSE;
-            return false;
-        };
+        let read = spawn_blocking(move || read_frames(reader)).await;
+        let read = read.map_err(|error| ShipError::Task(error.to_string()))?;
         self.reader = Some(read.reader);
         self.reading = Reading::Behind;
         let count = read.frames.len();
@@ -36,18 +36,18 @@ impl<K: Sink> Shipper<K> {
             self.gather(frame);
         }
         match read.error {
-            None if count == FRAMES_MAX => self.plan.has_capacity(),
+            None if count == FRAMES_MAX => Ok(self.plan.has_capacity()),
             None => {
                 self.plan.reached(synced);
                 self.reading = Reading::AtEnd {
                     end: synced,
                     rest_over: Instant::now() + READ_EVERY,
                 };
-                false
+                Ok(false)
             }
             Some(error) => {
-                self.pass_damage(&error).await;
-                false
+                self.pass_damage(&error).await?;
+                Ok(false)
             }
         }
     }
@@ -95,14 +95,16 @@ impl<K: Sink> Shipper<K> {
 
     /// Skips damage that arose since the log was opened: sound frames behind it must still ship. A
     /// disk that cannot read some sectors is tried for seconds, on a thread that may block.
-    async fn pass_damage(&mut self, error: &ReadError) {
+    async fn pass_damage(&mut self, error: &ReadError) -> Result<(), ShipError> {
         tracing::error!("the log cannot be read: {error}");
         let skipped = match (error, self.reader.take()) {
             (ReadError::Corrupt { .. }, Some(mut reader)) => {
                 let skip = move || (reader.skip_damage(), reader);
-                let (skipped, reader) = tokio::task::spawn_blocking(skip).await.ok().unzip();
-                self.reader = reader;
-                skipped.and_then(Result::ok).flatten()
+                let skipped = spawn_blocking(skip).await;
+                let (skipped, reader) =
+                    skipped.map_err(|error| ShipError::Task(error.to_string()))?;
+                self.reader = Some(reader);
+                skipped.ok().flatten()
             }
             (_, reader) => {
                 self.reader = reader;
@@ -110,10 +112,6 @@ impl<K: Sink> Shipper<K> {
             }
         };
         self.paused_until = Instant::now() + PAUSE;
-        // A panic took the reader along.
-        if self.reader.is_none() {
-            self.reader = Some(self.context.log.reader(self.plan.read_to()));
-        }
         if let Some(skipped) = skipped {
             counter!("millrace_log_damaged_total", "lane" => self.context.lane).increment(1);
             let kept = skipped.copy.map_or_else(
@@ -127,6 +125,7 @@ impl<K: Sink> Shipper<K> {
             );
             self.plan.gather(skipped.end, [], self.started.elapsed());
         }
+        Ok(())
     }
 }
 

@@ -212,6 +212,37 @@ fn damaged(dir: &Path, is_first: bool) -> (Log, InsertBatch<FrameSection>) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn damage_and_what_becomes_of_its_rows_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, batch) = damaged(dir.path(), true);
+    let batch = InsertBatch {
+        boot_id: Some(Uuid::nil()),
+        ..batch
+    };
+    let sink = MemorySink::default();
+    let context = context(&log, &sink, &dir.path().join("dead-letters"));
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let _local = metrics::set_default_local_recorder(&recorder);
+    let batch = Arc::new(batch);
+    let result = context.execute(0, batch, DeliveryStage::First).await;
+    assert!(matches!(result, InsertResult::DeadLettered), "{result:?}");
+    let stored = sink.uuids().len();
+    assert!((101..400).contains(&stored), "{stored}");
+    let told = recorder.handle().render();
+    for (name, count) in [
+        ("millrace_log_damaged_total", 1),
+        ("millrace_insert_rows_salvaged_total", stored),
+        ("millrace_insert_rows_dead_lettered_total", 400 - stored),
+    ] {
+        let counted = format!("{name}{{lane=\"live\"}} {count}");
+        assert!(
+            told.lines().any(|line| line == counted),
+            "{counted}: {told}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn rows_of_a_damaged_section_are_sent_once_although_server_and_shipper_crash() {
     let dir = tempfile::tempdir().unwrap();
     let (log, batch) = damaged(dir.path(), false);

@@ -120,6 +120,14 @@ fn with_a_row(fs: &MemoryFs) -> (TestEnv, LaneOutput) {
     (env, output)
 }
 
+/// Damages the header of a frame in the log's first segment.
+fn damage(fs: &MemoryFs, frame: Position) {
+    let path = PathBuf::from("/log/00000000000000000001.log");
+    let mut bytes = fs.read(&path).unwrap();
+    bytes[frame.offset as usize] ^= 1;
+    fs.put(&path, &bytes);
+}
+
 fn has_checkpoint(log: &LogHandle) -> bool {
     log.load_checkpoint().unwrap().is_some()
 }
@@ -157,6 +165,31 @@ async fn a_panic_of_a_batchs_task_ends_the_lane() {
     let shipper = env.shipper(output, sink).await;
     let ended = shipper.run(std::future::pending()).await;
     assert!(matches!(ended, Err(ShipError::Task(_))), "{ended:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_a_read_ends_the_lane() {
+    for (is_damaged, reads, what) in [
+        (false, 0, "a frame"),
+        (true, 1, "what lies behind damage"),
+        (false, 1, "the rows of a batch"),
+    ] {
+        let fs = MemoryFs::new();
+        let (mut env, output) = TestEnv::open("/log", fs.clone());
+        let frame = env.append(&[row(1, b"seen")]);
+        if is_damaged {
+            damage(&fs, frame);
+        }
+        let shipper = env.shipper(output, FakeSink::answering(|| Ok(()))).await;
+        fs.set_panic_after_reads(reads);
+        let run = shipper.run(std::future::pending());
+        let ended = tokio::time::timeout(Duration::from_secs(600), run).await;
+        let ended = ended.unwrap_or_else(|_| panic!("it goes on without {what}"));
+        assert!(
+            matches!(ended, Err(ShipError::Task(_))),
+            "{what}: {ended:?}"
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -205,10 +238,9 @@ async fn damage_is_skipped_on_a_thread_that_may_block() {
     let (mut env, output) = TestEnv::open("/log", fs.clone());
     let first = env.append(&[row(1, b"seen")]);
     env.append(&[row(1, b"seen")]);
-    let path = PathBuf::from("/log/00000000000000000001.log");
-    let mut bytes = fs.read(&path).unwrap();
-    bytes[first.offset as usize] ^= 1;
-    fs.put(&path, &bytes);
+    damage(&fs, first);
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let _local = metrics::set_default_local_recorder(&recorder);
     IS_RUNTIME.set(true);
     let shipper = env.shipper(output, FakeSink::answering(|| Ok(()))).await;
     let running = tokio::spawn(shipper.run(std::future::pending()));
@@ -219,5 +251,8 @@ async fn damage_is_skipped_on_a_thread_that_may_block() {
         .iter()
         .any(|path| path.starts_with("/log/quarantine"));
     assert!(kept, "the damage is skipped");
+    let told = recorder.handle().render();
+    let counted = "millrace_log_damaged_total{lane=\"live\"} 1";
+    assert!(told.lines().any(|line| line == counted), "{told}");
     assert_eq!(WRITTEN_BY_RUNTIME.load(Ordering::Relaxed), 0);
 }
