@@ -111,12 +111,9 @@ async fn check_deleted(clickhouse: &ClickHouse, teams: &[TeamId]) -> anyhow::Res
     let rows: u64 = stored.iter().filter(is_left).map(|team| team.rows).sum();
     if rows > 0 {
         bail!(
-            "not all are deleted, as {} still there: either they came meanwhile, or what stands before \
-             ClickHouse answered in its place; run the command again",
-            match rows {
-                1 => "1 row is".to_owned(),
-                rows => format!("{rows} rows are"),
-            }
+            "{} of these projects left: either rows came meanwhile, or what stands before ClickHouse \
+             answered in its place; run the command again",
+            counted(rows, "row")
         );
     }
     Ok(())

@@ -94,8 +94,8 @@ impl WindowQuery<'_> {
 fn window_numbers(answer: &[u8]) -> Option<Vec<i64>> {
     let mut lines = std::str::from_utf8(answer).ok()?.lines();
     let is_proven = lines.next()? == "number";
-    let numbers = lines.map(|line| line.parse().ok());
-    numbers.collect::<Option<_>>().filter(|_| is_proven)
+    let numbers = lines.map(|line| line.parse::<i64>().ok());
+    numbers.collect::<Option<Vec<i64>>>().filter(|_| is_proven)
 }
 
 /// Options of a statement that searches a range for its windows.

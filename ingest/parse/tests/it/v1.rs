@@ -222,7 +222,7 @@ fn a_footprint_has_room_for_what_a_head_adds_to_each_event() {
         },
         ..context()
     };
-    let bytes_max = Footprint::of(body.as_bytes()).bytes_max(50_000, context.protocol);
+    let bytes_max = Footprint::of(body.as_bytes()).bytes_max(1_000, context.protocol);
     let rows = accepted(body, &context).batch.bytes();
     assert!(rows > 500_000, "{rows}");
     // They may have doubled as they grew.

@@ -28,12 +28,12 @@ const PROOFS_MIN: u32 = 6;
 pub struct StoredCounts(Mutex<HashMap<Arc<str>, u64>>);
 
 /// Answer that may be about the rows, as it is compared with others.
-type Answer = (InsertOutcome, Option<u32>);
+type AnswerKind = (InsertOutcome, Option<u32>);
 
 /// Consecutive answers of one kind that leave the outcome of a batch open.
 #[derive(Debug, Default)]
 pub struct FailureHistory {
-    answer: Option<Answer>,
+    answer: Option<AnswerKind>,
     count: u32,
     /// Batches of the table that were stored before the last try was sent.
     stored: u64,
