@@ -231,15 +231,15 @@ impl ClickHouse {
         let mut keys: Vec<String> = events.iter().map(key).collect();
         keys.sort_unstable();
         keys.dedup();
-        let found = self.fetch_u64(&format!(
+        let sql = format!(
             "SELECT uniqExact(team_id, request_id, `index`) FROM {} \
              WHERE resent_at = fromUnixTimestamp64Micro({}, 'UTC') \
              AND (team_id, request_id, `index`) IN ({})",
             self.source_named(RESENT),
             now.0,
             keys.join(", ")
-        ));
-        Ok(found.await? == keys.len() as u64)
+        );
+        Ok(self.fetch_u64(&sql).await? == keys.len() as u64)
     }
 
     fn rejected_query(&self, filter: &RejectedFilter) -> String {
