@@ -14,8 +14,9 @@ const TICK: Duration = Duration::from_millis(50);
 
 const FAULTS: &str = "\
 Steps:
-  A step is `TIME FAULT [inserts|questions] [1/N]`. For TIME the fault is done to requests of that
-  kind (or all), to the first of every N (or each). `TIME ok` lets everything through.
+  A step is `TIME FAULT [inserts[=TEXT]|questions] [1/N]`. For TIME the fault is done to requests of
+  that kind (or all), of inserts to those with TEXT in their URL (or all), to the first of every N
+  (or each). `TIME ok` lets everything through.
 
 Faults:
   down                  connections are refused, and existing ones cut

@@ -16,6 +16,9 @@ pub enum Failure {
     /// ClickHouse answered with something else than rows.
     #[error("a row of person_updates cannot be read")]
     Malformed,
+    /// Success was answered without proof that ClickHouse did: there may be rows.
+    #[error("person_updates: the answer does not name its columns, so it need not be ClickHouse's")]
+    Unproven,
     /// Changes could not be copied to ClickHouse.
     #[error("copying persons: {0}")]
     Copy(#[from] InsertError),
@@ -31,7 +34,7 @@ impl Failure {
                 Some(code) => format!("ClickHouse {code}"),
                 None => error.outcome.name().to_owned(),
             },
-            Self::Catalog(_) | Self::Malformed => self.to_string(),
+            Self::Catalog(_) | Self::Malformed | Self::Unproven => self.to_string(),
         }
     }
 
@@ -40,7 +43,7 @@ impl Failure {
         match self {
             Self::Read(error) => error.schema_is_missing(),
             Self::Copy(error) => error.schema_is_missing(),
-            Self::Catalog(_) | Self::Malformed => false,
+            Self::Catalog(_) | Self::Malformed | Self::Unproven => false,
         }
     }
 }

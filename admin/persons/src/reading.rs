@@ -6,6 +6,25 @@ use millrace_clickhouse::{ClickHouse, ReadOptions};
 use millrace_rows::{Micros, Table, TeamId, UpdateKind};
 use uuid::Uuid;
 
+/// Columns of an update, in the order in which they are read.
+const COLUMNS: [&str; 15] = [
+    "team_id",
+    "created_at",
+    "request_id",
+    "index",
+    "uuid",
+    "timestamp",
+    "kind",
+    "distinct_id",
+    "other_id",
+    "person_set",
+    "person_set_once",
+    "person_unset",
+    "group_type",
+    "group_key",
+    "group_set",
+];
+
 /// Updates that were read, in their order.
 #[derive(Debug)]
 pub(crate) struct Updates {
@@ -57,9 +76,19 @@ pub(crate) async fn read(
     let options = ReadOptions::new(format!("persons-{}", Uuid::new_v4()));
     let mut stream = clickhouse.read(&sql, &options)?;
     let (mut rows, mut bytes, mut taken) = (Vec::new(), Vec::new(), 0);
+    let mut is_proven = false;
     while let Some(piece) = stream.next().await? {
         taken += piece.len();
         bytes.extend_from_slice(&piece);
+        if !is_proven {
+            let Some(rest) = behind_header(&bytes, &COLUMNS)? else {
+                continue;
+            };
+            let read = bytes.len() - rest.len();
+            bytes.drain(..read);
+            taken -= read;
+            is_proven = true;
+        }
         let mut rest = bytes.as_slice();
         while let Some((row, tail)) = row(rest) {
             rows.push(row.ok_or(Failure::Malformed)?);
@@ -76,6 +105,9 @@ pub(crate) async fn read(
                 bytes: taken,
             });
         }
+    }
+    if !is_proven {
+        return Err(Failure::Unproven);
     }
     if !bytes.is_empty() {
         return Err(Failure::Malformed);
@@ -96,7 +128,7 @@ pub(crate) async fn projects_with_more(
 ) -> Result<Vec<TeamId>, Failure> {
     let sql = format!(
         "SELECT team_id FROM {} WHERE {} GROUP BY team_id HAVING count() > {rows} \
-         ORDER BY team_id FORMAT RowBinary",
+         ORDER BY team_id FORMAT RowBinaryWithNamesAndTypes",
         clickhouse.source(Table::PersonUpdates),
         conditions(range),
     );
@@ -106,7 +138,7 @@ pub(crate) async fn projects_with_more(
     while let Some(piece) = stream.next().await? {
         bytes.extend_from_slice(&piece);
     }
-    let mut input = Input(&bytes);
+    let mut input = Input(behind_header(&bytes, &["team_id"])?.ok_or(Failure::Unproven)?);
     let teams: Vec<TeamId> = std::iter::from_fn(|| input.i64().map(TeamId)).collect();
     if !input.0.is_empty() {
         return Err(Failure::Malformed);
@@ -147,9 +179,31 @@ fn statement(table: &str, range: &Range<'_>, rows_max: usize) -> String {
          distinct_id, other_id, person_set, person_set_once, person_unset, \
          toString(group_type) AS group_type, group_key, group_set \
          FROM {table} WHERE {} \
-         ORDER BY created_at, request_id, `index` LIMIT {rows_max} FORMAT RowBinary",
+         ORDER BY created_at, request_id, `index` LIMIT {rows_max} \
+         FORMAT RowBinaryWithNamesAndTypes",
         conditions(range),
     )
+}
+
+/// Bytes behind the names and types of the columns, if these have all come. ClickHouse answers them
+/// also when there are no rows; a gateway's page, or an answer without a body, does not.
+fn behind_header<'a>(bytes: &'a [u8], columns: &[&str]) -> Result<Option<&'a [u8]>, Failure> {
+    let mut input = Input(bytes);
+    let Some(count) = input.length() else {
+        return Ok(None);
+    };
+    if count != columns.len() {
+        return Err(Failure::Unproven);
+    }
+    for column in columns {
+        match input.text() {
+            Some(name) if name == *column => {}
+            Some(_) => return Err(Failure::Unproven),
+            None => return Ok(None),
+        }
+    }
+    let has_types = columns.iter().all(|_| input.text().is_some());
+    Ok(has_types.then_some(input.0))
 }
 
 /// Parses the first row of some bytes, if it is complete; returns it and the bytes behind it. The
@@ -207,19 +261,25 @@ impl Input<'_> {
         Some(Uuid::from_u64_pair(high, low))
     }
 
-    /// Bytes behind their length in LEB128.
-    fn text(&mut self) -> Option<String> {
+    /// Length in LEB128.
+    fn length(&mut self) -> Option<usize> {
         let mut length = 0_u64;
         for shift in (0..64).step_by(7) {
             let [byte] = self.array()?;
             length |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
-                let (head, tail) = self.0.split_at_checked(usize::try_from(length).ok()?)?;
-                self.0 = tail;
-                return Some(String::from_utf8_lossy(head).into_owned());
+                return usize::try_from(length).ok();
             }
         }
         None
+    }
+
+    /// Bytes behind their length.
+    fn text(&mut self) -> Option<String> {
+        let length = self.length()?;
+        let (head, tail) = self.0.split_at_checked(length)?;
+        self.0 = tail;
+        Some(String::from_utf8_lossy(head).into_owned())
     }
 
     fn texts<const N: usize>(&mut self) -> Option<[String; N]> {
@@ -272,5 +332,20 @@ mod tests {
             (UpdateKind::Identify, 300)
         );
         assert_eq!(read.person_unset, "[\"b\"]");
+    }
+    #[test]
+    fn an_answer_that_does_not_name_its_columns_is_refused() {
+        let answer = b"\x02\x01a\x01b\x05Int64\x06String rows";
+        for end in 0..answer.len() {
+            let behind = behind_header(&answer[..end], &["a", "b"]).unwrap();
+            let expected = end.checked_sub(18).map(|read| &answer[18..18 + read]);
+            assert_eq!(behind, expected, "{end}");
+        }
+        for columns in [&["a"][..], &["a", "c"], &["a", "b", "c"]] {
+            let refused = behind_header(answer, columns);
+            assert!(matches!(refused, Err(Failure::Unproven)), "{columns:?}");
+        }
+        let page = behind_header(b"<html>We are back soon</html>", &COLUMNS);
+        assert!(matches!(page, Err(Failure::Unproven)));
     }
 }

@@ -52,6 +52,7 @@ pub fn run(config: &Config, purge: Purge, invocation: &Invocation) -> anyhow::Re
         let asked = clickhouse.delete_teams(&teams).await;
         asked.context("cannot delete events")?;
         wait(&clickhouse).await?;
+        check_deleted(&clickhouse, &teams).await?;
         let rows: u64 = orphans.iter().map(|team| team.rows).sum();
         let projects = counted(teams.len() as u64, "project");
         output::print(&format!("{} of {projects} deleted.", counted(rows, "row")));
@@ -99,4 +100,21 @@ async fn wait(clickhouse: &ClickHouse) -> anyhow::Result<()> {
             return Ok(());
         }
     }
+}
+
+/// Checks that no rows of the projects are left: some may have waited in a log meanwhile, and a
+/// gateway may have answered in ClickHouse's place.
+async fn check_deleted(clickhouse: &ClickHouse, teams: &[TeamId]) -> anyhow::Result<()> {
+    let stored = clickhouse.teams_with_rows().await;
+    let stored = stored.context("events were deleted, but it cannot be read whether all were")?;
+    let is_left = |team: &&TeamRows| teams.contains(&TeamId(team.team_id));
+    let rows: u64 = stored.iter().filter(is_left).map(|team| team.rows).sum();
+    if rows > 0 {
+        bail!(
+            "{} of these projects left: either rows came meanwhile, or what stands before ClickHouse \
+             answered in its place; run the command again",
+            counted(rows, "row")
+        );
+    }
+    Ok(())
 }

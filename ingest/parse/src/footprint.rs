@@ -1,11 +1,16 @@
 //! Footprint of a body: the memory that parsing it may take, known before.
 
+use crate::context::Protocol;
+use crate::splice::SPLICED_BYTES_MAX;
+
 /// Bytes that the index takes for a mark: its offset and its character.
 const MARK_BYTES: usize = 5;
 /// Bytes that the index takes for an escape.
 const ESCAPE_BYTES: usize = 4;
 /// Bytes for an event beside its text: its spans, and the fields that rows have besides.
 const EVENT_BYTES: usize = 512;
+/// Bytes of memory for a byte that is added to rows: they may double as they grow.
+const GROWTH: usize = 2;
 /// Copies of the body: its rows, those of persons, and one for simd-json.
 const COPIES: usize = 3;
 /// Bytes that are counted together, so that a count of them fits a byte.
@@ -38,11 +43,15 @@ impl Footprint {
     /// Bytes that a parser takes at most for a body of at most so many events, beside the body
     /// itself.
     #[must_use]
-    pub fn bytes_max(&self, events_max: usize) -> usize {
+    pub fn bytes_max(&self, events_max: usize, protocol: Protocol<'_>) -> usize {
+        let event_bytes = match protocol {
+            Protocol::V0 => EVENT_BYTES,
+            Protocol::V1 { .. } => EVENT_BYTES + GROWTH * SPLICED_BYTES_MAX,
+        };
         COPIES * self.body_bytes
             + MARK_BYTES * self.marks_max
             + ESCAPE_BYTES * self.escapes_max
-            + EVENT_BYTES * self.marks_max.min(events_max)
+            + event_bytes * self.marks_max.min(events_max)
     }
 }
 
@@ -115,7 +124,7 @@ mod tests {
             "\"a\":\"b\",",
         ] {
             let body = piece.repeat(4 << 20);
-            let bytes_max = Footprint::of(body.as_bytes()).bytes_max(50_000);
+            let bytes_max = Footprint::of(body.as_bytes()).bytes_max(50_000, Protocol::V0);
             let fixed = EVENT_BYTES * 50_000;
             assert!(
                 bytes_max - fixed.min(bytes_max) <= 10 * body.len(),

@@ -8,6 +8,9 @@ use std::net::IpAddr;
 /// Bytes of the name or the version of an SDK that are kept: both are copied into every event of a
 /// request, and no SDK has a tenth of it.
 const LIB_BYTES_MAX: usize = 128;
+/// Most bytes that a request's head adds to each of its events in v1: both parts of the SDK's name,
+/// each byte of them escaped, and an address, with their names.
+pub const SPLICED_BYTES_MAX: usize = 2 * (2 * LIB_BYTES_MAX + 2) + 80;
 
 /// Additions to the properties of a request's events.
 #[derive(Debug, Default)]

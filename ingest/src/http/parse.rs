@@ -81,7 +81,7 @@ async fn parse_offloaded(
     });
     let (mut offload, (json, footprint)) = measured.await.map_err(failed)?;
     let footprint = footprint.ok_or_else(BodyDecoder::empty_body)?;
-    let bytes = footprint.bytes_max(context.limits.events_max);
+    let bytes = footprint.bytes_max(context.limits.events_max, context.protocol);
     let memory = offload.reserve_memory(bytes).await.map_err(failed)?;
     let mut work = ParseJob {
         json,

@@ -69,3 +69,24 @@ fn errors_carry_the_keys_of_both_protocols() {
     }
     assert_eq!(env.rows().events.len(), 0);
 }
+
+#[test]
+fn rows_that_a_header_makes_large_are_503_over_the_process_budget() {
+    let env = TestEnv::with(|options| options.server.limits.in_flight_bytes_max = 400_000);
+    let event = |number: u128| {
+        let uuid = uuid::Uuid::from_u128(number).to_string();
+        json!({"event": "e", "distinct_id": "d", "uuid": uuid})
+    };
+    let events: Vec<_> = (1..=1_000).map(event).collect();
+    let body = json!({"batch": events}).to_string();
+    let key = format!("Bearer {KEY}");
+    // Each quote is two bytes of each row.
+    let quotes = "\"".repeat(128);
+    let long = format!("{quotes}/{quotes}");
+    for (sdk_info, status) in [(&*long, 503), ("a/1", 200)] {
+        let headers = [("Authorization", &*key), ("PostHog-Sdk-Info", sdk_info)];
+        let answer = env.client().post(PATH, &headers, body.as_bytes());
+        assert_eq!(answer.status, status, "{sdk_info}");
+    }
+    assert_eq!(env.rows().events.len(), 1_000);
+}

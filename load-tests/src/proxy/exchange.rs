@@ -5,7 +5,7 @@ use super::shared::Shared;
 use super::{CannedResponse, Fault, Insert};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
-use http::{Request, Response, StatusCode, Uri};
+use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Either, Full};
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
@@ -24,7 +24,8 @@ pub(super) async fn exchange(
     limit: &Limit,
     request: Request<Incoming>,
 ) -> Result<ProxyResponse> {
-    let Some(fault) = shared.fault(is_insert(request.uri())) else {
+    let query = request.uri().query().unwrap_or_default();
+    let Some(fault) = shared.fault(query, is_insert(query)) else {
         let is_recorded = {
             let recording = shared.recording();
             recording
@@ -178,9 +179,8 @@ fn made_up(given: CannedResponse) -> Result<ProxyResponse> {
 }
 
 /// Returns true for an insert: it has its statement in the URL, whereas a query has it in the body.
-fn is_insert(uri: &Uri) -> bool {
-    uri.query()
-        .is_some_and(|query| query.contains("query=INSERT"))
+fn is_insert(query: &str) -> bool {
+    query.contains("query=INSERT")
 }
 
 fn with_setting(

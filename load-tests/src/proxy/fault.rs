@@ -55,6 +55,9 @@ pub struct Rule {
     pub fault: Fault,
     /// Kind of the requests that it applies to.
     pub requests: RequestKind,
+    /// Text in the address of the inserts that it applies to, such as a table in the statement, or
+    /// table and month in the token; any if it is `None`.
+    pub text: Option<String>,
     /// Applies the fault to the first of every so many such requests; 1 means all of them. Without
     /// meaning for [`Fault::Down`], which applies to connections.
     pub every: u64,
@@ -80,6 +83,15 @@ impl RequestKind {
             Self::Inserts => is_insert,
             Self::Questions => !is_insert,
         }
+    }
+}
+
+impl Rule {
+    /// Returns true if it applies to a request with this query string.
+    #[must_use]
+    pub fn covers(&self, query: &str, is_insert: bool) -> bool {
+        let has_text = self.text.as_ref().is_none_or(|text| query.contains(text));
+        self.requests.covers(is_insert) && has_text
     }
 }
 
@@ -110,6 +122,7 @@ fn name_of(code: u32) -> &'static str {
         242 => "TABLE_IS_READ_ONLY",
         243 => "NOT_ENOUGH_SPACE",
         252 => "TOO_MANY_PARTS",
+        497 => "ACCESS_DENIED",
         516 => "AUTHENTICATION_FAILED",
         999 => "KEEPER_EXCEPTION",
         _ => "INJECTED",
@@ -198,13 +211,20 @@ impl FromStr for Rule {
         let mut rule = Self {
             fault: words.next().context("no fault is named")?.parse()?,
             requests: RequestKind::All,
+            text: None,
             every: 1,
         };
         for word in words {
             match word {
                 "inserts" => rule.requests = RequestKind::Inserts,
                 "questions" => rule.requests = RequestKind::Questions,
-                _ => rule.every = every(word)?,
+                _ => match word.strip_prefix("inserts=") {
+                    Some(text) => {
+                        rule.requests = RequestKind::Inserts;
+                        rule.text = Some(text.to_owned());
+                    }
+                    None => rule.every = every(word)?,
+                },
             }
         }
         Ok(rule)
@@ -229,6 +249,9 @@ impl fmt::Display for Rule {
             RequestKind::Inserts => " inserts",
             RequestKind::Questions => " questions",
         })?;
+        if let Some(text) = &self.text {
+            write!(f, "={text}")?;
+        }
         if self.every > 1 {
             write!(f, " 1/{}", self.every)?;
         }
@@ -253,6 +276,7 @@ mod tests {
             "deaf",
             "cut-answer=40",
             "cut-request inserts",
+            "answer=403:497 inserts=person_updates 1/2",
             "with=readonly=1",
             "with=log_comment=a=b",
         ] {
@@ -279,6 +303,20 @@ mod tests {
             "lost updates",
         ] {
             assert!(text.parse::<Rule>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_rule_for_inserts_with_a_text_covers_no_others() {
+        let rule: Rule = "lost inserts=-events-202611-".parse().unwrap();
+        let token = |rest: &str| format!("query=INSERT&insert_deduplication_token=a-live-{rest}");
+        for (query, is_insert, is_covered) in [
+            (token("events-202611-1"), true, true),
+            (token("events-202610-1"), true, false),
+            (token("rejected_events-202611-1"), true, false),
+            (token("events-202611-1"), false, false),
+        ] {
+            assert_eq!(rule.covers(&query, is_insert), is_covered, "{query}");
         }
     }
 

@@ -38,14 +38,14 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a request and returns the fault to do to it.
-    pub(super) fn fault(&self, is_insert: bool) -> Option<Fault> {
+    /// Counts a request with this query string and returns the fault to do to it.
+    pub(super) fn fault(&self, query: &str, is_insert: bool) -> Option<Fault> {
         self.requests.fetch_add(1, Ordering::AcqRel);
         if is_insert {
             self.inserts.fetch_add(1, Ordering::AcqRel);
         }
         let active = self.rule.borrow().clone()?;
-        if !active.rule.requests.covers(is_insert) {
+        if !active.rule.covers(query, is_insert) {
             return None;
         }
         let number = active.covered.fetch_add(1, Ordering::AcqRel);

@@ -26,6 +26,9 @@ pub enum InsertOutcome {
     /// The rows are not stored, and trying again helps only after an operator changes something: a
     /// password, a right, a table, a certificate.
     Misconfigured,
+    /// A gateway before ClickHouse takes no request this large: ClickHouse has hardly seen the rows,
+    /// and a smaller insert may be taken.
+    TooLarge,
 }
 
 impl InsertOutcome {
@@ -40,6 +43,7 @@ impl InsertOutcome {
             Self::BadData => "bad_data",
             Self::Unproven => "unproven",
             Self::Misconfigured => "misconfigured",
+            Self::TooLarge => "too_large",
         }
     }
 }
@@ -65,19 +69,23 @@ impl InsertError {
         }
     }
 
-    /// Returns true if an exception that leaves the outcome open may be about these rows: it is not
+    /// Returns true if an answer that leaves the outcome open may be about these rows: it is not
     /// known to be about the server alone.
     #[must_use]
     pub fn may_be_of_the_rows(&self) -> bool {
-        self.outcome == InsertOutcome::Unknown
-            && self.code.is_some_and(|code| !is_of_the_server(code))
+        match self.outcome {
+            InsertOutcome::Unknown => self.code.is_some_and(|code| !is_of_the_server(code)),
+            InsertOutcome::TooLarge => true,
+            _ => false,
+        }
     }
 
-    /// Returns true if the server has too little memory for the insert.
+    /// Returns true if fewer rows may be taken: the server has too little memory for the insert, or
+    /// a gateway takes no request this large.
     #[must_use]
-    pub fn needs_memory(&self) -> bool {
+    pub fn is_too_large(&self) -> bool {
         // MEMORY_LIMIT_EXCEEDED
-        self.code == Some(241)
+        self.code == Some(241) || self.outcome == InsertOutcome::TooLarge
     }
 
     /// Returns true if the database or a table is missing, which applying the migrations mends.
@@ -225,7 +233,9 @@ pub(crate) fn outcome_of_answer(code: Option<u32>, text: &str) -> InsertOutcome 
             InsertOutcome::Misconfigured
         }
         Some(_) => InsertOutcome::Unknown,
-        // Not from ClickHouse: a proxy answered, or another server.
+        // Not from ClickHouse: a proxy answered, or another server. Most proxies have a limit on
+        // bodies, nginx of 1 MiB unless told otherwise.
+        None if text.starts_with("413 ") => InsertOutcome::TooLarge,
         None => InsertOutcome::Unknown,
     }
 }
@@ -238,7 +248,7 @@ mod tests {
 
     #[test]
     fn an_exception_is_classified_by_the_state_of_the_rows() {
-        use InsertOutcome::{BadData, Misconfigured, NotStored, Unknown};
+        use InsertOutcome::{BadData, Misconfigured, NotStored, TooLarge, Unknown};
         let table = [
             (
                 "Code: 252. DB::Exception: Too many partitions for single INSERT block (more than 1)",
@@ -286,6 +296,7 @@ mod tests {
                 Unknown,
             ),
             ("502 Bad Gateway", None, Unknown),
+            ("413 Payload Too Large: <html>", None, TooLarge),
             ("Code: banana", None, Unknown),
         ];
         for (text, code, outcome) in table {

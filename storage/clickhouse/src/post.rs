@@ -217,13 +217,14 @@ async fn success(response: Response<Incoming>) -> Result<SuccessAnswer, Error> {
         return Ok(SuccessAnswer { query_id });
     }
     let mut message = String::from_utf8_lossy(&text).trim().to_owned();
-    if let Some(code) = code
-        && code_in(&message) != code.parse().ok()
-    {
-        message = format!("Code: {code}. {message}");
-    }
-    if message.is_empty() {
-        message = head.status.to_string();
+    match code {
+        Some(code) if code_in(&message) != code.parse().ok() => {
+            message = format!("Code: {code}. {message}");
+        }
+        None if message.is_empty() => message = head.status.to_string(),
+        // A gateway's page need not name its status.
+        None if code_in(&message).is_none() => message = format!("{}: {message}", head.status),
+        _ => {}
     }
     Err(Error::BadResponse(message))
 }

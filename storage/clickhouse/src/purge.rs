@@ -55,12 +55,13 @@ impl ClickHouse {
                 .collect::<Vec<_>>()
                 .join(" UNION ALL "),
         );
-        self.within_deadline(self.client.query_raw(&sql).fetch_all())
+        self.within_deadline(self.proving().query_raw(&sql).fetch_all())
             .await
     }
 
     /// Starts the deletion of all rows of some projects. Safe to repeat; [`ClickHouse::deletion`]
-    /// tells when it is done.
+    /// tells when it is done, and [`ClickHouse::teams_with_rows`] whether rows are left: a gateway
+    /// may have answered in ClickHouse's place.
     ///
     /// # Errors
     /// If the server cannot be asked or refuses; deletions started before go on.
@@ -95,7 +96,7 @@ impl ClickHouse {
              FROM {mutations} WHERE database = {database} AND NOT is_done AND NOT is_killed",
             database = quoted_text(&self.settings.database),
         );
-        self.within_deadline(self.client.query_raw(&sql).fetch_one())
+        self.within_deadline(self.proving().query_raw(&sql).fetch_one())
             .await
     }
 

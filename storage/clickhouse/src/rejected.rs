@@ -1,7 +1,7 @@
 //! Reads rejected events for the operator's tools, and records those that were sent again.
 
 use crate::settings::{quoted_name, quoted_text};
-use crate::{ClickHouse, QueryError};
+use crate::{ClickHouse, QueryError, QueryErrorKind};
 use millrace_rows::{Micros, Table};
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -199,16 +199,47 @@ impl ClickHouse {
                     )
                 })
                 .collect();
-            self.execute(&format!(
+            let sql = format!(
                 "INSERT INTO {}.{} (team_id, received_at, request_id, `index`, resent_at) \
                  SETTINGS async_insert = 0 VALUES {}",
                 quoted_name(&self.settings.database),
                 quoted_name(RESENT),
                 rows.join(", ")
-            ))
-            .await?;
+            );
+            let recorded = self.execute_proven(&sql).await;
+            // A gateway may strip ClickHouse's headers, on every try.
+            if let Err(error) = recorded
+                && (error.kind != QueryErrorKind::NotClickHouse
+                    || !self.are_recorded(piece, now).await?)
+            {
+                return Err(error);
+            }
         }
         Ok(())
+    }
+
+    /// Returns true if all of the events are recorded as sent again at the time `now`.
+    async fn are_recorded(
+        &self,
+        events: &[RejectedEvent],
+        now: Micros,
+    ) -> Result<bool, QueryError> {
+        let key = |event: &RejectedEvent| {
+            let request_id = quoted_text(&event.request_id);
+            format!("({}, {request_id}, {})", event.team_id, event.index)
+        };
+        let mut keys: Vec<String> = events.iter().map(key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let sql = format!(
+            "SELECT uniqExact(team_id, request_id, `index`) FROM {} \
+             WHERE resent_at = fromUnixTimestamp64Micro({}, 'UTC') \
+             AND (team_id, request_id, `index`) IN ({})",
+            self.source_named(RESENT),
+            now.0,
+            keys.join(", ")
+        );
+        Ok(self.fetch_u64(&sql).await? == keys.len() as u64)
     }
 
     fn rejected_query(&self, filter: &RejectedFilter) -> String {

@@ -93,7 +93,9 @@ impl ReadOptions {
 }
 
 impl ClickHouse {
-    /// Runs a SELECT, which names its FORMAT, and returns its rows as they come.
+    /// Runs a SELECT, which names its FORMAT, and returns its rows as they come. Any answer with
+    /// status 200 is taken for rows, and one without a body for none: where rows depend on it, the
+    /// FORMAT has the names of the columns, which the caller checks, or the rows are counted.
     ///
     /// # Errors
     /// If the address of the server cannot be parsed; any other error comes from the stream.

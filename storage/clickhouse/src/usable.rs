@@ -74,11 +74,14 @@ impl ClickHouse {
 
     /// Runs a statement that succeeds only if the answer names it: a gateway's page is answered
     /// with 200 as well.
-    async fn execute_proven(&self, sql: &str) -> Result<(), QueryError> {
+    pub(crate) async fn execute_proven(&self, sql: &str) -> Result<(), QueryError> {
         let query_id = Uuid::new_v4().to_string();
         let parameters = [("query_id", query_id.as_str())];
         let answered = self.poster.post_statement(&self.settings, &parameters, sql);
-        let proven = answered.await?.check_query_id(&query_id);
+        let proven = self
+            .within_deadline(answered)
+            .await?
+            .check_query_id(&query_id);
         proven.map_err(|words| QueryError {
             code: None,
             kind: QueryErrorKind::NotClickHouse,

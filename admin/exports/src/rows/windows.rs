@@ -49,7 +49,8 @@ impl WindowQuery<'_> {
     ) -> Result<Vec<(UtcTime, UtcTime)>, ExportError> {
         let numbers = self.numbers(interval)?;
         let sql = format!(
-            "SELECT DISTINCT number FROM ({numbers}) ORDER BY number LIMIT {count_max} FORMAT TSVRaw"
+            "SELECT DISTINCT number FROM ({numbers}) ORDER BY number LIMIT {count_max} \
+             FORMAT TSVRawWithNames"
         );
         let failed = |error| read_failure(&error, false);
         let options = search_options(&sql, work_max);
@@ -59,8 +60,8 @@ impl WindowQuery<'_> {
         while let Some(piece) = stream.next().await.map_err(failed)? {
             answer.extend_from_slice(&piece);
         }
-        let answer = String::from_utf8_lossy(&answer);
-        let numbers = answer.lines().filter_map(|line| line.parse::<i64>().ok());
+        let numbers = window_numbers(&answer)
+            .ok_or_else(|| ExportError::retryable("The windows could not be read."))?;
         let (first, micros, range) = (first_start(interval), interval.micros(), &self.scope.window);
         let window = |number: i64| {
             let start = UtcTime(first + number * micros);
@@ -68,7 +69,7 @@ impl WindowQuery<'_> {
             let start = range.start.map_or(start, |first| first.max(start));
             (start, end.min(range.end))
         };
-        Ok(numbers.map(window).collect())
+        Ok(numbers.into_iter().map(window).collect())
     }
 
     /// SELECT of the number of each row's window.
@@ -88,6 +89,15 @@ impl WindowQuery<'_> {
     }
 }
 
+/// Parses the numbers of windows. ClickHouse names their column first, also when there are none; a
+/// gateway's page, or an answer without a body, does not.
+fn window_numbers(answer: &[u8]) -> Option<Vec<i64>> {
+    let mut lines = std::str::from_utf8(answer).ok()?.lines();
+    let is_proven = lines.next()? == "number";
+    let numbers = lines.map(|line| line.parse::<i64>().ok());
+    numbers.collect::<Option<Vec<i64>>>().filter(|_| is_proven)
+}
+
 /// Options of a statement that searches a range for its windows.
 fn search_options(sql: &str, work_max: Duration) -> ReadOptions {
     let statement = Statement {
@@ -103,4 +113,26 @@ fn search_options(sql: &str, work_max: Duration) -> ReadOptions {
 /// Start of window 0, before 1970.
 const fn first_start(interval: ExportInterval) -> i64 {
     interval.window_start(UtcTime(-BEFORE_1970_MICROS)).0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_without_the_columns_name_or_with_anything_but_numbers_is_refused() {
+        let table: [(&str, Option<&[i64]>); 7] = [
+            ("number\n", Some(&[])),
+            ("number\n-1\n20\n", Some(&[-1, 20])),
+            ("", None),
+            ("1\n2\n", None),
+            ("number\n1\n<html>\n", None),
+            ("number\n1\n\n", None),
+            ("<html>We are back soon</html>", None),
+        ];
+        for (answer, numbers) in table {
+            let read = window_numbers(answer.as_bytes());
+            assert_eq!(read.as_deref(), numbers, "{answer}");
+        }
+    }
 }

@@ -2,6 +2,8 @@
 
 use crate::fixture::{Database, Event, HOUR, START, TEAM, scope, window_query};
 use millrace_catalog::{ExportInterval, TeamId, UtcTime};
+use millrace_clickhouse::{ClickHouse, Settings};
+use millrace_embedded::testing::gateway_with_page;
 use millrace_exports::ExportErrorKind;
 use millrace_exports::query::ExportQuery;
 use millrace_exports::rows::{ColumnCompression, EventFilter, Part, RowForm};
@@ -111,6 +113,22 @@ async fn windows_of_every_interval_begin_at_its_clock_boundaries() {
         let counted = window_query.count_windows(interval, WORK_MAX);
         let counted = counted.await.unwrap();
         assert_eq!(counted, found.len() as u64, "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_not_clickhouses_is_not_taken_for_no_windows() {
+    let (scope, filter) = (scope(), EventFilter::default());
+    let hour: ExportInterval = "hour".parse().unwrap();
+    for page in ["", "<html>We are back soon</html>"] {
+        let settings = Settings::new(gateway_with_page(page), "u", "p");
+        let clickhouse = ClickHouse::new(&settings);
+        let window_query = window_query(&clickhouse, &scope, &filter, None);
+        let found = window_query.first_windows(hour, 100, WORK_MAX).await;
+        let counted = window_query.count_windows(hour, WORK_MAX).await;
+        for failed in [found.unwrap_err(), counted.unwrap_err()] {
+            assert_eq!(failed.kind, ExportErrorKind::Retryable, "{page}: {failed}");
+        }
     }
 }
 

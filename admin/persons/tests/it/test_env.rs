@@ -5,7 +5,7 @@ use millrace_catalog::{
     BootstrapOptions, Catalog, NodeStarts, PersonUpdate, Published, TeamId, UpdatePosition, UtcTime,
 };
 use millrace_clickhouse::{ClickHouse, Settings};
-use millrace_embedded::testing::shared;
+use millrace_embedded::testing::{gateway_with_page, shared};
 use millrace_persons::{Worker, WorkerOptions};
 use millrace_rows::{Micros, PersonUpdateRow, Table, UpdateKind};
 use std::time::Duration;
@@ -65,6 +65,14 @@ impl TestEnv {
 
     pub fn worker_with(&self, options: WorkerOptions) -> Worker {
         Worker::new(self.catalog.clone(), self.clickhouse.clone(), options)
+    }
+
+    /// A worker whose ClickHouse is away, behind a gateway that answers with a page.
+    pub fn worker_behind(&self, page: &'static str) -> Worker {
+        let mut settings = self.settings.clone();
+        settings.url = gateway_with_page(page);
+        let clickhouse = ClickHouse::new(&settings);
+        Worker::new(self.catalog.clone(), clickhouse, options(1_000))
     }
 
     /// Starts a worker in a process of its own, which ends as if it were killed.

@@ -3,7 +3,7 @@
 use crate::test_env::{NODES, NOW, TestEnv, update};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{ApplyOptions, Catalog, NodeStarts, PersonUpdate, UtcTime};
-use millrace_persons::Round;
+use millrace_persons::{Failure, Round};
 use millrace_rows::{Month, UpdateKind};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -17,6 +17,7 @@ on_both!(
     everything_is_copied_again_to_a_restored_clickhouse,
     only_months_applied_long_ago_are_dropped,
     missing_tables_are_created,
+    an_answer_that_is_not_clickhouses_is_no_progress,
     a_round_of_many_new_persons_takes_several_transactions_and_is_copied_whole,
 );
 
@@ -192,6 +193,26 @@ async fn clickhouse_is_not_asked_again_while_the_watermark_stands(
         env.pass(node, 101).await;
     }
     assert!(worker.round().await.is_err());
+}
+
+async fn an_answer_that_is_not_clickhouses_is_no_progress(one: TestDatabase, _: TestDatabase) {
+    let env = TestEnv::open(&one).await;
+    register(&env).await;
+    let updates: Vec<_> = (0..200).map(|it| update(env.team_id, it)).collect();
+    env.store(&updates);
+    for node in NODES {
+        env.pass(node, 100).await;
+    }
+    let before = env.catalog.person_progress().await.unwrap();
+    for page in ["", "<html>We are back soon</html>"] {
+        let failed = env.worker_behind(page).round().await.unwrap_err();
+        assert!(matches!(failed, Failure::Unproven), "{page}: {failed}");
+        let progress = env.catalog.person_progress().await.unwrap();
+        assert_eq!(progress.passed, before.passed, "{page}");
+    }
+    while env.worker(1_000).round().await.unwrap() == Round::More {}
+    assert!(!kept(&env.catalog).await.is_empty());
+    assert_eq!(kept(&env.catalog).await, copied(&env));
 }
 
 async fn uncopied_changes_are_copied_first(one: TestDatabase, _: TestDatabase) {

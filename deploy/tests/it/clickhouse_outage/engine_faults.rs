@@ -85,47 +85,104 @@ fn no_fault_of_the_engine_loses_or_doubles_an_event() {
     env.assert_exactly_once("millrace.events");
 }
 
+type Rejection = fn(&TestEnv);
+
+/// Rejections of person updates: name, injection and repair.
+const REJECTIONS: [(&str, Rejection, Rejection); 2] = [
+    (
+        "a column is missing",
+        |env| alter_updates(env, "RENAME COLUMN person_unset TO other"),
+        |env| alter_updates(env, "RENAME COLUMN other TO person_unset"),
+    ),
+    (
+        "a right is missing",
+        |env| {
+            let rule = "answer=403:497 inserts=person_updates";
+            env.proxy.set(rule.parse().unwrap());
+        },
+        |env| env.proxy.lift(),
+    ),
+];
+
+fn alter_updates(env: &TestEnv, what: &str) {
+    env.engine
+        .query(&format!("ALTER TABLE millrace.person_updates {what}"));
+}
+
 #[test]
 fn events_ship_while_person_updates_are_rejected() {
-    const UPDATES: u32 = 8;
+    const UPDATES: usize = 8;
     let env = TestEnv::start(&[]);
     let load = Load::start(env.plan(RATE));
     env.until_shipping();
-    let alter = |what: &str| {
-        env.engine
-            .query(&format!("ALTER TABLE millrace.person_updates {what}"))
-    };
     let updates = || {
-        env.engine
-            .query("SELECT count() FROM millrace.person_updates")
+        let count = "SELECT count() FROM millrace.person_updates";
+        env.engine.query(count).parse::<usize>().unwrap()
     };
     let events = || env.metric("millrace_insert_rows_total", "table=\"events\"");
-    alter("RENAME COLUMN person_unset TO other");
-    let retries = env.retries();
-    // More inserts than a lane has in flight, if each update had an insert of its own.
-    for number in 0..UPDATES {
+    for (nth, (what, inject, fix)) in REJECTIONS.into_iter().enumerate() {
+        inject(&env);
+        let retries = env.retries();
+        // More inserts than a lane has in flight, if each update had an insert of its own.
+        for number in 0..UPDATES {
+            let before = events();
+            let event = json!({
+                "event": "$set", "distinct_id": format!("user-{nth}-{number}"),
+                "properties": {"$set": {"number": number}},
+            });
+            env.server.capture(&json!([event]));
+            eventually("events beside an update", || {
+                (events() > before).then_some(())
+            });
+        }
+        env.until_retries(retries, RETRIES);
+        std::thread::sleep(fault_length());
         let before = events();
-        let event = json!({
-            "event": "$set", "distinct_id": format!("user-{number}"),
-            "properties": {"$set": {"number": number}},
+        eventually("events of two seconds while updates are refused", || {
+            (events() > before + 2.0 * RATE).then_some(())
         });
-        env.server.capture(&json!([event]));
-        eventually("events beside an update", || {
-            (events() > before).then_some(())
+        assert_eq!(updates(), nth * UPDATES, "nothing was refused: {what}");
+        fix(&env);
+        eventually("the updates", || {
+            (updates() == (nth + 1) * UPDATES).then_some(())
         });
     }
-    env.until_retries(retries, RETRIES);
-    std::thread::sleep(fault_length());
-    let before = events();
-    eventually("events of two seconds while updates are refused", || {
-        (events() > before + 2.0 * RATE).then_some(())
-    });
-    assert_eq!(updates(), "0", "nothing was refused");
-    alter("RENAME COLUMN other TO person_unset");
-    eventually("the updates", || {
-        (updates() == UPDATES.to_string()).then_some(())
-    });
     assert_all_acknowledged(&load.end());
+}
+
+#[test]
+fn events_of_other_months_ship_while_one_month_has_too_many_parts() {
+    const EVENTS: usize = 8;
+    let env = TestEnv::start(&[]);
+    let load = Load::start(env.plan(RATE));
+    env.until_shipping();
+    let month = env.engine.query("SELECT toYYYYMM(now('UTC'))");
+    let earlier = env.engine.query("SELECT toDate(now('UTC')) - 62");
+    let retries = env.retries();
+    let rule = format!("answer=500:252 inserts=-events-{month}-");
+    env.proxy.set(rule.parse().unwrap());
+    env.until_retries(retries, RETRIES);
+    let of_earlier = || {
+        let count = "SELECT count() FROM millrace.events WHERE event = 'earlier'";
+        env.engine.query(count).parse::<usize>().unwrap()
+    };
+    for number in 0..EVENTS {
+        let event = json!({
+            "event": "earlier", "distinct_id": format!("user-{number}"),
+            "timestamp": format!("{earlier}T12:00:00Z"),
+        });
+        env.server.capture(&json!([event]));
+        eventually("an event of another month", || {
+            (of_earlier() == number + 1).then_some(())
+        });
+    }
+    // The month still waits.
+    env.until_retries(env.retries(), 1);
+    std::thread::sleep(fault_length());
+    env.proxy.lift();
+    env.until_shipping();
+    assert_all_acknowledged(&load.end());
+    assert_eq!(of_earlier(), EVENTS);
 }
 
 #[test]

@@ -140,6 +140,40 @@ fn a_full_disk_answers_503_and_recovers_by_itself() {
 }
 
 #[test]
+fn a_full_disk_refuses_and_counts_what_is_lost_with_ack_memory() {
+    if !is_in_mount_namespace(
+        "disk::full::a_full_disk_refuses_and_counts_what_is_lost_with_ack_memory",
+    ) {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let ingest_dir = dir.path().join("ingest");
+    let _disk = SmallDisk::tmpfs(&ingest_dir, "64m");
+    let env = TestEnv::start_in(dir, &["--ack", "memory"]);
+    let key = env.server.credential("project_api_key");
+    let load = Load::start(heavy(env.plan(1.0)));
+    load.until_acknowledged(1_000);
+    let filler = DiskFiller::start(ingest_dir.join("foreign"));
+    until_refused(&load);
+    filler.end();
+    eventually("room", || (env.post_event(&key).0 == 200).then_some(()));
+    load.until_acknowledged(1_000);
+    let summary = load.end();
+    let failures = summary.failures.keys().collect::<Vec<_>>();
+    assert_eq!(failures, ["status 503"]);
+    eventually("all that was not lost", || {
+        let lost = env.metric("millrace_log_rows_lost_total", "");
+        let stored = env
+            .engine
+            .query("SELECT uniqExact(uuid) FROM millrace.events");
+        let stored: f64 = stored.parse().unwrap();
+        (stored + lost >= summary.run.acknowledged_events as f64).then_some(())
+    });
+    let once = "SELECT count() = uniqExact(uuid) FROM millrace.events";
+    assert_eq!(env.engine.query(once), "1", "stored twice");
+}
+
+#[test]
 fn a_full_disk_with_the_engine_on_it_recovers_by_itself() {
     if !is_in_mount_namespace("disk::full::a_full_disk_with_the_engine_on_it_recovers_by_itself") {
         return;

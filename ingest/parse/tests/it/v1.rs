@@ -1,7 +1,7 @@
 //! Section 6: the protocol with results by uuid.
 
 use crate::support::{KEY, NOW, accepted, events, parse, refusal};
-use millrace_parse::{Outcome, ParseContext, ParseError, Protocol};
+use millrace_parse::{Footprint, Outcome, ParseContext, ParseError, Protocol};
 
 fn context() -> ParseContext<'static> {
     ParseContext {
@@ -203,4 +203,28 @@ fn the_name_of_an_sdk_takes_little_room_in_each_event_however_long_it_is() {
         let parsed = accepted(batch(&[event(1, "")]), &context);
         assert_eq!(events(&parsed.batch)[0].properties, *expected);
     }
+}
+
+#[test]
+fn a_footprint_has_room_for_what_a_head_adds_to_each_event() {
+    let event = |number: u32| {
+        let uuid = uuid::Uuid::from_u128(u128::from(number));
+        format!(r#"{{"event":"e","distinct_id":"d","uuid":"{uuid}"}}"#)
+    };
+    let body = batch(&(1..=1_000).map(event).collect::<Vec<_>>());
+    let quotes = "\"".repeat(1_000);
+    let sdk_info = format!("{quotes}/{quotes}");
+    let context = ParseContext {
+        protocol: Protocol::V1 {
+            key: KEY,
+            sent_at: None,
+            sdk_info: Some(&sdk_info),
+        },
+        ..context()
+    };
+    let bytes_max = Footprint::of(body.as_bytes()).bytes_max(1_000, context.protocol);
+    let rows = accepted(body, &context).batch.bytes();
+    assert!(rows > 500_000, "{rows}");
+    // They may have doubled as they grew.
+    assert!(bytes_max > 2 * rows, "{bytes_max} for {rows}");
 }

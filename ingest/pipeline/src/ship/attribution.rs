@@ -9,15 +9,15 @@
 
 use super::retries::DeliveryStage;
 use super::section::InsertKey;
-use millrace_clickhouse::InsertError;
+use millrace_clickhouse::{InsertError, InsertOutcome};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Consecutive answers of one exception after which the rows are looked up, and sent by halves if
 /// they are absent: an exception that does not mention the rows may still be about them.
 const SAME_ANSWERS_MAX: u32 = 8;
-/// Consecutive answers after which a batch is halved that needs more memory than the server has,
-/// since a smaller one needs less, and a batch that was kept whole before.
+/// Consecutive answers after which a batch is halved that is too large for the server's memory or
+/// for a gateway before it, since a smaller one may not be, and a batch that was kept whole before.
 const FEW_ANSWERS_MAX: u32 = 3;
 /// Tries that fail alike, each sent after another batch of the table was stored, that prove the
 /// rows bad: an unstable server fails one batch at exactly those times about once in 60 000.
@@ -27,10 +27,13 @@ const PROOFS_MIN: u32 = 6;
 #[derive(Debug, Default)]
 pub struct StoredCounts(Mutex<HashMap<Arc<str>, u64>>);
 
-/// Consecutive answers of one exception that leave the outcome of a batch open.
+/// Answer that may be about the rows, as it is compared with others.
+type AnswerKind = (InsertOutcome, Option<u32>);
+
+/// Consecutive answers of one kind that leave the outcome of a batch open.
 #[derive(Debug, Default)]
 pub struct FailureHistory {
-    code: Option<u32>,
+    answer: Option<AnswerKind>,
     count: u32,
     /// Batches of the table that were stored before the last try was sent.
     stored: u64,
@@ -90,10 +93,11 @@ impl FailureHistory {
 
     /// Counts the answer to a try before which so many batches of the table were stored.
     pub fn record(&mut self, error: &InsertError, stored: u64) -> Attribution {
-        let code = error.code.filter(|_| error.may_be_of_the_rows());
-        if code != self.code {
+        let answer = error.may_be_of_the_rows();
+        let answer = answer.then_some((error.outcome, error.code));
+        if answer != self.answer {
             *self = Self {
-                code,
+                answer,
                 stored,
                 answers_max: self.answers_max,
                 ..Self::default()
@@ -104,11 +108,11 @@ impl FailureHistory {
             self.stored = stored;
             self.proofs = self.proofs.saturating_add(1);
         }
-        let enough = self.answers_max.unwrap_or(match error.needs_memory() {
+        let enough = self.answers_max.unwrap_or(match error.is_too_large() {
             true => FEW_ANSWERS_MAX,
             false => SAME_ANSWERS_MAX,
         });
-        if code.is_none() || self.count < enough {
+        if answer.is_none() || self.count < enough {
             Attribution::Unknown
         } else if self.count >= SAME_ANSWERS_MAX && self.proofs >= PROOFS_MIN {
             Attribution::Rows
@@ -121,7 +125,6 @@ impl FailureHistory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millrace_clickhouse::InsertOutcome;
 
     fn error(code: u32) -> InsertError {
         InsertError {
@@ -174,6 +177,22 @@ mod tests {
             let after = attributed_after(codes, stored, history);
             assert_eq!(after, expected, "{codes:?}, {stored}");
         }
+    }
+
+    #[test]
+    fn rows_too_large_for_a_gateway_are_halved_after_three_answers() {
+        let too_large = InsertError {
+            outcome: InsertOutcome::TooLarge,
+            code: None,
+            message: "413 Payload Too Large".to_owned(),
+        };
+        let mut history = FailureHistory::new(false, DeliveryStage::First);
+        let attributions = [0; 3].map(|stored| history.record(&too_large, stored));
+        let (unknown, halved) = (Attribution::Unknown, Attribution::RowsOrServer);
+        assert_eq!(attributions, [unknown, unknown, halved]);
+        // Another answer begins anew.
+        assert_eq!(history.record(&error(395), 0), unknown);
+        assert_eq!(history.record(&too_large, 0), unknown);
     }
 
     #[test]

@@ -113,6 +113,20 @@ async fn a_lost_late_or_foreign_answer_leaves_the_rows_unknown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_insert_that_a_gateway_takes_for_too_large_is_too_large() {
+    let page = "HTTP/1.1 413 Request Entity Too Large\r\nContent-Length: 19\r\nConnection: close\r\n\r\n<html>Sorry.</html>";
+    let bare = "HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    for answer in [page, bare] {
+        let (settings, peer) = settings_of_peer(Some(answer)).await;
+        let error = insert_into(&settings).await.unwrap_err();
+        assert_eq!(error.outcome, InsertOutcome::TooLarge, "{error}");
+        assert!(error.is_too_large() && error.may_be_of_the_rows());
+        assert_eq!(error.code, None);
+        peer.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_success_that_does_not_name_the_insert_is_unproven() {
     let page = "HTTP/1.1 200 OK\r\nContent-Length: 24\r\nConnection: close\r\n\r\n<html>maintenance</html>";
     let bare = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";

@@ -1,8 +1,9 @@
-//! Persons behind a gateway that strips ClickHouse's headers.
+//! Statements behind a gateway that strips ClickHouse's headers.
 
-use crate::fixture::Database;
+use crate::fixture::{Database, NOVEMBER};
 use bytes::Bytes;
-use millrace_clickhouse::{ClickHouse, InsertOutcome, PersonTable, Settings};
+use millrace_clickhouse::{ClickHouse, InsertOutcome, PersonTable, RejectedEvent, Settings};
+use millrace_rows::Micros;
 use millrace_rows::rowbinary::{put_bool, put_bytes, put_i64, put_uuid};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -30,7 +31,9 @@ async fn forward(mut client: TcpStream, server: String, answers_inserts: bool) {
         tokio::select! {
             count = client.read(&mut request) => match count {
                 Ok(count) if count > 0 => {
-                    let is_insert = find(&request[..count], b"query=INSERT").is_some();
+                    // In the address, or in the body.
+                    let begins = [&b"query=INSERT"[..], b"INSERT INTO"];
+                    let is_insert = begins.iter().any(|it| find(&request[..count], it).is_some());
                     if is_insert && answers_inserts {
                         let bare = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
                         client.write_all(bare).await.unwrap();
@@ -117,4 +120,33 @@ async fn copies_with_an_unproven_success_are_looked_up_one_by_one() {
             assert_eq!(sent.is_ok(), is_there, "{table:?}, {count}, {version}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn resent_events_are_recorded_or_an_error() {
+    let database = Database::make("resent_gateway").await;
+    let through = ClickHouse::new(&behind_gateway(&database.settings, false).await);
+    let past = ClickHouse::new(&behind_gateway(&database.settings, true).await);
+    // More than one insert has.
+    let events = (0..1_500).map(|index| RejectedEvent {
+        team_id: 1,
+        received_at: NOVEMBER,
+        request_id: format!("it's {index}"),
+        index,
+        code: "missing_event".to_owned(),
+        attr: String::new(),
+        detail: String::new(),
+        historical_migration: false,
+        resent_at: 0,
+    });
+    let events: Vec<_> = events.collect();
+    let now = Micros(NOVEMBER + 1);
+    past.record_resent(&events, now).await.unwrap_err();
+    through.record_resent(&events, now).await.unwrap();
+    let recorded = "SELECT count() FROM {db}.rejected_events_resent";
+    assert_eq!(database.number(recorded).await, 1_500);
+    // What is recorded needs no proof, and another time is another record.
+    past.record_resent(&events, now).await.unwrap();
+    let later = Micros(NOVEMBER + 2);
+    past.record_resent(&events, later).await.unwrap_err();
 }

@@ -1,7 +1,8 @@
 //! Purging the rows of deleted projects.
 
 use crate::fixture::{Database, NOVEMBER, OCTOBER, events_of};
-use millrace_clickhouse::TeamRows;
+use millrace_clickhouse::{ClickHouse, Settings, TeamRows};
+use millrace_embedded::testing::gateway_with_page;
 use millrace_rows::TeamId;
 use std::time::Duration;
 
@@ -37,4 +38,14 @@ async fn only_the_rows_of_the_named_projects_are_deleted() {
         every.tick().await;
     }
     assert_eq!(clickhouse.teams_with_rows().await.unwrap(), [rows(2, 7)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_not_clickhouses_is_not_taken_for_no_rows() {
+    for page in ["", "<html>We are back soon</html>"] {
+        let settings = Settings::new(gateway_with_page(page), "u", "p");
+        let clickhouse = ClickHouse::new(&settings);
+        clickhouse.teams_with_rows().await.unwrap_err();
+        clickhouse.deletion().await.unwrap_err();
+    }
 }

@@ -56,7 +56,8 @@ impl<B: Body> Delivery<'_, B> {
             InsertOutcome::Unknown
             | InsertOutcome::NotStored
             | InsertOutcome::Unread
-            | InsertOutcome::Misconfigured => self.attribute(sink, error, stored).await,
+            | InsertOutcome::Misconfigured
+            | InsertOutcome::TooLarge => self.attribute(sink, error, stored).await,
         }
     }
 
@@ -67,7 +68,10 @@ impl<B: Body> Delivery<'_, B> {
         error: InsertError,
         stored: u64,
     ) -> Result<InsertResult, RetryReason> {
-        self.in_doubt |= error.outcome == InsertOutcome::Unknown;
+        self.in_doubt |= matches!(
+            error.outcome,
+            InsertOutcome::Unknown | InsertOutcome::TooLarge
+        );
         match self.history.record(&error, stored) {
             Attribution::Rows => {
                 self.settle_refusal(sink, error, InsertResult::Refused)

@@ -81,6 +81,28 @@ async fn a_batch_with_one_exception_again_and_again_is_returned_unless_the_serve
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_batch_too_large_for_a_gateway_is_returned_after_three_tries_to_be_sent_by_halves() {
+    let tries = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&tries);
+    let sink = FakeSink::answering(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Err(InsertError {
+            outcome: InsertOutcome::TooLarge,
+            code: None,
+            message: "413 Payload Too Large".to_owned(),
+        })
+    });
+    let (retries, _reports) = Retries::new(1);
+    let body = Vec::<Bytes>::new();
+    let stored_counts = StoredCounts::default();
+    let delivery = delivery((&retries, &stored_counts), &body);
+    let an_hour = Duration::from_secs(3_600);
+    let settled = tokio::time::timeout(an_hour, delivery.settle(&sink)).await;
+    assert!(matches!(settled, Ok(InsertResult::Unproven { .. })));
+    assert_eq!(tries.load(Ordering::Relaxed), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_change_of_reachability_of_a_failing_batch_is_reported() {
     let tries = AtomicU32::new(0);
     let sink = FakeSink::answering(move || {

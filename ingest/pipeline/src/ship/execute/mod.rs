@@ -24,7 +24,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Size of rows up to which no server has too little memory for them.
+/// Size of rows up to which no server has too little memory for them, and which every gateway takes
+/// that is fit to stand before one.
 const SMALL_BYTES: u64 = 1 << 20;
 
 /// State shared by the insert batches of a lane.
@@ -127,8 +128,8 @@ impl<K: Sink> InsertContext<K> {
             // A section whose rows cannot be told apart is dead-lettered as it is.
             is_whole |= source::check_cuttable(&batch.key.insert_target, &blocks).is_err();
         }
-        // A batch this small never needs more memory than there is.
-        let is_small = error.needs_memory() && batch.row_bytes() < SMALL_BYTES;
+        // A batch this small is never to blame for its size.
+        let is_small = error.is_too_large() && batch.row_bytes() < SMALL_BYTES;
         if !is_proven || (is_whole && is_small) {
             return InsertResult::Unproven {
                 error,

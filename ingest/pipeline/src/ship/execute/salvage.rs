@@ -106,7 +106,7 @@ impl<K: Sink> InsertContext<K> {
         match delivery.settle(&self.sink).await {
             // Rows beside damage cannot be cut out of the log, hence not be halved.
             InsertResult::Unproven { error, .. } => cannot_halve(error),
-            InsertResult::Refused(error) if is_small && error.needs_memory() => cannot_halve(error),
+            InsertResult::Refused(error) if is_small && error.is_too_large() => cannot_halve(error),
             InsertResult::Refused(error) | InsertResult::Unknowable(error) => {
                 tracing::error!(
                     token,

@@ -157,9 +157,9 @@ fn is_unproven(result: &InsertResult) -> bool {
     )
 }
 
-/// A log with one row, whose every insert fails with a code that may be the server's.
+/// A log with one row, whose every insert fails with an answer that may be the server's.
 fn failing(
-    code: u32,
+    (outcome, code): (InsertOutcome, Option<u32>),
 ) -> (
     tempfile::TempDir,
     Log,
@@ -170,8 +170,8 @@ fn failing(
     let (log, batch) = logged(dir.path());
     let sink = FakeSink::answering(move || {
         Err(InsertError {
-            outcome: InsertOutcome::Unknown,
-            code: Some(code),
+            outcome,
+            code,
             message: "no".to_owned(),
         })
     });
@@ -190,9 +190,14 @@ fn failing(
 
 #[tokio::test(start_paused = true)]
 async fn a_row_refused_for_no_known_reason_is_dead_lettered_once_others_are_stored() {
-    // Code 241 means too little memory: never the fault of so small a row.
-    for (code, is_dead_lettered) in [(395, true), (75, true), (241, false)] {
-        let (dir, _log, context, batch) = failing(code);
+    // Too little memory (241) and a gateway's limit are never the fault of so small a row.
+    for (outcome, code, is_dead_lettered) in [
+        (InsertOutcome::Unknown, Some(395), true),
+        (InsertOutcome::Unknown, Some(75), true),
+        (InsertOutcome::Unknown, Some(241), false),
+        (InsertOutcome::TooLarge, None, false),
+    ] {
+        let (dir, _log, context, batch) = failing((outcome, code));
         let (key, batch) = (batch.key.clone(), Arc::new(batch));
         for _ in 0..10 {
             context.stored_counts.count(&key);
