@@ -301,12 +301,13 @@ mod tests {
     #[test]
     fn a_panic_of_a_submission_whose_client_went_away_ends_the_worker() {
         let dir = tempfile::tempdir().unwrap();
-        runtime().unwrap().block_on(async {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let config = ServerConfig::on(any);
+        runtime(&config).unwrap().block_on(async {
             let (deps, running) = deps(dir.path()).await;
-            let any = SocketAddr::from(([127, 0, 0, 1], 0));
             let listener = TcpListener::bind(any).unwrap();
             listener.set_nonblocking(true).unwrap();
-            let core = Core::new(Arc::new(ProcessState::new(ServerConfig::on(any), deps)));
+            let core = Core::new(Arc::new(ProcessState::new(config.clone(), deps)));
             drop(core.detached.run_to_completion(failing()));
             let (_stop, stopped) = watch::channel(false);
             let ended = timeout(SOON, work(core, listener, stopped)).await;

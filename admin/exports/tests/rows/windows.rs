@@ -294,8 +294,8 @@ async fn the_estimated_row_size_is_close_to_the_real_one() {
 /// Statements that cannot be built are refused before anything is sent.
 #[test]
 fn unsupported_forms_and_queries_without_parts_are_refused_with_a_reason() {
-    let settings = millrace_clickhouse::Settings::new("http://127.0.0.1:9", "u", "p");
-    let clickhouse = millrace_clickhouse::ClickHouse::new(&settings);
+    let settings = Settings::new("http://127.0.0.1:9", "u", "p");
+    let clickhouse = ClickHouse::new(&settings);
     let (scope, filter) = (scope(), EventFilter::default());
     let parse = |text: &str| ExportQuery::parse(text).unwrap();
     let half = Part { index: 1, count: 2 };
