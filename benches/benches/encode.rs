@@ -34,7 +34,7 @@ fn encode(criterion: &mut Criterion) {
     });
     alternatives(&mut group, &out);
     let rejected = RejectedRow {
-        team_id: PROJECT.team_id,
+        team_id: PROJECT.id,
         received_at: RECEIVED_AT,
         request_id: Uuid::nil(),
         index: 7,

@@ -4,7 +4,7 @@ use crate::requests::Workload;
 use crate::store::Store;
 use anyhow::{Result, anyhow};
 use millrace_parse::{KeyLookup, Limits, ParseContext, Parser, Project, Protocol};
-use millrace_rows::{Batch, EventRow, Micros, RowGroup, TeamId};
+use millrace_rows::{Batch, EventRow, Micros, ProjectId, RowGroup};
 use std::hint::black_box;
 use std::path::Path;
 use uuid::Uuid;
@@ -32,7 +32,7 @@ pub fn parse_context() -> ParseContext<'static> {
 
 /// Project that every key belongs to.
 pub const PROJECT: Project = Project {
-    team_id: TeamId(1),
+    id: ProjectId(1),
     anonymize_ips: false,
     ingested_event: true,
 };
@@ -45,7 +45,7 @@ pub fn event<'a>(properties: &'a [&'a [u8]]) -> EventRow<'a> {
         event: b"$pageview",
         properties,
         timestamp: RECEIVED_AT,
-        team_id: PROJECT.team_id,
+        team_id: PROJECT.id,
         distinct_id: b"user-00000001",
         created_at: RECEIVED_AT,
         historical_migration: false,

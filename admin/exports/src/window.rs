@@ -1,6 +1,6 @@
 //! Windows of runs: the time range, project and model that a run exports.
 
-use millrace_catalog::{BatchExport, BatchExportRun, ExportModel, TeamId, UtcTime};
+use millrace_catalog::{BatchExport, BatchExportRun, ExportModel, ProjectId, UtcTime};
 use uuid::Uuid;
 
 /// Time of a row that decides whether it is in a window.
@@ -37,7 +37,7 @@ pub struct RunScope {
     /// Id of the run's export.
     pub export_id: Uuid,
     /// Project whose rows are exported.
-    pub team_id: TeamId,
+    pub project_id: ProjectId,
     /// Model: events, persons or another.
     pub model: ExportModel,
     /// Window of the rows.
@@ -62,7 +62,7 @@ impl RunScope {
         Self {
             run_id: run.id,
             export_id: export.id,
-            team_id: TeamId(export.team_id),
+            project_id: ProjectId(export.team_id),
             model: export.model,
             window: Window::of(export, run.data_interval_start, run.data_interval_end),
         }

@@ -8,7 +8,7 @@
 
 use crate::failure::Failure;
 use crate::reading::{self, ProjectFilter, Range, Updates};
-use millrace_catalog::{PersonBacklog, PersonProgress, PersonUpdate, TeamId, UtcTime};
+use millrace_catalog::{PersonBacklog, PersonProgress, PersonUpdate, ProjectId, UtcTime};
 use millrace_clickhouse::ClickHouse;
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ pub(crate) struct Batch {
 #[derive(Debug)]
 struct Source {
     /// Project of the backlog; none for all projects without one.
-    team: Option<TeamId>,
+    project: Option<ProjectId>,
     /// Number of updates of the round up to its last one.
     end: usize,
     is_cut: bool,
@@ -44,7 +44,7 @@ pub(crate) enum NextBatch {
     Ready(Batch),
     /// These projects are to be deferred to backlogs; the batch is to be applied only if that
     /// fails.
-    Defer(Vec<TeamId>, Batch),
+    Defer(Vec<ProjectId>, Batch),
 }
 
 /// Reads updates for a round, up to a number of rows and of bytes.
@@ -71,10 +71,13 @@ pub(crate) async fn next_batch(
         };
         let others = reading::read(clickhouse, &range, limits).await?;
         if others.is_cut {
-            let teams =
+            let project_ids =
                 projects_over_share(clickhouse, &range, &others, (rows_max, bytes_max)).await?;
-            if !teams.is_empty() {
-                return Ok(NextBatch::Defer(teams, Batch::of(vec![(None, others)])));
+            if !project_ids.is_empty() {
+                return Ok(NextBatch::Defer(
+                    project_ids,
+                    Batch::of(vec![(None, others)]),
+                ));
             }
         }
         spend(&mut budget, &others);
@@ -84,11 +87,11 @@ pub(crate) async fn next_batch(
         .backlogs
         .iter()
         .partition(|backlog| backlog.passed < Some(before));
-    waiting.sort_unstable_by_key(|backlog| (last_read_at(backlog), backlog.team_id));
+    waiting.sort_unstable_by_key(|backlog| (last_read_at(backlog), backlog.project_id));
     waiting.truncate(BACKLOGS_MAX);
     for (backlog, left) in waiting.iter().zip((1..=waiting.len()).rev()) {
         let range = Range {
-            projects: ProjectFilter::Only(backlog.team_id),
+            projects: ProjectFilter::Only(backlog.project_id),
             after: &backlog.position,
             passed: backlog.passed,
             before,
@@ -96,10 +99,10 @@ pub(crate) async fn next_batch(
         let limits = ((budget.0 / left).max(1), (budget.1 / left).max(1));
         let own = reading::read(clickhouse, &range, limits).await?;
         spend(&mut budget, &own);
-        sources.push((Some(backlog.team_id), own));
+        sources.push((Some(backlog.project_id), own));
     }
     // All that may be applied of these has been.
-    sources.extend(done.iter().map(|it| (Some(it.team_id), Updates::none())));
+    sources.extend(done.iter().map(|it| (Some(it.project_id), Updates::none())));
     Ok(NextBatch::Ready(Batch::of(sources)))
 }
 
@@ -123,28 +126,28 @@ async fn projects_over_share(
     range: &Range<'_>,
     read: &Updates,
     (rows_max, bytes_max): (usize, usize),
-) -> Result<Vec<TeamId>, Failure> {
+) -> Result<Vec<ProjectId>, Failure> {
     let rows = rows_max / SHARES;
-    let mut teams = reading::projects_with_more(clickhouse, range, rows).await?;
-    let mut bytes: HashMap<TeamId, usize> = HashMap::new();
+    let mut project_ids = reading::projects_with_more(clickhouse, range, rows).await?;
+    let mut bytes: HashMap<ProjectId, usize> = HashMap::new();
     for update in &read.rows {
-        *bytes.entry(update.team_id).or_default() += update.bytes();
+        *bytes.entry(update.project_id).or_default() += update.bytes();
     }
     let large = bytes.into_iter().filter(|it| it.1 > bytes_max / SHARES);
-    teams.extend(large.map(|(team, _)| team));
-    teams.sort_unstable();
-    teams.dedup();
-    Ok(teams)
+    project_ids.extend(large.map(|(project, _)| project));
+    project_ids.sort_unstable();
+    project_ids.dedup();
+    Ok(project_ids)
 }
 
 impl Batch {
     /// Interleaves updates of several sources, some of each in turn.
-    fn of(read: Vec<(Option<TeamId>, Updates)>) -> Self {
+    fn of(read: Vec<(Option<ProjectId>, Updates)>) -> Self {
         let mut sources = Vec::new();
         let mut waiting = Vec::new();
-        for (place, (team, updates)) in read.into_iter().enumerate() {
+        for (place, (project, updates)) in read.into_iter().enumerate() {
             sources.push(Source {
-                team,
+                project,
                 end: 0,
                 is_cut: updates.is_cut,
             });
@@ -170,15 +173,18 @@ impl Batch {
     /// Returns true if all updates of projects without a backlog were applied, given the number of
     /// the batch's updates that were.
     pub(crate) fn has_all_others(&self, applied: usize) -> bool {
-        let mut others = self.sources.iter().filter(|source| source.team.is_none());
+        let mut others = self
+            .sources
+            .iter()
+            .filter(|source| source.project.is_none());
         others.all(|source| source.is_done(applied))
     }
 
     /// Projects whose backlogs were applied to their ends, given the number of the batch's updates
     /// that were.
-    pub(crate) fn caught_up(&self, applied: usize) -> Vec<TeamId> {
+    pub(crate) fn caught_up(&self, applied: usize) -> Vec<ProjectId> {
         let done = self.sources.iter().filter(|it| it.is_done(applied));
-        done.filter_map(|source| source.team).collect()
+        done.filter_map(|source| source.project).collect()
     }
 }
 

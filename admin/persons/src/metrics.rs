@@ -78,15 +78,15 @@ pub(crate) fn applied(applied: &AppliedUpdates) {
     }
     // Logged once for each project and hour: the counter has the rest.
     for limited in &applied.limited {
-        let (team_id, hour) = (limited.team_id.0, limited.hour);
+        let (project_id, hour) = (limited.project_id.0, limited.hour);
         match limited.growth {
             Growth::Ids => tracing::warn!(
-                team_id, %hour,
+                team_id = project_id, %hour,
                 "a project has more new distinct ids than new_distinct_ids_per_hour_max; its events are stored, \
                  but what those of further new ids say of persons is left out until the next hour"
             ),
             Growth::Bytes => tracing::warn!(
-                team_id, %hour,
+                team_id = project_id, %hour,
                 "properties of a project's persons and groups have grown by more than \
                  new_property_bytes_per_hour_max; its events are stored, but further properties of persons and \
                  groups are left out until the next hour"

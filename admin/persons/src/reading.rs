@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use millrace_catalog::{PersonBacklog, PersonUpdate, UpdatePosition, UtcTime};
 use millrace_clickhouse::{ClickHouse, ReadOptions};
-use millrace_rows::{Micros, Table, TeamId, UpdateKind};
+use millrace_rows::{Micros, ProjectId, Table, UpdateKind};
 use uuid::Uuid;
 
 /// Columns of an update, in the order in which they are read.
@@ -49,7 +49,7 @@ impl Updates {
 /// Projects whose updates are read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ProjectFilter<'a> {
-    Only(TeamId),
+    Only(ProjectId),
     AllBut(&'a [PersonBacklog]),
 }
 
@@ -125,7 +125,7 @@ pub(crate) async fn projects_with_more(
     clickhouse: &ClickHouse,
     range: &Range<'_>,
     rows: usize,
-) -> Result<Vec<TeamId>, Failure> {
+) -> Result<Vec<ProjectId>, Failure> {
     let sql = format!(
         "SELECT team_id FROM {} WHERE {} GROUP BY team_id HAVING count() > {rows} \
          ORDER BY team_id FORMAT RowBinaryWithNamesAndTypes",
@@ -139,11 +139,11 @@ pub(crate) async fn projects_with_more(
         bytes.extend_from_slice(&piece);
     }
     let mut input = Input(behind_header(&bytes, &["team_id"])?.ok_or(Failure::Unproven)?);
-    let teams: Vec<TeamId> = std::iter::from_fn(|| input.i64().map(TeamId)).collect();
+    let project_ids: Vec<ProjectId> = std::iter::from_fn(|| input.i64().map(ProjectId)).collect();
     if !input.0.is_empty() {
         return Err(Failure::Malformed);
     }
-    Ok(teams)
+    Ok(project_ids)
 }
 
 fn conditions(range: &Range<'_>) -> String {
@@ -157,12 +157,14 @@ fn conditions(range: &Range<'_>) -> String {
     let passed = range.passed.map_or(created_at.0, |passed| passed.0);
     let (from, until) = (instant(passed.max(created_at.0)), instant(range.before.0));
     let of = match range.projects {
-        ProjectFilter::Only(team) => format!(" AND team_id = {}", team.0),
+        ProjectFilter::Only(project) => format!(" AND team_id = {}", project.0),
         ProjectFilter::AllBut([]) => String::new(),
         ProjectFilter::AllBut(backlogs) => {
-            let teams = backlogs.iter().map(|backlog| backlog.team_id.0.to_string());
-            let teams: Vec<String> = teams.collect();
-            format!(" AND team_id NOT IN ({})", teams.join(", "))
+            let project_ids = backlogs
+                .iter()
+                .map(|backlog| backlog.project_id.0.to_string());
+            let project_ids: Vec<String> = project_ids.collect();
+            format!(" AND team_id NOT IN ({})", project_ids.join(", "))
         }
     };
     // The first condition is for the index of the table.
@@ -210,7 +212,7 @@ fn behind_header<'a>(bytes: &'a [u8], columns: &[&str]) -> Result<Option<&'a [u8
 /// row is none if it has a kind or an id that this version does not know.
 fn row(bytes: &[u8]) -> Option<(Option<PersonUpdate>, &[u8])> {
     let mut input = Input(bytes);
-    let team_id = TeamId(input.i64()?);
+    let project_id = ProjectId(input.i64()?);
     let created_at = Micros(input.i64()?);
     let request_id = Uuid::parse_str(&input.text()?).ok();
     let index = i64::from(u32::from_le_bytes(input.array()?));
@@ -220,7 +222,7 @@ fn row(bytes: &[u8]) -> Option<(Option<PersonUpdate>, &[u8])> {
     let [distinct_id, other_id, person_set, person_set_once] = input.texts()?;
     let [person_unset, group_type, group_key, group_set] = input.texts()?;
     let known = request_id.zip(kind).map(|(request_id, kind)| PersonUpdate {
-        team_id,
+        project_id,
         position: UpdatePosition {
             created_at,
             request_id,
@@ -299,7 +301,7 @@ mod tests {
     #[test]
     fn a_complete_row_is_parsed_as_written() {
         let written = PersonUpdateRow {
-            team_id: TeamId(1),
+            team_id: ProjectId(1),
             created_at: Micros(2),
             request_id: Uuid::from_u128(3),
             index: 4,

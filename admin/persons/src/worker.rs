@@ -248,11 +248,11 @@ impl Worker {
         let next = batch::next_batch(&self.clickhouse, &progress, watermark, limits).await?;
         let batch = match next {
             NextBatch::Ready(batch) => batch,
-            NextBatch::Defer(teams, batch) => {
-                let deferred = self.catalog.defer_persons(&progress, &teams).await?;
+            NextBatch::Defer(project_ids, batch) => {
+                let deferred = self.catalog.defer_persons(&progress, &project_ids).await?;
                 if deferred > 0 {
                     tracing::debug!(
-                        ?teams,
+                        teams = ?project_ids,
                         "what events of a project say of persons waits apart"
                     );
                     return Ok((Round::More, progress.watermark()));

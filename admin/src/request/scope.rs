@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{self, Operation};
 use crate::request::uuid_text;
-use millrace_catalog::{Access, Caller, Catalog, Project, TeamId};
+use millrace_catalog::{Access, Caller, Catalog, Project, ProjectId};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -88,7 +88,7 @@ impl OrganizationLookup<'_> {
 }
 
 async fn numbered_project(catalog: &Catalog, id: i64) -> Result<Project, ApiError> {
-    let found = catalog.project(TeamId(id)).await?;
+    let found = catalog.project(ProjectId(id)).await?;
     found.ok_or_else(ApiError::not_found)
 }
 

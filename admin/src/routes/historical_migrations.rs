@@ -8,7 +8,7 @@ use crate::patch::Patch;
 use crate::timestamp::Timestamp;
 use millrace_catalog::{
     Feature, HistoricalDecision, HistoricalMigration, Level, MigrationState,
-    NewHistoricalMigration, RequiredScope, TeamId, features,
+    NewHistoricalMigration, ProjectId, RequiredScope, features,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -184,7 +184,7 @@ async fn list(context: Context) -> Result<Envelope<MigrationBody>, ApiError> {
 async fn create(context: Context, new: NewBody) -> Result<MigrationBody, ApiError> {
     let (actor, id) = (context.actor()?, context.organization_id()?);
     let new = NewHistoricalMigration {
-        team_id: new.team_id.sent().map(TeamId),
+        project_id: new.team_id.sent().map(ProjectId),
         source: new.source,
         method: new.method,
         total_events: new.total_events,

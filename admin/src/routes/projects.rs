@@ -9,7 +9,7 @@ use crate::patch::Patch;
 use crate::schema::Nothing;
 use crate::timestamp::Timestamp;
 use millrace_catalog::{
-    ActivityScope, Level, NewProject, Project, ProjectChange, RequiredScope, TeamId, features,
+    ActivityScope, Level, NewProject, Project, ProjectChange, ProjectId, RequiredScope, features,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -221,7 +221,7 @@ async fn update(context: Context, patch: PatchBody) -> Result<ProjectBody, ApiEr
     };
     let changed = context
         .catalog()
-        .update_project(&actor, id, team_id(&context)?, change);
+        .update_project(&actor, id, project_id(&context)?, change);
     Ok(changed.await?.into())
 }
 
@@ -229,7 +229,7 @@ async fn delete(context: Context) -> Result<(), ApiError> {
     let (actor, id) = (context.actor()?, context.organization_id()?);
     let deleted = context
         .catalog()
-        .delete_project(&actor, id, team_id(&context)?);
+        .delete_project(&actor, id, project_id(&context)?);
     Ok(deleted.await?)
 }
 
@@ -248,10 +248,10 @@ async fn reset_token(context: Context, _: Nothing) -> Result<ProjectBody, ApiErr
     let (actor, id) = (context.actor()?, context.organization_id()?);
     let reset = context
         .catalog()
-        .reset_project_key(&actor, id, team_id(&context)?);
+        .reset_project_key(&actor, id, project_id(&context)?);
     Ok(reset.await?.into())
 }
 
-fn team_id(context: &Context) -> Result<TeamId, ApiError> {
-    Ok(TeamId(context.project()?.id))
+fn project_id(context: &Context) -> Result<ProjectId, ApiError> {
+    Ok(ProjectId(context.project()?.id))
 }

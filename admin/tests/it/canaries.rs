@@ -197,8 +197,10 @@ async fn plugins(fixture: &Fixture) {
             position: 1,
             config: json!({ "token": format!("{CANARY}-{token}") }),
         };
-        let (id, team) = (made["id"].as_i64().unwrap(), fixture.made.team_id);
-        let set = fixture.catalog.set_plugin_use(writer, id, team, setting);
+        let (id, project_id) = (made["id"].as_i64().unwrap(), fixture.made.project_id);
+        let set = fixture
+            .catalog
+            .set_plugin_use(writer, id, project_id, setting);
         set.await.unwrap();
     }
 }

@@ -60,7 +60,7 @@ async fn gated(fixture: &Fixture) -> Vec<Gated> {
     let domains = format!("{BELOW}domains/");
     let domain = fixture.call("POST", &domains, &claim).await.body;
     let domain = format!("domains/{}/", domain["id"].as_str().unwrap());
-    let access = json!([{ "id": fixture.made.team_id.0, "level": 1 }]);
+    let access = json!([{ "id": fixture.made.project_id.0, "level": 1 }]);
     let invite = json!({ "target_email": "bob@example.org", "private_project_access": access });
     let security = json!({ "members_can_write_pipelines": false });
     let (domains, sso) = ("automatic_provisioning", "sso_enforcement");

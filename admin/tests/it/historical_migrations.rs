@@ -92,7 +92,7 @@ async fn a_migration_is_requested_decided_and_finished() {
     let mut expected = request();
     for (field, value) in [
         ("id", asked["id"].clone()),
-        ("team_id", json!(fixture.made.team_id.0)),
+        ("team_id", json!(fixture.made.project_id.0)),
         ("state", json!("requested")),
         ("events_imported", json!(0)),
         ("created_at", asked["created_at"].clone()),

@@ -113,7 +113,7 @@ async fn keys_of_invalid_length_are_refused() {
 async fn a_key_is_the_same_for_every_spelling_of_a_path() {
     let fixture = Fixture::new().await;
     let owner = fixture.owner_key();
-    let (organization, project) = (fixture.made.organization_id, fixture.made.team_id.0);
+    let (organization, project) = (fixture.made.organization_id, fixture.made.project_id.0);
     let export = json!({
         "name": "A", "interval": "hour", "destination": { "type": "NoOp" }, "paused": true,
     });

@@ -45,7 +45,7 @@ async fn an_invite_has_defaults_and_does_not_show_its_token() {
     });
     assert_eq!(made, expected);
     assert_eq!(made["created_by"]["email"], "owner@localhost");
-    let project = fixture.made.team_id.0;
+    let project = fixture.made.project_id.0;
     let body = json!({
         "target_email": "cy@example.org", "first_name": "Cy", "level": 8, "message": "Hello",
         "private_project_access": [{ "id": project, "level": "admin" }], "send_email": false,
@@ -134,7 +134,7 @@ async fn nobody_invites_above_their_own_level() {
     let fixture = Fixture::new().await;
     let member = fixture.member("mia@example.com", Member).await;
     let administrator = fixture.member("ada@example.com", Administrator).await;
-    let project = fixture.made.team_id.0;
+    let project = fixture.made.project_id.0;
     let table = [
         (&member, 1, 1, 201),
         (&member, 8, 1, 403),

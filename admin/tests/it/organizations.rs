@@ -39,9 +39,9 @@ async fn organizations_are_listed_in_the_envelope() {
             assert_eq!(&organization[field], value, "{field}");
         }
         assert!(organization["created_at"].as_str().unwrap().ends_with('Z'));
-        let team = &organization["teams"][0];
-        assert_eq!(team["id"], fixture.made.team_id.0);
-        assert_eq!(team["api_token"], fixture.made.project_api_key);
+        let project = &organization["teams"][0];
+        assert_eq!(project["id"], fixture.made.project_id.0);
+        assert_eq!(project["api_token"], fixture.made.project_api_key);
     }
 }
 

@@ -514,11 +514,11 @@ async fn uses_are_listed_without_secrets_and_the_rest_is_unused() {
         position: 1,
         config: json!({ "token": "s3cret", "url": "u" }),
     };
-    let team = fixture.made.team_id;
+    let project_id = fixture.made.project_id;
     let id = plugin["id"].as_i64().unwrap();
     fixture
         .catalog
-        .set_plugin_use(writer, id, team, setting)
+        .set_plugin_use(writer, id, project_id, setting)
         .await
         .unwrap();
     let below = all(PluginFamily::Destinations);
@@ -538,7 +538,7 @@ async fn uses_are_listed_without_secrets_and_the_rest_is_unused() {
     );
     assert_eq!(
         (&found["team_id"], &found["enabled"]),
-        (&json!(team.0), &json!(true))
+        (&json!(project_id.0), &json!(true))
     );
     assert!(!uses.body.to_string().contains("s3cret"));
     let unused = fixture.get(&format!("{below}unused/")).await;

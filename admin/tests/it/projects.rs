@@ -14,10 +14,10 @@ on_both!(
 
 async fn projects_are_found_by_id_and_as_current() {
     let fixture = Fixture::new().await;
-    let team = fixture.made.team_id;
+    let project_id = fixture.made.project_id;
     let list = fixture.get("/api/organizations/@current/projects/").await;
     assert_eq!((list.status, &list.body["count"]), (200, &json!(1)));
-    for id in [team.to_string(), "@current".to_owned()] {
+    for id in [project_id.to_string(), "@current".to_owned()] {
         let one = fixture
             .get(&format!("/api/organizations/@current/projects/{id}/"))
             .await;
@@ -30,15 +30,15 @@ async fn projects_are_found_by_id_and_as_current() {
 
 async fn project_ids_with_signs_or_leading_zeros_are_not_found() {
     let fixture = Fixture::new().await;
-    let team = fixture.made.team_id;
+    let project_id = fixture.made.project_id;
     let addresses = [
-        (format!("{team}"), 200),
-        (format!("0{team}"), 404),
-        (format!("00{team}"), 404),
-        (format!("+{team}"), 404),
-        (format!("%2B{team}"), 404),
-        (format!("%20{team}"), 404),
-        (format!("{team}.0"), 404),
+        (format!("{project_id}"), 200),
+        (format!("0{project_id}"), 404),
+        (format!("00{project_id}"), 404),
+        (format!("+{project_id}"), 404),
+        (format!("%2B{project_id}"), 404),
+        (format!("%20{project_id}"), 404),
+        (format!("{project_id}.0"), 404),
     ];
     for (id, status) in addresses {
         let path = format!("/api/organizations/@current/projects/{id}/");
@@ -91,14 +91,14 @@ async fn a_project_is_found_in_its_own_organization_only() {
         .call("POST", "/api/organizations/", &json!({ "name": "Other" }))
         .await;
     let other = made.body["id"].as_str().unwrap().to_owned();
-    let team = fixture.made.team_id;
+    let project_id = fixture.made.project_id;
     for (method, path) in [
         ("GET", ""),
         ("PATCH", ""),
         ("PATCH", "reset_token/"),
         ("DELETE", ""),
     ] {
-        let path = format!("/api/organizations/{other}/projects/{team}/{path}");
+        let path = format!("/api/organizations/{other}/projects/{project_id}/{path}");
         let answer = fixture.call(method, &path, &json!({})).await;
         assert_eq!(answer.error(), (404, "not_found", None), "{method} {path}");
     }

@@ -8,7 +8,7 @@ use crate::output;
 use anyhow::{Context, bail};
 use clap::{ArgGroup, Args, Subcommand};
 use millrace_catalog::{Actor, Catalog, NewPersonalKey, NewProject, Scopes, UtcTime};
-use millrace_rows::{TeamId, shown};
+use millrace_rows::{ProjectId, shown};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
@@ -118,13 +118,18 @@ async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
         }
         (None, Some(number)) if create.rotate => {
             catalog
-                .rotate_project_key(&Actor::command_line(), TeamId(number), create.key.clone())
+                .rotate_project_key(
+                    &Actor::command_line(),
+                    ProjectId(number),
+                    create.key.clone(),
+                )
                 .await?
         }
         (None, number) => {
-            let team_id = TeamId(number.context("name a user, a project or a team")?);
+            let project_id =
+                ProjectId(number.context("name a user, a new project or the id of a project")?);
             catalog
-                .create_project_key(&Actor::command_line(), team_id, create.key.clone())
+                .create_project_key(&Actor::command_line(), project_id, create.key.clone())
                 .await?
         }
     };
@@ -155,7 +160,7 @@ async fn list(catalog: &Catalog) -> anyhow::Result<()> {
             ]
         });
     table::print(
-        ["TEAM", "PROJECT", "KEY", "ORGANIZATION"],
+        ["PROJECT", "NAME", "KEY", "ORGANIZATION"],
         projects.collect(),
         "There are no projects.",
     );

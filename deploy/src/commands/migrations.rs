@@ -7,7 +7,7 @@ use crate::output;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use millrace_catalog::{
     Actor, Catalog, HistoricalDecision, HistoricalGrant, HistoricalMigration, MigrationState,
-    TeamId,
+    ProjectId,
 };
 use uuid::Uuid;
 
@@ -130,10 +130,10 @@ async fn allow(catalog: &Catalog, approve: &Approve) -> anyhow::Result<()> {
             let decided = catalog.decide_historical_migration(&actor, None, id, decision);
             decided.await?
         }
-        (None, team_id) => {
+        (None, project_id) => {
             // clap requires all three together.
             let grant = HistoricalGrant {
-                team_id: TeamId(team_id.unwrap_or_default()),
+                project_id: ProjectId(project_id.unwrap_or_default()),
                 total_events: approve.total_events.unwrap_or_default(),
                 events_per_minute: approve.events_per_minute.unwrap_or_default(),
                 note,

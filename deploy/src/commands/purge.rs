@@ -6,8 +6,8 @@ use crate::connect;
 use crate::output;
 use anyhow::{Context, bail};
 use clap::Args;
-use millrace_clickhouse::{ClickHouse, TeamRows};
-use millrace_rows::TeamId;
+use millrace_clickhouse::{ClickHouse, ProjectRows};
+use millrace_rows::ProjectId;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -31,10 +31,10 @@ pub fn run(config: &Config, purge: Purge, invocation: &Invocation) -> anyhow::Re
         let clickhouse = connect::clickhouse(config)?;
         let orphans = orphans(config, &clickhouse).await?;
         table::print(
-            ["TEAM", "ROWS"],
+            ["PROJECT", "ROWS"],
             orphans
                 .iter()
-                .map(|team| [team.team_id.to_string(), team.rows.to_string()])
+                .map(|project| [project.team_id.to_string(), project.rows.to_string()])
                 .collect(),
             "No deleted project has events.",
         );
@@ -48,13 +48,16 @@ pub fn run(config: &Config, purge: Purge, invocation: &Invocation) -> anyhow::Re
             ));
             return Ok(());
         }
-        let teams: Vec<TeamId> = orphans.iter().map(|team| TeamId(team.team_id)).collect();
-        let asked = clickhouse.delete_teams(&teams).await;
+        let project_ids: Vec<ProjectId> = orphans
+            .iter()
+            .map(|project| ProjectId(project.team_id))
+            .collect();
+        let asked = clickhouse.delete_projects(&project_ids).await;
         asked.context("cannot delete events")?;
         wait(&clickhouse).await?;
-        check_deleted(&clickhouse, &teams).await?;
-        let rows: u64 = orphans.iter().map(|team| team.rows).sum();
-        let projects = counted(teams.len() as u64, "project");
+        check_deleted(&clickhouse, &project_ids).await?;
+        let rows: u64 = orphans.iter().map(|project| project.rows).sum();
+        let projects = counted(project_ids.len() as u64, "project");
         output::print(&format!("{} of {projects} deleted.", counted(rows, "row")));
         Ok(())
     })
@@ -62,8 +65,8 @@ pub fn run(config: &Config, purge: Purge, invocation: &Invocation) -> anyhow::Re
 
 /// Finds projects that have rows and are not in the catalog. ClickHouse is read first: a project
 /// that is created in between is in the catalog when that is read.
-async fn orphans(config: &Config, clickhouse: &ClickHouse) -> anyhow::Result<Vec<TeamRows>> {
-    let stored = clickhouse.teams_with_rows().await;
+async fn orphans(config: &Config, clickhouse: &ClickHouse) -> anyhow::Result<Vec<ProjectRows>> {
+    let stored = clickhouse.projects_with_rows().await;
     let stored = stored
         .map_err(|error| connect::explain(config, error))
         .context("cannot read which projects have events")?;
@@ -79,7 +82,7 @@ async fn orphans(config: &Config, clickhouse: &ClickHouse) -> anyhow::Result<Vec
     let kept: BTreeSet<i64> = projects.into_iter().map(|project| project.id).collect();
     Ok(stored
         .into_iter()
-        .filter(|team| !kept.contains(&team.team_id))
+        .filter(|project| !kept.contains(&project.team_id))
         .collect())
 }
 
@@ -104,11 +107,15 @@ async fn wait(clickhouse: &ClickHouse) -> anyhow::Result<()> {
 
 /// Checks that no rows of the projects are left: some may have waited in a log meanwhile, and a
 /// gateway may have answered in ClickHouse's place.
-async fn check_deleted(clickhouse: &ClickHouse, teams: &[TeamId]) -> anyhow::Result<()> {
-    let stored = clickhouse.teams_with_rows().await;
+async fn check_deleted(clickhouse: &ClickHouse, project_ids: &[ProjectId]) -> anyhow::Result<()> {
+    let stored = clickhouse.projects_with_rows().await;
     let stored = stored.context("events were deleted, but it cannot be read whether all were")?;
-    let is_left = |team: &&TeamRows| teams.contains(&TeamId(team.team_id));
-    let rows: u64 = stored.iter().filter(is_left).map(|team| team.rows).sum();
+    let is_left = |project: &&ProjectRows| project_ids.contains(&ProjectId(project.team_id));
+    let rows: u64 = stored
+        .iter()
+        .filter(is_left)
+        .map(|project| project.rows)
+        .sum();
     if rows > 0 {
         bail!(
             "{} of these projects left: either rows came meanwhile, or what stands before ClickHouse \

@@ -64,7 +64,7 @@ fn assert_stored(server: &Server, sent: &[Value], mode: &str) {
     let count =
         format!("SELECT count() FROM millrace.events WHERE historical_migration = {historical}");
     server.wait_for(&count, &EVENTS.to_string());
-    let team_id = server.credential("team_id");
+    let project_id = server.credential("team_id");
     let rows = server.query(&format!(
         "SELECT uuid, event, distinct_id, toUnixTimestamp64Micro(timestamp) AS at, toString(team_id) AS team, properties \
          FROM millrace.events WHERE historical_migration = {historical} FORMAT JSONEachRow"
@@ -78,7 +78,7 @@ fn assert_stored(server: &Server, sent: &[Value], mode: &str) {
         for column in ["event", "distinct_id"] {
             assert_eq!(row[column], event[column], "{column} of {event}");
         }
-        assert_eq!(row["team"], Value::from(team_id.as_str()));
+        assert_eq!(row["team"], Value::from(project_id.as_str()));
         assert_eq!(
             micros(&row["at"]),
             micros_of(event["timestamp"].as_str().unwrap()),

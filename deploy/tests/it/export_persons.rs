@@ -22,9 +22,9 @@ const EXPECTED: &str = "SELECT d.team_id AS team_id, d.distinct_id AS distinct_i
 /// Stores person updates as if they had arrived yesterday, and waits until they are applied.
 fn store_past_updates(server: &Server) {
     server.wait_for("EXISTS TABLE millrace.person_updates", "1");
-    let team_id = server.credential("team_id");
+    let project_id = server.credential("team_id");
     server.query(&format!(
-        "INSERT INTO millrace.person_updates SELECT {team_id} AS team_id, \
+        "INSERT INTO millrace.person_updates SELECT {project_id} AS team_id, \
          now64(6) - 86400 + intDiv(number, 50) * 300 AS created_at, \
          toString(generateUUIDv4(number)) AS request_id, 0 AS `index`, \
          generateUUIDv4(number) AS uuid, created_at AS timestamp, \

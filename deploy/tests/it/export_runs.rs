@@ -17,12 +17,12 @@ const SECRET_KEY: &str = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
 
 /// Stores rows as if they had arrived in the last hours.
 pub fn store_past(server: &Server) {
-    let team_id = server.credential("team_id");
+    let project_id = server.credential("team_id");
     server.wait_for("EXISTS TABLE millrace.events", "1");
     server.query(&format!(
         "INSERT INTO millrace.events SELECT generateUUIDv4(number) AS uuid, 'past' AS event, \
          '{{\"n\":' || toString(number) || '}}' AS properties, \
-         now64(6) - 86400 + intDiv(number, {ROWS}) * 300 AS timestamp, {team_id} AS team_id, \
+         now64(6) - 86400 + intDiv(number, {ROWS}) * 300 AS timestamp, {project_id} AS team_id, \
          toString(number % 97) AS distinct_id, timestamp AS created_at, \
          false AS historical_migration FROM numbers({})",
         WINDOWS * ROWS

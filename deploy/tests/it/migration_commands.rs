@@ -88,10 +88,10 @@ fn requests_are_listed_approved_and_rejected() {
 fn a_project_gets_an_approval_by_its_id() {
     let dir = TempDir::new().unwrap();
     let server = Server::start_mode("admin", dir.path(), &[]);
-    let team = server.credential("team_id");
+    let project_id = server.credential("team_id");
     let (path, _) = request_migration(&server, "Amplitude");
     let numbers = ["--total-events", "7", "--events-per-minute", "3"];
-    let grant = [&["approve", "--team-id", &team][..], &numbers].concat();
+    let grant = [&["approve", "--team-id", &project_id][..], &numbers].concat();
     let said = run_ok(&dir, &grant);
     assert!(
         said.contains("approved: 7 events, 3 events a minute"),
@@ -117,12 +117,12 @@ fn an_invalid_decision_prints_its_reason_and_exits_nonzero() {
     assert_eq!(status, 200);
     let nobody = "01890f00-0000-7000-8000-000000000000";
     let numbers = ["--total-events", "1", "--events-per-minute", "1"];
-    let unknown_team = [&["approve", "--team-id", "99"][..], &numbers].concat();
+    let unknown_project = [&["approve", "--team-id", "99"][..], &numbers].concat();
     let table = [
         (vec!["approve", nobody], 1, nobody),
         (vec!["reject", nobody], 1, nobody),
         (vec!["approve", &id], 1, "finished"),
-        (unknown_team, 1, "99"),
+        (unknown_project, 1, "99"),
         (vec!["approve"], 64, "--team-id"),
         (vec!["approve", "--team-id", "1"], 64, "--total-events"),
         (vec!["approve", &id, "--team-id", "1"], 64, "--team-id"),

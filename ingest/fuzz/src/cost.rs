@@ -8,7 +8,7 @@ use millrace_encoding::{
     BodyDecoder, Boundary, Buffers, Decoder, Encoding, Expansion, Hints, testing,
 };
 use millrace_parse::{Footprint, KeyLookup, Parser, Project};
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::RefCell;
 use std::io::Write;
@@ -372,7 +372,7 @@ impl GeneratedBody {
             }
             cost.is_key_known = true;
             KeyLookup::Found(Project {
-                team_id: TeamId(1),
+                id: ProjectId(1),
                 anonymize_ips: false,
                 ingested_event: true,
             })

@@ -1,7 +1,7 @@
 //! Target `record`: maps records of other tools to events, and parses those as the server does.
 
 use millrace_parse::{KeyLookup, Limits, ParseContext, ParseError, Parser, Project, Protocol};
-use millrace_rows::{Micros, TeamId};
+use millrace_rows::{Micros, ProjectId};
 use millrace_sources::{Events, Format, Options};
 use std::cell::RefCell;
 use uuid::Uuid;
@@ -101,7 +101,7 @@ fn check(events: &Events) {
 
 fn find(_: &str) -> KeyLookup {
     KeyLookup::Found(Project {
-        team_id: TeamId(42),
+        id: ProjectId(42),
         anonymize_ips: false,
         ingested_event: true,
     })

@@ -79,8 +79,8 @@ impl ClickHouse {
         self.url.origin().ascii_serialization()
     }
 
-    /// Runs a query with parameters, as in `{team:Int64}`; returns the response once its status is
-    /// known.
+    /// Runs a query with parameters, as in `{project:Int64}`; returns the response once its status
+    /// is known.
     ///
     /// # Errors
     /// The server cannot be reached, or refuses the query.
@@ -128,15 +128,17 @@ impl ClickHouse {
     ///
     /// # Errors
     /// The query fails.
-    pub async fn stored(&self, database: &str, team_id: i64) -> anyhow::Result<Stored> {
+    pub async fn stored(&self, database: &str, project_id: i64) -> anyhow::Result<Stored> {
         let of = |table: String| async move {
             let sql = format!(
                 "SELECT toUInt32(toDate(timestamp)), event, count() FROM {table} \
-                 WHERE team_id = {{team:Int64}} AND historical_migration GROUP BY 1, 2 \
+                 WHERE team_id = {{project:Int64}} AND historical_migration GROUP BY 1, 2 \
                  FORMAT JSONCompactEachRow \
                  SETTINGS output_format_json_quote_64bit_integers = 0"
             );
-            let response = self.query(&sql, &[("team", team_id.to_string())]).await?;
+            let response = self
+                .query(&sql, &[("project", project_id.to_string())])
+                .await?;
             let text = response
                 .text()
                 .await

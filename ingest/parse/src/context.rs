@@ -1,6 +1,6 @@
 //! Context of a request besides its body, as the HTTP layer knows it.
 
-use millrace_rows::{Micros, TeamId};
+use millrace_rows::{Micros, ProjectId};
 use std::net::IpAddr;
 use uuid::Uuid;
 
@@ -84,7 +84,7 @@ pub enum KeyLookup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Project {
     /// Id of the project in its rows.
-    pub team_id: TeamId,
+    pub id: ProjectId,
     /// True if clients' addresses are kept out of its events.
     pub anonymize_ips: bool,
     /// True if it is noted that it has events. Not used by the parser, which passes it on.

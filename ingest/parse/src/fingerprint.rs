@@ -28,8 +28,8 @@ pub fn of(
         | u128::from(rules.nameless_is_identify) << 1
         | u128::from(rules.is_v1) << 2
         | (document.shape as u128) << 3;
-    let team = u128::from(rules.team_id.0.cast_unsigned());
-    let around = team << 64 | u128::from(rejected) << 32 | kind;
+    let project_id = u128::from(rules.project_id.0.cast_unsigned());
+    let around = project_id << 64 | u128::from(rejected) << 32 | kind;
     let sdk_info = sdk_info.map_or(0, |text| XxHash3_128::oneshot(text.as_bytes()));
     let [first, second, rest] = pieces(document, rules.body).map(|piece| match piece {
         [] => 0,

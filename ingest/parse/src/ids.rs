@@ -1,6 +1,6 @@
 //! Event ids: those of clients are read, missing ones are made.
 
-use millrace_rows::{Micros, TeamId};
+use millrace_rows::{Micros, ProjectId};
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -46,7 +46,7 @@ pub fn v7(received_at: Micros, request_id: Uuid, index: u32) -> Uuid {
 
 /// Fields by which a historical event without a uuid is recognised.
 pub struct Identity<'a> {
-    pub team_id: TeamId,
+    pub project_id: ProjectId,
     pub event: &'a [u8],
     pub distinct_id: &'a [u8],
     pub timestamp: &'a [u8],
@@ -60,7 +60,7 @@ const NAMESPACE: Uuid = Uuid::from_u128(0x6d69_6c6c_7261_6365_8576_656e_7473_000
 /// file twice stores it once.
 pub fn v5(identity: &Identity<'_>, scratch: &mut Vec<u8>) -> Uuid {
     scratch.clear();
-    scratch.extend_from_slice(&identity.team_id.0.to_be_bytes());
+    scratch.extend_from_slice(&identity.project_id.0.to_be_bytes());
     let fields = [
         identity.event,
         identity.distinct_id,
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn a_version_5_uuid_depends_on_every_field_and_on_nothing_else() {
         let base = Identity {
-            team_id: TeamId(1),
+            project_id: ProjectId(1),
             event: b"e",
             distinct_id: b"d",
             timestamp: b"t",
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(id.get_version_num(), 5);
         let others = [
             Identity {
-                team_id: TeamId(2),
+                project_id: ProjectId(2),
                 ..base
             },
             Identity {

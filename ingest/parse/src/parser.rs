@@ -154,7 +154,7 @@ impl Parser {
             body,
             received_at: context.received_at,
             request_id: context.request_id,
-            team_id: project.team_id,
+            project_id: project.id,
             historical,
             shift: skew::shift(&self.document, body, context),
             event_bytes_max: context.limits.event_bytes_max,
@@ -224,7 +224,7 @@ impl Parser {
                         event: accepted.event,
                         properties: &self.splicer.pieces(rules, spans),
                         timestamp: accepted.timestamp,
-                        team_id: rules.team_id,
+                        team_id: rules.project_id,
                         distinct_id: accepted.distinct_id,
                         created_at,
                         historical_migration: rules.historical,
@@ -245,7 +245,7 @@ impl Parser {
                     let raw = spans.whole.json(rules.body);
                     let (raw, detail) = kept(&rejection, raw);
                     self.rows.push_rejected(&RejectedRow {
-                        team_id: rules.team_id,
+                        team_id: rules.project_id,
                         received_at: created_at,
                         request_id: rules.request_id,
                         index,
@@ -282,7 +282,7 @@ impl Parser {
         let accepted = u32::try_from(events).unwrap_or(u32::MAX) - report.rejected_count;
         Parsed {
             batch: self.rows.finish(lane),
-            team_id: rules.team_id,
+            project_id: rules.project_id,
             accepted,
             report,
             fingerprint,

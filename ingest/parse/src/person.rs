@@ -95,7 +95,7 @@ impl PersonUpdateScratch {
             return None;
         }
         let mut row = PersonUpdateRow {
-            team_id: rules.team_id,
+            team_id: rules.project_id,
             created_at: at.created_at,
             request_id: rules.request_id,
             index: at.index,

@@ -1,7 +1,7 @@
 //! Results of parsing a request: its rows, and the report for the client.
 
 use crate::ApiError;
-use millrace_rows::{Batch, TeamId};
+use millrace_rows::{Batch, ProjectId};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub struct Parsed {
     /// Rows of accepted and of rejected events.
     pub batch: Batch,
     /// Project of the rows.
-    pub team_id: TeamId,
+    pub project_id: ProjectId,
     /// Events that will be stored in `events`.
     pub accepted: u32,
     /// Rejections and warnings of the events.

@@ -159,7 +159,7 @@ fn note(group: &mut RowGroup, stride: Option<&mut u32>, key: RowKey) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millrace_rows::TeamId;
+    use millrace_rows::ProjectId;
     use uuid::Uuid;
 
     fn push(rows: &mut Rows, number: u128, timestamp: i64) {
@@ -168,7 +168,7 @@ mod tests {
             event: b"e",
             properties: &[b"{}"],
             timestamp: Micros(timestamp),
-            team_id: TeamId(1),
+            team_id: ProjectId(1),
             distinct_id: b"d",
             created_at: Micros(0),
             historical_migration: false,

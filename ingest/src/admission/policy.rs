@@ -135,7 +135,7 @@ impl Admission {
         }
         let events = u64::from(parsed.accepted);
         let import_quota = &self.process.deps.import_quota;
-        let admitted = import_quota.admit(parsed.team_id, events).await;
+        let admitted = import_quota.admit(parsed.project_id, events).await;
         admitted.map(Some).map_err(|refusal| {
             let error = self.error(Rejection::Import(refusal));
             metrics::historical_refused(error.code, parsed.accepted);
@@ -150,9 +150,9 @@ impl Admission {
         received_at: Micros,
     ) -> Result<MonthCharge, ApiError> {
         let months = &self.process.month_limiter;
-        let owner = || match self.process.deps.keys.organization_of(parsed.team_id) {
+        let owner = || match self.process.deps.keys.organization_of(parsed.project_id) {
             Some(organization) => MonthOwner::Organization(organization),
-            None => MonthOwner::Project(parsed.team_id),
+            None => MonthOwner::Project(parsed.project_id),
         };
         let charged = months.charge(owner, &parsed.batch, received_at, Instant::now());
         charged.map_err(|refusal| self.error(Rejection::Months(refusal)))

@@ -217,8 +217,8 @@ async fn commit(
         Some(pending) if fingerprint.is_some() => insert_when_stored(&core, pending, fingerprint),
         Some(_) => {}
     }
-    if let Some(FirstEventNote { key, team_id }) = unnoted {
-        core.process.deps.keys.note_first_event(&key, team_id);
+    if let Some(FirstEventNote { key, project_id }) = unnoted {
+        core.process.deps.keys.note_first_event(&key, project_id);
     }
     reuse(committed.spent);
     match committed.shipping {

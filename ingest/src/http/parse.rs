@@ -11,7 +11,7 @@ use millrace_encoding::{BodyBuf, BodyDecoder};
 use millrace_parse::{
     ApiError, Footprint, KeyLookup, ParseContext, ParseError, Parsed, Parser, Protocol,
 };
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use tokio::sync::OwnedSemaphorePermit;
 
 /// Keys that one request may have looked up; a request has one, and more is a mistake of ours.
@@ -27,7 +27,7 @@ pub struct ParsedRequest {
 /// Project that has events, and the key by which it is known.
 pub struct FirstEventNote {
     pub key: Box<str>,
-    pub team_id: TeamId,
+    pub project_id: ProjectId,
 }
 
 /// Parses a body, and looks up the key when it is not in the cache.
@@ -238,7 +238,7 @@ fn first_events(key: &str, lookup: KeyLookup) -> Option<FirstEventNote> {
     match lookup {
         KeyLookup::Found(project) if !project.ingested_event => Some(FirstEventNote {
             key: key.into(),
-            team_id: project.team_id,
+            project_id: project.id,
         }),
         _ => None,
     }

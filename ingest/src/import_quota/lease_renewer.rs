@@ -5,7 +5,7 @@ use super::project_table::ProjectTable;
 use crate::metrics;
 use millrace_catalog::{Catalog, LeaseDecision, LeaseReport, LogPlace};
 use millrace_pipeline::{ImportCount, Pipeline, Position};
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ const RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// node holds for twice as long.
 const LEASE_EXPIRY: Duration = Duration::from_secs(10);
 
-type LeaseReports = BTreeMap<TeamId, LeaseReport>;
-type Decisions = BTreeMap<TeamId, Option<LeaseDecision>>;
+type LeaseReports = BTreeMap<ProjectId, LeaseReport>;
+type Decisions = BTreeMap<ProjectId, Option<LeaseDecision>>;
 
 /// Handle to the lease renewer while it runs.
 #[derive(Debug)]
@@ -74,8 +74,8 @@ pub struct LeaseRenewer {
     pipeline: Pipeline,
     node: String,
     /// Events counted before the start, by project.
-    counted_before: BTreeMap<TeamId, i64>,
-    leases: BTreeMap<TeamId, QuotaLease>,
+    counted_before: BTreeMap<ProjectId, i64>,
+    leases: BTreeMap<ProjectId, QuotaLease>,
     answered_at: Instant,
     log_kept_from: Position,
     is_failing: bool,
@@ -137,9 +137,9 @@ impl LeaseRenewer {
         if let Some(counted_to) = before.counted_to {
             let (pipeline, from) = (self.pipeline.clone(), position(counted_to));
             let recounted = run_blocking(move || pipeline.recount_imports(from)).await?;
-            for (team_id, events) in recounted {
+            for (project_id, events) in recounted {
                 let events = i64::try_from(events).unwrap_or(i64::MAX);
-                *counted.entry(team_id).or_default() += events;
+                *counted.entry(project_id).or_default() += events;
             }
         }
         let lease_report = |counted: i64| LeaseReport {
@@ -302,7 +302,7 @@ fn flatten<T, E: ToString>(
     }
 }
 
-fn counted(count: &ImportCount, id: TeamId) -> i64 {
+fn counted(count: &ImportCount, id: ProjectId) -> i64 {
     let counted = count.events.get(&id).copied().unwrap_or_default();
     i64::try_from(counted).unwrap_or(i64::MAX)
 }

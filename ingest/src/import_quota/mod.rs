@@ -31,7 +31,7 @@ pub(crate) use refusal::ImportRefusal;
 use lease_renewer::LeaseRenewer;
 use millrace_catalog::Catalog;
 use millrace_pipeline::{ImportReservation, Pipeline, Position};
-use millrace_rows::{Clock, TeamId};
+use millrace_rows::{Clock, ProjectId};
 use project_table::ProjectTable;
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,10 +70,10 @@ impl ImportQuota {
     /// The reason of the refusal, and when to try again.
     pub(crate) async fn admit(
         &self,
-        team_id: TeamId,
+        project_id: ProjectId,
         events: u64,
     ) -> Result<ImportReservation, ImportRefusal> {
-        let project = self.0.project(team_id);
+        let project = self.0.project(project_id);
         if let Some(reservation) = project.take(events) {
             if project.needs_refill() {
                 self.0.wake.notify_one();

@@ -1,7 +1,7 @@
 //! Projects that import on this node, which requests and the lease renewer share.
 
 use super::project_tokens::ProjectTokens;
-use millrace_rows::{Clock, TeamId};
+use millrace_rows::{Clock, ProjectId};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 /// Projects that imported something since the start.
 pub struct ProjectTable {
-    projects: RwLock<BTreeMap<TeamId, Arc<ProjectTokens>>>,
+    projects: RwLock<BTreeMap<ProjectId, Arc<ProjectTokens>>>,
     /// Notified when a request waits, or a lease is nearly used up.
     pub wake: Notify,
     clock: Arc<dyn Clock>,
@@ -36,7 +36,7 @@ impl ProjectTable {
     }
 
     /// Tokens of a project.
-    pub fn project(&self, id: TeamId) -> Arc<ProjectTokens> {
+    pub fn project(&self, id: ProjectId) -> Arc<ProjectTokens> {
         let known = self.projects.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(project) = known.get(&id) {
             return Arc::clone(project);

@@ -2,7 +2,7 @@
 
 use super::refusal::{CatalogDecision, ImportRefusal};
 use millrace_pipeline::ImportReservation;
-use millrace_rows::{Clock, TeamId};
+use millrace_rows::{Clock, ProjectId};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ pub type AdmitResult = Result<ImportReservation, ImportRefusal>;
 
 /// Tokens of a project on this node, one for each event that may be imported.
 pub struct ProjectTokens {
-    id: TeamId,
+    id: ProjectId,
     /// Events that may be admitted; those of admissions that store nothing come back here.
     available: Arc<AtomicU64>,
     /// Level of `available` below which more is asked for.
@@ -64,7 +64,7 @@ impl fmt::Debug for ProjectTokens {
 }
 
 impl ProjectTokens {
-    pub fn new(id: TeamId, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(id: ProjectId, clock: Arc<dyn Clock>) -> Self {
         Self {
             id,
             available: Arc::default(),
@@ -77,7 +77,7 @@ impl ProjectTokens {
         }
     }
 
-    pub const fn id(&self) -> TeamId {
+    pub const fn id(&self) -> ProjectId {
         self.id
     }
 

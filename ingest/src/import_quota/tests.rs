@@ -8,7 +8,7 @@ use millrace_catalog::{
 };
 use millrace_pipeline::{Ack, Pipeline, PipelineError, PipelineOptions, Running};
 use millrace_rows::{
-    Batch, EventRow, Lane, Micros, Month, RowGroup, RowKey, SystemClock, Table, TeamId,
+    Batch, EventRow, Lane, Micros, Month, ProjectId, RowGroup, RowKey, SystemClock, Table,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -28,7 +28,7 @@ struct TestEnv {
     database: TestDatabase,
     catalog: Catalog,
     organization_id: Uuid,
-    team_id: TeamId,
+    project_id: ProjectId,
     migration: Uuid,
     dir: TempDir,
 }
@@ -39,7 +39,7 @@ impl TestEnv {
         let made = catalog.bootstrap(BootstrapOptions::default()).await;
         let made = made.unwrap().unwrap();
         let grant = HistoricalGrant {
-            team_id: made.team_id,
+            project_id: made.project_id,
             total_events,
             events_per_minute: 100_000_000,
             note: None,
@@ -50,7 +50,7 @@ impl TestEnv {
             database,
             catalog,
             organization_id: made.organization_id,
-            team_id: made.team_id,
+            project_id: made.project_id,
             migration: granted.unwrap().id,
             dir: TempDir::new().unwrap(),
         }
@@ -86,7 +86,7 @@ struct Node {
     lease_renewer: RunningImportQuota,
     pipeline: Pipeline,
     running: Running,
-    team_id: TeamId,
+    project_id: ProjectId,
     /// Events that were acknowledged since the node's start.
     stored: u64,
 }
@@ -103,19 +103,19 @@ impl Node {
             lease_renewer,
             pipeline,
             running,
-            team_id: env.team_id,
+            project_id: env.project_id,
             stored: 0,
         }
     }
 
     /// Imports as a request does: admitted and stored, or admitted and given up, or refused.
     async fn import(&mut self, events: u64, is_given_up: bool) -> Result<(), ImportRefusal> {
-        let reservation = self.import_quota.admit(self.team_id, events).await?;
+        let reservation = self.import_quota.admit(self.project_id, events).await?;
         if is_given_up {
             return Ok(());
         }
         let slot = self.pipeline.reserve(Lane::Historical, 1).unwrap();
-        let batch = rows(self.team_id, events);
+        let batch = rows(self.project_id, events);
         slot.submit_counted(batch, reservation, drop).await.unwrap();
         self.stored += events;
         Ok(())
@@ -173,13 +173,13 @@ async fn open_log(dir: &Path) -> (Pipeline, Running) {
     }
 }
 
-fn rows(team_id: TeamId, events: u64) -> Batch {
+fn rows(project_id: ProjectId, events: u64) -> Batch {
     let row = EventRow {
         uuid: Uuid::from_u128(1),
         event: b"e",
         properties: &[b"{}"],
         timestamp: Micros(5),
-        team_id,
+        team_id: project_id,
         distinct_id: b"somebody",
         created_at: Micros(6),
         historical_migration: true,
@@ -306,18 +306,18 @@ async fn concurrent_requests_import_the_approved_events_and_not_one_more() {
     let node = env.node(0).await;
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..8 {
-        let (import_quota, pipeline, team_id) = (
+        let (import_quota, pipeline, project_id) = (
             node.import_quota.clone(),
             node.pipeline.clone(),
-            node.team_id,
+            node.project_id,
         );
         tasks.spawn(async move {
             let mut stored = 0;
             loop {
-                match import_quota.admit(team_id, 7).await {
+                match import_quota.admit(project_id, 7).await {
                     Ok(reservation) => {
                         let slot = pipeline.reserve(Lane::Historical, 1).unwrap();
-                        let batch = rows(team_id, 7);
+                        let batch = rows(project_id, 7);
                         slot.submit_counted(batch, reservation, drop).await.unwrap();
                         stored += 7;
                     }

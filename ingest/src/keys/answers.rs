@@ -1,7 +1,7 @@
 //! Answers of the catalog about keys, how long they count, and what is still to be asked.
 
 use millrace_parse::Project;
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use std::collections::{BTreeMap, HashSet};
 #[cfg(test)]
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -69,7 +69,7 @@ pub enum StaleKeys {
 #[derive(Default)]
 pub struct FirstEventQueue {
     /// Projects, each with the key that its events came with.
-    pub waiting: BTreeMap<TeamId, Arc<str>>,
+    pub waiting: BTreeMap<ProjectId, Arc<str>>,
     /// True while a task notes them.
     pub is_running: bool,
     /// Time until which the catalog is left alone after it failed, on the cache's ticks.

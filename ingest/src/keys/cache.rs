@@ -8,7 +8,7 @@ use super::memo;
 use millrace_catalog::key::{PROJECT_KEY_BYTES_MAX, ProjectKeyForm};
 use millrace_catalog::{Catalog, CatalogError};
 use millrace_parse::{KeyLookup, Project};
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use moka::sync::Cache;
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -32,7 +32,7 @@ pub struct KeyCache {
     pub(super) catalog: Catalog,
     pub(super) found: Cache<Arc<str>, Found>,
     /// Organizations of the projects that were found. A project stays in its organization.
-    pub(super) organizations: Cache<TeamId, Uuid>,
+    pub(super) organizations: Cache<ProjectId, Uuid>,
     /// Unknown keys.
     pub(super) unknown: Cache<Arc<str>, Validity>,
     /// Look-ups under way; further requests for the same key wait for the first.
@@ -106,8 +106,8 @@ impl Keys {
     /// Organization of a project whose key was looked up; `None` if it is not cached any more. Not
     /// for the hot path.
     #[must_use]
-    pub fn organization_of(&self, team_id: TeamId) -> Option<Uuid> {
-        self.0.organizations.get(&team_id)
+    pub fn organization_of(&self, project_id: ProjectId) -> Option<Uuid> {
+        self.0.organizations.get(&project_id)
     }
 
     /// Reason why every event is refused: the catalog does not answer, and no key is known from

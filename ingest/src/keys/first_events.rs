@@ -8,7 +8,7 @@
 use super::answers::{Found, QUERY_TIMEOUT, RETRY_MICROS, lock};
 use super::cache::{KeyCache, Keys};
 use super::memo;
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use moka::ops::compute::Op;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const WAITING_MAX: usize = 1_024;
 impl Keys {
     /// Has the catalog note that the project of this key has events. For projects whose
     /// [`millrace_parse::Project::ingested_event`] is false. Never waits.
-    pub fn note_first_event(&self, key: &str, team_id: TeamId) {
+    pub fn note_first_event(&self, key: &str, project_id: ProjectId) {
         let shared = &self.0;
         if let Some(found) = shared.found.get(key)
             && found.project.ingested_event
@@ -35,7 +35,10 @@ impl Keys {
         if is_paused || first.waiting.len() >= WAITING_MAX {
             return;
         }
-        first.waiting.entry(team_id).or_insert_with(|| key.into());
+        first
+            .waiting
+            .entry(project_id)
+            .or_insert_with(|| key.into());
         if !first.is_running {
             first.is_running = true;
             let noting = shared.clone().note_all();
@@ -47,12 +50,12 @@ impl Keys {
 impl KeyCache {
     /// Notes all projects that wait.
     async fn note_all(self: Arc<Self>) {
-        while let Some((team_id, key)) = self.next_waiting() {
-            let noting = self.catalog.note_first_event(team_id);
+        while let Some((project_id, key)) = self.next_waiting() {
+            let noting = self.catalog.note_first_event(project_id);
             match tokio::time::timeout(QUERY_TIMEOUT, noting).await {
                 Ok(Ok(())) => {
                     self.remember_noted(&key);
-                    lock(&self.first_events).waiting.remove(&team_id);
+                    lock(&self.first_events).waiting.remove(&project_id);
                 }
                 Ok(Err(error)) => self.pause_noting(&error.to_string()),
                 Err(_) => self.pause_noting("no answer in time"),
@@ -61,10 +64,10 @@ impl KeyCache {
     }
 
     /// Next project to note; without one the task ends.
-    fn next_waiting(&self) -> Option<(TeamId, Arc<str>)> {
+    fn next_waiting(&self) -> Option<(ProjectId, Arc<str>)> {
         let mut first = lock(&self.first_events);
         let next = first.waiting.first_key_value();
-        let next = next.map(|(team_id, key)| (*team_id, key.clone()));
+        let next = next.map(|(project_id, key)| (*project_id, key.clone()));
         first.is_running = next.is_some();
         next
     }

@@ -108,10 +108,10 @@ impl Lookup {
             let row = self.shared.ask(row).await?;
             if let Some(row) = row {
                 let organizations = &self.shared.organizations;
-                organizations.insert(row.team_id, row.organization_id);
+                organizations.insert(row.project_id, row.organization_id);
             }
             let project = row.map(|row| Project {
-                team_id: row.team_id,
+                id: row.project_id,
                 anonymize_ips: row.anonymize_ips,
                 ingested_event: row.ingested_event,
             });

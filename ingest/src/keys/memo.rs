@@ -31,7 +31,7 @@ const EMPTY: MemoSlot = MemoSlot {
     cache_id: 0,
     found: Found {
         project: Project {
-            team_id: millrace_rows::TeamId(0),
+            id: millrace_rows::ProjectId(0),
             anonymize_ips: false,
             ingested_event: false,
         },

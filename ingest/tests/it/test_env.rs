@@ -4,7 +4,7 @@ use crate::client::{Client, TestResponse};
 use crate::rows::{Stored, read_rows};
 use millrace_catalog::{
     Actor, Bootstrap, BootstrapOptions, Catalog, HistoricalGrant, HistoricalMigration, NewProject,
-    TeamId, features,
+    ProjectId, features,
 };
 use millrace_ingest::keys::Keys;
 use millrace_ingest::watermark::{self, RequestEpochs};
@@ -45,7 +45,7 @@ pub struct TestEnv {
     pub request_epochs: RequestEpochs,
     catalog: Catalog,
     /// Project of [`KEY`].
-    pub team_id: TeamId,
+    pub project_id: ProjectId,
     organization_id: Uuid,
     watermark: watch::Receiver<Option<Micros>>,
     outputs: Vec<LaneOutput>,
@@ -142,7 +142,7 @@ impl TestEnv {
             pipeline: parts.pipeline,
             request_epochs: parts.request_epochs,
             catalog: parts.catalog,
-            team_id: parts.made.team_id,
+            project_id: parts.made.project_id,
             organization_id: parts.made.organization_id,
             watermark: parts.watermark,
             outputs: parts.outputs,
@@ -205,7 +205,7 @@ impl TestEnv {
     /// Grants the project of [`KEY`] an import of so many events, at this rate.
     pub fn grant(&self, total_events: i64, events_per_minute: i64) -> HistoricalMigration {
         let grant = HistoricalGrant {
-            team_id: self.team_id,
+            project_id: self.project_id,
             total_events,
             events_per_minute,
             note: None,

@@ -28,7 +28,7 @@ pub(super) struct Tenant {
     /// Name of the organization.
     pub(super) name: String,
     /// Id and key of the project.
-    pub(super) team_id: u64,
+    pub(super) project_id: u64,
     pub(super) project_key: String,
     keys: Vec<String>,
     next_key: AtomicUsize,
@@ -61,7 +61,7 @@ impl Tenant {
         Ok(Self {
             organization: text(&organization, "/id").context("an organization")?,
             name: text(&organization, "/name").context("an organization")?,
-            team_id: project
+            project_id: project
                 .pointer("/id")
                 .and_then(Value::as_u64)
                 .context("a project")?,

@@ -134,7 +134,7 @@ async fn things(catalog: &Catalog, caller: &Caller, here: Uuid) {
     );
     let place = ExportPlace {
         organization_id: here,
-        team_id: None,
+        project_id: None,
     };
     let read = |page| catalog.list_batch_exports(place, page);
     time!("exports, first 100", read(page(0)));

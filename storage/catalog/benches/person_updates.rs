@@ -17,7 +17,7 @@
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ApplyOptions, BootstrapOptions, Catalog, PersonUpdate, TeamId, UpdatePosition,
+    ApplyOptions, BootstrapOptions, Catalog, PersonUpdate, ProjectId, UpdatePosition,
 };
 use millrace_rows::{Micros, UpdateKind};
 use std::time::Instant;
@@ -32,10 +32,10 @@ const BATCH: i64 = 20_000;
 const BATCHES: i64 = 10;
 const PROPERTIES: &str = r#"{"email":"somebody@example.com","name":"Some Body","plan":"large","seats":12,"$browser":"Firefox","$os":"Linux"}"#;
 
-fn update(team_id: TeamId, number: i64, distinct_id: String) -> PersonUpdate {
+fn update(project_id: ProjectId, number: i64, distinct_id: String) -> PersonUpdate {
     let at = Micros(1_795_189_098_000_000 + number);
     PersonUpdate {
-        team_id,
+        project_id,
         position: UpdatePosition {
             created_at: at,
             request_id: Uuid::nil(),
@@ -60,16 +60,16 @@ fn somebody(number: i64) -> String {
     format!("person {}", number.wrapping_mul(7_919) % PERSONS)
 }
 
-fn mixed(team: TeamId, number: i64) -> PersonUpdate {
+fn mixed(project: ProjectId, number: i64) -> PersonUpdate {
     match number % 10 {
         0 => {
-            let mut update = update(team, number, somebody(number));
+            let mut update = update(project, number, somebody(number));
             update.kind = UpdateKind::Identify;
             update.other_id = format!("anonymous {}", number - 1);
             update
         }
-        1 | 9 => update(team, number, format!("anonymous {number}")),
-        _ => update(team, number, somebody(number)),
+        1 | 9 => update(project, number, format!("anonymous {number}")),
+        _ => update(project, number, somebody(number)),
     }
 }
 
@@ -92,13 +92,13 @@ async fn main() {
         .bootstrap(BootstrapOptions::default())
         .await
         .unwrap();
-    let team = made.unwrap().team_id;
+    let project = made.unwrap().project_id;
     let mut number = 0;
     let began = Instant::now();
     while number < PERSONS {
         let batch = number..number + BATCH;
         let batch: Vec<_> = batch
-            .map(|it| update(team, it, format!("person {it}")))
+            .map(|it| update(project, it, format!("person {it}")))
             .collect();
         apply(&catalog, &batch).await;
         number += BATCH;
@@ -107,7 +107,9 @@ async fn main() {
     println!("new persons: {:.0} updates/s", PERSONS as f64 / taken);
     let began = Instant::now();
     for _ in 0..BATCHES {
-        let batch: Vec<_> = (number..number + BATCH).map(|it| mixed(team, it)).collect();
+        let batch: Vec<_> = (number..number + BATCH)
+            .map(|it| mixed(project, it))
+            .collect();
         apply(&catalog, &batch).await;
         number += BATCH;
     }

@@ -13,7 +13,7 @@ use crate::personal_keys::{KeyConstraints, insert_personal_key, key_audit};
 use crate::projects::{CheckedProject, NewProject, insert_project};
 use crate::scopes::Scopes;
 use crate::users::{NewUser, checked_email, insert_user};
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{ActiveValue, DatabaseTransaction, DbErr, EntityTrait, PaginatorTrait};
@@ -52,7 +52,7 @@ pub struct Bootstrap {
     /// Id of "Default organization".
     pub organization_id: Uuid,
     /// Id of "Default project".
-    pub team_id: TeamId,
+    pub project_id: ProjectId,
     /// Key of that project.
     pub project_api_key: String,
     /// Owner's key, with scope `*`.
@@ -124,7 +124,7 @@ impl Catalog {
         self.keys_changed(within).await?;
         Ok(Some(Bootstrap {
             organization_id: organization.id,
-            team_id: TeamId(project.id),
+            project_id: ProjectId(project.id),
             project_api_key,
             personal_api_key,
             owner_email,

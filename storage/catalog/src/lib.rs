@@ -137,7 +137,7 @@ pub use invites::{Invite, InviteToken, Joined, NewInvite, OpenInvite, SentInvite
 pub use level::Level;
 pub use limits::CatalogLimits;
 pub use members::Member;
-pub use millrace_rows::TeamId;
+pub use millrace_rows::ProjectId;
 
 /// Escaping of foreign texts before people are shown them.
 pub mod text {

@@ -63,7 +63,7 @@ pub use insert_body::Body;
 pub use migrate::MigrateError;
 pub use person_table::PersonTable;
 pub use presence::{PRESENCE_KEYS_MAX, PresenceCount};
-pub use purge::{Deletion, TeamRows};
+pub use purge::{Deletion, ProjectRows};
 pub use query_error::{QueryError, QueryErrorKind};
 pub use quorum::{InsertQuorum, QuorumError};
 pub use rejected::{RejectedEvent, RejectedFilter};

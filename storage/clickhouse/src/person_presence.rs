@@ -33,25 +33,25 @@ pub(crate) fn keys(table: PersonTable, rows: &[u8]) -> Option<Keys> {
     let mut keys = Keys::new();
     let mut rest = Reader(rows);
     while !rest.0.is_empty() {
-        let team_id = i64::from_le_bytes(rest.array()?);
+        let project_id = i64::from_le_bytes(rest.array()?);
         let key = match table {
             PersonTable::Persons => {
                 let id = rest.uuid()?;
                 rest.take(8)?;
                 rest.text()?;
                 rest.take(2)?;
-                format!("({team_id},toUUID('{id}'))")
+                format!("({project_id},toUUID('{id}'))")
             }
             PersonTable::DistinctIds => {
                 let distinct_id = quoted_text(rest.text()?);
                 rest.take(16)?;
-                format!("({team_id},{distinct_id})")
+                format!("({project_id},{distinct_id})")
             }
             PersonTable::Groups => {
                 let (of, key) = (rest.text()?, rest.text()?);
                 rest.take(8)?;
                 rest.text()?;
-                format!("({team_id},{},{})", quoted_text(of), quoted_text(key))
+                format!("({project_id},{},{})", quoted_text(of), quoted_text(key))
             }
         };
         let version = u64::from_le_bytes(rest.array()?);

@@ -141,10 +141,10 @@ fn events_with_persons(dialect: &Dialect) -> String {
 }
 
 /// `millrace_rows::person_id` in SQL: the first 16 bytes of a SHA-1, with version and variant.
-fn computed_id(team: &str, distinct_id: &str) -> String {
+fn computed_id(project_id: &str, distinct_id: &str) -> String {
     let namespace = PERSON_NAMESPACE.simple();
     let digest = format!(
-        "hex(SHA1(concat(unhex('{namespace}'), toString({team}), ':', {distinct_id}))) AS digest"
+        "hex(SHA1(concat(unhex('{namespace}'), toString({project_id}), ':', {distinct_id}))) AS digest"
     );
     format!(
         "toUUID(concat(substring({digest}, 1, 8), '-', substring(digest, 9, 4), '-5', \

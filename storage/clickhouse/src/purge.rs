@@ -6,7 +6,7 @@
 use crate::rejected::RESENT;
 use crate::settings::{quoted_name, quoted_text};
 use crate::{ClickHouse, PersonTable, QueryError};
-use millrace_rows::{Table, TeamId};
+use millrace_rows::{ProjectId, Table};
 use serde::Deserialize;
 
 /// Tables with rows of projects.
@@ -18,7 +18,7 @@ fn tables() -> impl Iterator<Item = &'static str> {
 
 /// Number of rows of a project.
 #[derive(clickhouse::Row, Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-pub struct TeamRows {
+pub struct ProjectRows {
     /// The project.
     pub team_id: i64,
     /// Rows of the project, rejected events included; rows that merges have yet to fold count each
@@ -39,11 +39,11 @@ pub struct Deletion {
 }
 
 impl ClickHouse {
-    /// Lists the projects that have rows, lowest number first.
+    /// Lists the projects that have rows, lowest id first.
     ///
     /// # Errors
     /// If the server cannot be asked.
-    pub async fn teams_with_rows(&self) -> Result<Vec<TeamRows>, QueryError> {
+    pub async fn projects_with_rows(&self) -> Result<Vec<ProjectRows>, QueryError> {
         let of_table = |table: &str| {
             let table = self.source_named(table);
             format!("SELECT team_id, count() AS n FROM {table} GROUP BY team_id")
@@ -60,24 +60,27 @@ impl ClickHouse {
     }
 
     /// Starts the deletion of all rows of some projects. Safe to repeat; [`ClickHouse::deletion`]
-    /// tells when it is done, and [`ClickHouse::teams_with_rows`] whether rows are left: a gateway
-    /// may have answered in ClickHouse's place.
+    /// tells when it is done, and [`ClickHouse::projects_with_rows`] whether rows are left: a
+    /// gateway may have answered in ClickHouse's place.
     ///
     /// # Errors
     /// If the server cannot be asked or refuses; deletions started before go on.
-    pub async fn delete_teams(&self, teams: &[TeamId]) -> Result<(), QueryError> {
-        if teams.is_empty() {
+    pub async fn delete_projects(&self, project_ids: &[ProjectId]) -> Result<(), QueryError> {
+        if project_ids.is_empty() {
             return Ok(());
         }
-        let teams: Vec<String> = teams.iter().map(|team| team.0.to_string()).collect();
+        let project_ids: Vec<String> = project_ids
+            .iter()
+            .map(|project| project.0.to_string())
+            .collect();
         for table in tables() {
             self.execute(&format!(
-                "ALTER TABLE {database}.{table}{on_cluster} DELETE WHERE team_id IN ({teams}) \
+                "ALTER TABLE {database}.{table}{on_cluster} DELETE WHERE team_id IN ({project_ids}) \
                  SETTINGS mutations_sync = 0",
                 database = quoted_name(&self.settings.database),
                 table = quoted_name(table),
                 on_cluster = self.on_cluster(),
-                teams = teams.join(", "),
+                project_ids = project_ids.join(", "),
             ))
             .await?;
         }

@@ -20,7 +20,7 @@ const FEW_AT_ONCE: &str = "max_memory_usage = 1073741824, max_threads = 1, max_b
 #[derive(Clone, Debug, Default)]
 pub struct RejectedFilter {
     /// Project of the events.
-    pub team_id: Option<i64>,
+    pub project_id: Option<i64>,
     /// Code of the rejection.
     pub code: Option<String>,
     /// Earliest time of receipt.
@@ -257,9 +257,11 @@ impl ClickHouse {
     /// Returns a FROM of the rows that match the filter as `r`, joined with the time they were sent
     /// again in `s`.
     fn rejected_source(&self, filter: &RejectedFilter) -> String {
-        let of_team = filter.team_id.map(|id| format!("team_id = {id}"));
+        let of_project = filter.project_id.map(|id| format!("team_id = {id}"));
         let conditions = [
-            of_team.as_ref().map(|condition| format!("r.{condition}")),
+            of_project
+                .as_ref()
+                .map(|condition| format!("r.{condition}")),
             filter
                 .code
                 .as_deref()
@@ -280,12 +282,12 @@ impl ClickHouse {
         format!(
             "FROM {table} AS r LEFT JOIN (\
              SELECT team_id, request_id, `index`, max(toUnixTimestamp64Micro(resent_at)) AS sent_at FROM {resent} \
-             WHERE {of_team} GROUP BY team_id, request_id, `index`) AS s \
+             WHERE {of_project} GROUP BY team_id, request_id, `index`) AS s \
              ON r.team_id = s.team_id AND r.request_id = s.request_id AND r.`index` = s.`index` \
              WHERE {conditions}",
             table = self.source(Table::RejectedEvents),
             resent = self.source_named(RESENT),
-            of_team = of_team.as_deref().unwrap_or("1"),
+            of_project = of_project.as_deref().unwrap_or("1"),
             conditions = conditions.join(" AND "),
         )
     }

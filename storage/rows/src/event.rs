@@ -1,7 +1,7 @@
 //! One accepted event.
 
 use crate::rowbinary::{put_bool, put_bytes, put_i64, put_pieces, put_uuid};
-use crate::{Micros, RowKey, TeamId};
+use crate::{Micros, ProjectId, RowKey};
 use uuid::Uuid;
 
 /// One row of `events`, borrowed from the request it came in.
@@ -16,7 +16,7 @@ pub struct EventRow<'a> {
     /// Time of the event.
     pub timestamp: Micros,
     /// Project of the event.
-    pub team_id: TeamId,
+    pub team_id: ProjectId,
     /// Distinct id of the event's person, as text.
     pub distinct_id: &'a [u8],
     /// Time of receipt; the version column of the table.
@@ -61,7 +61,7 @@ mod tests {
             event: b"e",
             properties: &[b"{", b"}"],
             timestamp: Micros(1),
-            team_id: TeamId(2),
+            team_id: ProjectId(2),
             distinct_id: b"d",
             created_at: Micros(3),
             historical_migration: true,

@@ -7,11 +7,11 @@ const MICROS_PER_SECOND: i64 = 1_000_000;
 /// Seconds in a day.
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// Number of a project, as ClickHouse stores it.
+/// Id of a project, as ClickHouse stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TeamId(pub i64);
+pub struct ProjectId(pub i64);
 
-impl fmt::Display for TeamId {
+impl fmt::Display for ProjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }

@@ -6,7 +6,7 @@
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `ids` | [`TeamId`], [`Micros`], [`Month`] |
+//! | `ids` | [`ProjectId`], [`Micros`], [`Month`] |
 //! | `table` | [`Table`]: names, column lists |
 //! | `key` | [`RowKey`]: the key by which a stored row is found again |
 //! | `batch` | [`Batch`]: one request's rows, on their way from the parser to the log |
@@ -39,7 +39,7 @@ pub use batch::{Batch, Lane, RowGroup};
 pub use clock::{Clock, SystemClock, TestClock};
 pub use counted::counted;
 pub use event::EventRow;
-pub use ids::{Micros, Month, TeamId};
+pub use ids::{Micros, Month, ProjectId};
 pub use key::RowKey;
 pub use person::{PersonUpdateRow, UpdateKind};
 pub use person_id::{PERSON_NAMESPACE, person_id};

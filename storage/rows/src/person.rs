@@ -1,7 +1,7 @@
 //! Person updates: changes of a person or a group by one event.
 
 use crate::rowbinary::{put_bytes, put_i64, put_u32, put_uuid, put_varint};
-use crate::{Micros, RowKey, TeamId};
+use crate::{Micros, ProjectId, RowKey};
 use uuid::Uuid;
 
 /// One row of `person_updates`, borrowed from the request it came in.
@@ -12,7 +12,7 @@ use uuid::Uuid;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PersonUpdateRow<'a> {
     /// Project of the update.
-    pub team_id: TeamId,
+    pub team_id: ProjectId,
     /// Time of receipt.
     pub created_at: Micros,
     /// Id of the request, the same for all of its events.
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn a_row_is_its_columns_in_order() {
         let row = PersonUpdateRow {
-            team_id: TeamId(1),
+            team_id: ProjectId(1),
             created_at: Micros(2),
             request_id: Uuid::nil(),
             index: 7,

@@ -1,14 +1,14 @@
 //! One rejected event.
 
 use crate::rowbinary::{put_bool, put_bytes, put_i64, put_u32, put_varint};
-use crate::{Micros, RowKey, TeamId};
+use crate::{Micros, ProjectId, RowKey};
 use uuid::Uuid;
 
 /// One row of `rejected_events`, borrowed from the request it came in.
 #[derive(Clone, Copy, Debug)]
 pub struct RejectedRow<'a> {
     /// Project of the event.
-    pub team_id: TeamId,
+    pub team_id: ProjectId,
     /// Time of receipt.
     pub received_at: Micros,
     /// Id of the request, the same for all of its events.
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn the_request_id_is_stored_as_text() {
         let row = RejectedRow {
-            team_id: TeamId(1),
+            team_id: ProjectId(1),
             received_at: Micros(2),
             request_id: Uuid::nil(),
             index: 7,

@@ -5,7 +5,7 @@ use super::source::RunSource;
 use super::state::Inner;
 use crate::window::{RunScope, Window, WindowBy};
 use millrace_catalog::{
-    BACKFILL_RUNS_AHEAD, BatchExport, ExportInterval, OpenBackfill, TeamId, UtcTime,
+    BACKFILL_RUNS_AHEAD, BatchExport, ExportInterval, OpenBackfill, ProjectId, UtcTime,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -173,7 +173,7 @@ fn scope(export: &BatchExport, range: &Window) -> RunScope {
     RunScope {
         run_id: Uuid::nil(),
         export_id: export.id,
-        team_id: TeamId(export.team_id),
+        project_id: ProjectId(export.team_id),
         model: export.model,
         window: *range,
     }

@@ -103,7 +103,7 @@ pub(super) async fn deliver(
 async fn until_persons_applied(inner: &Inner, scope: &RunScope) -> Result<(), ExportError> {
     let known_from = scope.window.known_from();
     for _ in 0..CHECKS_MAX {
-        let watermark = inner.catalog.persons_watermark_of(scope.team_id).await;
+        let watermark = inner.catalog.persons_watermark_of(scope.project_id).await;
         let watermark = watermark.map_err(|error| ExportError::retryable(error.to_string()))?;
         if watermark >= Some(known_from) {
             return Ok(());

@@ -35,8 +35,17 @@ pub(super) fn of_persons(form: RowForm) -> Result<(String, &'static str), Export
         number("person_version"),
     ];
     if form == RowForm::TableJsonLines {
-        let [team, id, person, properties, _, made, id_version, version] = fields;
-        let fields = [team, id, person, properties, id_version, version, made];
+        let [
+            project,
+            id,
+            person,
+            properties,
+            _,
+            made,
+            id_version,
+            version,
+        ] = fields;
+        let fields = [project, id, person, properties, id_version, version, made];
         return Ok((object(&fields), "TSVRaw"));
     }
     of_others(form, stored, &fields)

@@ -11,7 +11,7 @@ use millrace_clickhouse::PersonTable;
 impl WindowQuery<'_> {
     /// Distinct ids of the project, with their persons, that changed in the window.
     pub(super) fn persons(&self, of_part: Option<String>) -> String {
-        let team = self.scope.team_id.0;
+        let project_id = self.scope.project_id.0;
         let ids = self.clickhouse.person_source(PersonTable::DistinctIds);
         let persons = self.clickhouse.person_source(PersonTable::Persons);
         // Both versions are arrival times, in microseconds since 1970.
@@ -24,22 +24,22 @@ impl WindowQuery<'_> {
              p.is_identified AS is_identified, p.created_at AS created_at, \
              d.version AS person_distinct_id_version, p.version AS person_version, \
              greatest(d.version, p.version) AS version \
-             FROM (SELECT * FROM {ids} FINAL WHERE team_id = {team}) AS d \
-             INNER JOIN (SELECT * FROM {persons} FINAL WHERE team_id = {team}) AS p \
+             FROM (SELECT * FROM {ids} FINAL WHERE team_id = {project_id}) AS d \
+             INNER JOIN (SELECT * FROM {persons} FINAL WHERE team_id = {project_id}) AS p \
              ON d.person_id = p.id WHERE {conditions}"
         )
     }
 
     /// Groups of the project that changed in the window.
     pub(super) fn groups(&self, of_part: Option<String>) -> String {
-        let team = self.scope.team_id.0;
+        let project_id = self.scope.project_id.0;
         let groups = self.clickhouse.person_source(PersonTable::Groups);
         let mut conditions = changed(&self.scope.window, "version", "");
         conditions.extend(of_part);
         let conditions = conditions.join(" AND ");
         format!(
             "SELECT team_id, toString(group_type) AS group_type, group_key, properties, created_at, \
-             version FROM (SELECT * FROM {groups} FINAL WHERE team_id = {team}) WHERE {conditions}"
+             version FROM (SELECT * FROM {groups} FINAL WHERE team_id = {project_id}) WHERE {conditions}"
         )
     }
 }

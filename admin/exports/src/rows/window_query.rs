@@ -135,7 +135,7 @@ impl WindowQuery<'_> {
         };
         Ok(match self.source() {
             Source::Events => {
-                let mut conditions = vec![format!("team_id = {}", self.scope.team_id.0)];
+                let mut conditions = vec![format!("team_id = {}", self.scope.project_id.0)];
                 conditions.extend(window(&self.scope.window));
                 conditions.extend(names("IN", &self.filter.include));
                 conditions.extend(names("NOT IN", &self.filter.exclude));

@@ -1,7 +1,7 @@
 //! Runs, and their deliveries.
 
 use bytes::Bytes;
-use millrace_catalog::{ExportModel, TeamId, UtcTime};
+use millrace_catalog::{ExportModel, ProjectId, UtcTime};
 use millrace_exports::ExportError;
 use millrace_exports::destination::{Delivered, Delivery, Destination};
 use millrace_exports::window::{RunScope, Window, WindowBy};
@@ -18,7 +18,7 @@ pub fn run(hours: i64) -> RunScope {
     RunScope {
         run_id: Uuid::new_v4(),
         export_id: Uuid::from_u128(7),
-        team_id: TeamId(1),
+        project_id: ProjectId(1),
         model: ExportModel::Events,
         window: Window {
             start: Some(UtcTime(START + hours * HOUR)),

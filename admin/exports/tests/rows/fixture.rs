@@ -1,6 +1,6 @@
 //! Databases with events, and readers of them.
 
-use millrace_catalog::{ExportModel, TeamId, UtcTime};
+use millrace_catalog::{ExportModel, ProjectId, UtcTime};
 use millrace_clickhouse::{ClickHouse, QueryError, ReadOptions, Settings};
 use millrace_embedded::testing::{TestEngine, shared};
 use millrace_exports::query::ExportQuery;
@@ -10,7 +10,7 @@ use millrace_rows::{EventRow, Micros, Table};
 use uuid::Uuid;
 
 /// Project whose rows are read.
-pub const TEAM: TeamId = TeamId(1);
+pub const PROJECT: ProjectId = ProjectId(1);
 /// Start of the window of an hour: 2026-11-20T00:00:00Z.
 pub const START: i64 = 1_795_132_800_000_000;
 pub const HOUR: i64 = 3_600_000_000;
@@ -24,7 +24,7 @@ pub struct Event {
     pub properties: String,
     pub timestamp: i64,
     pub created_at: i64,
-    pub team_id: TeamId,
+    pub project_id: ProjectId,
     pub historical_migration: bool,
 }
 
@@ -42,7 +42,7 @@ impl Event {
             ),
             timestamp: START - HOUR + i64::from(n) * 1_000_001,
             created_at: START + i64::from(n) * 1_000,
-            team_id: TEAM,
+            project_id: PROJECT,
             historical_migration: n.is_multiple_of(2),
         }
     }
@@ -77,7 +77,7 @@ impl Database {
                 event: event.event.as_bytes(),
                 properties: &[event.properties.as_bytes()],
                 timestamp: Micros(event.timestamp),
-                team_id: event.team_id,
+                team_id: event.project_id,
                 distinct_id: event.distinct_id.as_bytes(),
                 created_at: Micros(event.created_at),
                 historical_migration: event.historical_migration,
@@ -124,7 +124,7 @@ impl Database {
         if is_good { Ok(text) } else { Err(text) }
     }
 
-    /// Reads a part of the window of [`TEAM`].
+    /// Reads a part of the window of [`PROJECT`].
     pub async fn read(&self, query: Option<&ExportQuery>, form: RowForm) -> Vec<u8> {
         let statement = window_query(&self.clickhouse, &scope(), &EventFilter::default(), query)
             .statement(form, Part::WHOLE)
@@ -167,7 +167,7 @@ pub fn scope() -> RunScope {
     RunScope {
         run_id: Uuid::nil(),
         export_id: Uuid::nil(),
-        team_id: TEAM,
+        project_id: PROJECT,
         model: ExportModel::Events,
         window: Window {
             start: Some(UtcTime(START)),

@@ -127,7 +127,7 @@ fn expected(events: &[Event], properties: fn(&str) -> Value) -> Value {
             "properties": properties(&event.properties),
             "timestamp": time(event.timestamp),
             "created_at": time(event.created_at),
-            "team_id": event.team_id.0,
+            "team_id": event.project_id.0,
             "historical_migration": event.historical_migration,
         })
     };

@@ -5,7 +5,7 @@ use crate::fixture::{
     Database, Event, HOUR, START, new_options, scope, sorted_lines, window_query,
 };
 use crate::hostile_texts;
-use millrace_catalog::TeamId;
+use millrace_catalog::ProjectId;
 use millrace_clickhouse::QueryError;
 use millrace_exports::query::ExportQuery;
 use millrace_exports::rows::{EventFilter, Part, RowForm};
@@ -41,17 +41,17 @@ impl Pair {
         let name = &pair.among.name;
         // Persons and groups of another project, and one of this project that changed at another
         // time.
-        for (team, version) in [(2, START), (1, START - 1)] {
+        for (project_id, version) in [(2, START), (1, START - 1)] {
             pair.among.run(&format!(
-                "INSERT INTO {name}.persons SELECT {team}, toUUIDOrZero(''), \
+                "INSERT INTO {name}.persons SELECT {project_id}, toUUIDOrZero(''), \
                  toDateTime64(0, 6), '{CANARY}', true, false, {version}"
             ));
             pair.among.run(&format!(
-                "INSERT INTO {name}.person_distinct_ids SELECT {team}, '{CANARY}', \
+                "INSERT INTO {name}.person_distinct_ids SELECT {project_id}, '{CANARY}', \
                  toUUIDOrZero(''), {version}"
             ));
             pair.among.run(&format!(
-                "INSERT INTO {name}.groups SELECT {team}, '{CANARY}', '{CANARY}', \
+                "INSERT INTO {name}.groups SELECT {project_id}, '{CANARY}', '{CANARY}', \
                  toDateTime64(0, 6), '{CANARY}', {version}"
             ));
         }
@@ -68,7 +68,7 @@ fn canaries() -> Vec<Event> {
         row.properties = format!(r#"{{"$browser": "{CANARY}", "a": "{CANARY}"}}"#);
         row.distinct_id = format!("{CANARY} {n}");
         match n % 3 {
-            0 => row.team_id = TeamId(2),
+            0 => row.project_id = ProjectId(2),
             1 => row.created_at = START + HOUR,
             _ => row.event = format!("{CANARY} left out"),
         }

@@ -1,6 +1,6 @@
 //! Tests of persons and groups: rows of a window, and their columns.
 
-use crate::fixture::{Database, HOUR, START, TEAM, new_options, scope, window_query};
+use crate::fixture::{Database, HOUR, PROJECT, START, new_options, scope, window_query};
 use millrace_catalog::{ExportModel, UtcTime};
 use millrace_exports::query::ExportQuery;
 use millrace_exports::rows::{ColumnCompression, EventFilter, Part, RowForm};
@@ -15,9 +15,9 @@ const WORK_MAX: Duration = Duration::from_secs(300);
 /// project.
 async fn database(name: &str) -> Database {
     let database = Database::make(name).await;
-    for (team, word) in [(TEAM.0, "own"), (2, "foreign")] {
+    for (project_id, word) in [(PROJECT.0, "own"), (2, "foreign")] {
         database.run(&format!(
-            "INSERT INTO {name}.persons SELECT {team}, toUUID(id), \
+            "INSERT INTO {name}.persons SELECT {project_id}, toUUID(id), \
              fromUnixTimestamp64Micro({START} - {HOUR}, 'UTC'), p, true, is_deleted, version FROM values(\
              'id String, p String, is_deleted Bool, version UInt64', \
              ('{a}', '{{\"{word}\":1}}', false, {START}), ('{a}', '{{\"{word}\":2}}', false, {START} + 9), \
@@ -27,7 +27,7 @@ async fn database(name: &str) -> Database {
             c = Uuid::from_u128(3),
         ));
         database.run(&format!(
-            "INSERT INTO {name}.person_distinct_ids SELECT {team}, d, toUUID(id), version FROM values(\
+            "INSERT INTO {name}.person_distinct_ids SELECT {project_id}, d, toUUID(id), version FROM values(\
              'd String, id String, version UInt64', ('one', '{a}', 5), ('two', '{c}', 5), \
              ('two', '{a}', {START} + 9), ('three', '{b}', 5))",
             a = Uuid::from_u128(1),
@@ -35,7 +35,7 @@ async fn database(name: &str) -> Database {
             c = Uuid::from_u128(3),
         ));
         database.run(&format!(
-            "INSERT INTO {name}.groups VALUES ({team}, 'company', 'acme', \
+            "INSERT INTO {name}.groups VALUES ({project_id}, 'company', 'acme', \
              fromUnixTimestamp64Micro({START}, 'UTC'), '{{\"{word}\":1}}', {START} + 1)"
         ));
     }

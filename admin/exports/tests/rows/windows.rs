@@ -1,7 +1,7 @@
 //! Tests of the rows that a statement reads.
 
-use crate::fixture::{Database, Event, HOUR, START, TEAM, scope, window_query};
-use millrace_catalog::{ExportInterval, TeamId, UtcTime};
+use crate::fixture::{Database, Event, HOUR, PROJECT, START, scope, window_query};
+use millrace_catalog::{ExportInterval, ProjectId, UtcTime};
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::gateway_with_page;
 use millrace_exports::ExportErrorKind;
@@ -17,22 +17,22 @@ const WORK_MAX: Duration = Duration::from_secs(300);
 /// One row at each edge of the window, with its position as its name.
 fn rows() -> Vec<Event> {
     let places = [
-        ("first", START, TEAM),
-        ("last", START + HOUR - 1, TEAM),
-        ("before", START - 1, TEAM),
-        ("after", START + HOUR, TEAM),
-        ("theirs", START, TeamId(2)),
-        ("negative", START, TeamId(-1)),
-        ("it's \\ '; odd", START + 5, TEAM),
+        ("first", START, PROJECT),
+        ("last", START + HOUR - 1, PROJECT),
+        ("before", START - 1, PROJECT),
+        ("after", START + HOUR, PROJECT),
+        ("theirs", START, ProjectId(2)),
+        ("negative", START, ProjectId(-1)),
+        ("it's \\ '; odd", START + 5, PROJECT),
     ];
     let rows = places
         .into_iter()
         .enumerate()
-        .map(|(n, (event, at, team_id))| Event {
+        .map(|(n, (event, at, project_id))| Event {
             event: event.to_owned(),
             created_at: at,
             timestamp: at + 2 * HOUR,
-            team_id,
+            project_id,
             ..Event::nth(n as u32)
         });
     rows.collect()

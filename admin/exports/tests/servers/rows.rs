@@ -1,6 +1,6 @@
 //! Rows as ClickHouse writes them, and runs.
 
-use millrace_catalog::{ExportModel, TeamId, UtcTime};
+use millrace_catalog::{ExportModel, ProjectId, UtcTime};
 use millrace_exports::ExportError;
 use millrace_exports::destination::{Delivered, Delivery, Destination};
 use millrace_exports::window::{RunScope, Window, WindowBy};
@@ -16,7 +16,7 @@ pub fn run(hour: i64) -> RunScope {
     RunScope {
         run_id: Uuid::from_u128(100 + u128::from(hour.unsigned_abs())),
         export_id: Uuid::from_u128(7),
-        team_id: TeamId(3),
+        project_id: ProjectId(3),
         model: ExportModel::Events,
         window: Window {
             start: Some(UtcTime(MIDNIGHT + hour * HOUR)),

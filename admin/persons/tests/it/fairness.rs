@@ -3,7 +3,7 @@
 use crate::test_env::{NODES, NOW, TestEnv, options, update};
 use crate::working::{copied, in_one_pass, kept, register};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{GrowthLimits, PersonUpdate, TeamId};
+use millrace_catalog::{GrowthLimits, PersonUpdate, ProjectId};
 use millrace_persons::{Round, Worker, WorkerOptions};
 use millrace_rows::{Micros, UpdateKind};
 use uuid::Uuid;
@@ -22,8 +22,8 @@ const UPDATES_MAX: usize = 2_000;
 const ROUNDS_MAX: usize = 2;
 
 /// Update with a distinct id of its own.
-pub fn of_new_id(team_id: TeamId, number: i64, set: &str) -> PersonUpdate {
-    let mut update = update(team_id, number);
+pub fn of_new_id(project_id: ProjectId, number: i64, set: &str) -> PersonUpdate {
+    let mut update = update(project_id, number);
     update.kind = UpdateKind::Properties;
     update.position.created_at = Micros(NOW + number);
     update.position.request_id = Uuid::from_u128(1);
@@ -43,10 +43,15 @@ pub async fn pass(env: &TestEnv, at: i64) {
 }
 
 /// Makes rounds until ClickHouse has the person of an id; returns their number.
-pub async fn rounds_until(env: &TestEnv, worker: &Worker, team_id: TeamId, id: &str) -> usize {
+pub async fn rounds_until(
+    env: &TestEnv,
+    worker: &Worker,
+    project_id: ProjectId,
+    id: &str,
+) -> usize {
     let sql = format!(
         "SELECT count() FROM `{}`.person_distinct_ids WHERE team_id = {} AND distinct_id = '{id}'",
-        env.database, team_id.0
+        env.database, project_id.0
     );
     for rounds in 1.. {
         worker.round().await.unwrap();
@@ -71,7 +76,7 @@ async fn no_project_waits_for_one_with_a_large_backlog(one: TestDatabase, _: Tes
     let env = TestEnv::open(&one).await;
     register(&env).await;
     let worker = env.worker(UPDATES_MAX);
-    let (hostile, other) = (env.team_id, env.foreign_team_id);
+    let (hostile, other) = (env.project_id, env.foreign_project_id);
     for begin in (0..HOSTILE).step_by(50_000) {
         let numbers = begin..begin + 50_000;
         let updates: Vec<_> = numbers.map(|it| of_new_id(hostile, it, "{}")).collect();
@@ -100,7 +105,7 @@ async fn no_project_waits_for_one_with_a_large_backlog(one: TestDatabase, _: Tes
     };
     // The backlog had what the others left of each round.
     let applied = backlog.position.created_at.0 - NOW + 1;
-    assert!(backlog.team_id == hostile && applied > 3 * UPDATES_MAX as i64 && applied < HOSTILE);
+    assert!(backlog.project_id == hostile && applied > 3 * UPDATES_MAX as i64 && applied < HOSTILE);
 }
 
 async fn no_project_waits_for_a_few_large_updates(one: TestDatabase, _: TestDatabase) {
@@ -112,12 +117,12 @@ async fn no_project_waits_for_a_few_large_updates(one: TestDatabase, _: TestData
     });
     let large = format!(r#"{{"a":"{}"}}"#, "x".repeat(64 << 10));
     let updates: Vec<_> = (0..UPDATES_MAX as i64 / SHARES)
-        .map(|it| of_new_id(env.team_id, it, &large))
+        .map(|it| of_new_id(env.project_id, it, &large))
         .collect();
     env.store(&updates);
-    env.store(&[of_new_id(env.foreign_team_id, 1_000, "{}")]);
+    env.store(&[of_new_id(env.foreign_project_id, 1_000, "{}")]);
     pass(&env, 1_001).await;
-    let rounds = rounds_until(&env, &worker, env.foreign_team_id, "id 1000").await;
+    let rounds = rounds_until(&env, &worker, env.foreign_project_id, "id 1000").await;
     assert!(rounds <= ROUNDS_MAX, "{rounds}");
 }
 
@@ -130,11 +135,11 @@ async fn deferred_projects_lose_nothing_and_rejoin_the_others(
 ) {
     let env = TestEnv::open(&one).await;
     register(&env).await;
-    let team = |number| match number % 5 {
-        0 => env.foreign_team_id,
-        _ => env.team_id,
+    let project = |number| match number % 5 {
+        0 => env.foreign_project_id,
+        _ => env.project_id,
     };
-    let updates: Vec<_> = (0..900).map(|it| update(team(it), it)).collect();
+    let updates: Vec<_> = (0..900).map(|it| update(project(it), it)).collect();
     let expected = in_one_pass(&other, &updates).await;
     let worker = env.worker(20);
     let mut stored = 0;
@@ -152,15 +157,15 @@ async fn deferred_projects_lose_nothing_and_rejoin_the_others(
     assert!(finish(&worker).await > 5);
     let progress = env.catalog.person_progress().await.unwrap();
     assert_eq!(progress.backlogs, []);
-    let teams = [env.team_id, env.foreign_team_id];
-    for team_id in teams {
-        let passed = env.catalog.persons_watermark_of(team_id).await.unwrap();
+    let project_ids = [env.project_id, env.foreign_project_id];
+    for project_id in project_ids {
+        let passed = env.catalog.persons_watermark_of(project_id).await.unwrap();
         assert_eq!(passed, Some(Micros(NOW + 90).into()));
     }
     assert_eq!(kept(&env.catalog).await, expected);
     assert_eq!(copied(&env), expected);
     // Later updates are in the common order again.
-    let more = update(env.team_id, 901);
+    let more = update(env.project_id, 901);
     env.store(std::slice::from_ref(&more));
     pass(&env, 91).await;
     assert_eq!(worker.round().await.unwrap(), Round::Done);
@@ -183,7 +188,7 @@ async fn new_ids_over_the_limit_are_left_out_until_the_next_hour(
         ..options(20)
     });
     let at = |hour: i64, number: i64| {
-        let mut update = of_new_id(env.team_id, hour * 1_000 + number, "{}");
+        let mut update = of_new_id(env.project_id, hour * 1_000 + number, "{}");
         update.position.created_at = Micros(NOW + hour * HOUR + number);
         update
     };
@@ -191,20 +196,20 @@ async fn new_ids_over_the_limit_are_left_out_until_the_next_hour(
         let updates: Vec<_> = (0..120).map(|it| at(hour, it)).collect();
         env.store(&updates);
     }
-    env.store(&[of_new_id(env.foreign_team_id, 1, "{}")]);
+    env.store(&[of_new_id(env.foreign_project_id, 1, "{}")]);
     pass(&env, 2 * HOUR).await;
     finish(&worker).await;
     let kept = kept(&env.catalog).await;
-    let known = |team: TeamId, number: i64| {
-        let start = format!("id {} id {number} ", team.0);
+    let known = |project: ProjectId, number: i64| {
+        let start = format!("id {} id {number} ", project.0);
         kept.iter().any(|line| line.starts_with(&start))
     };
     // The first ids of each hour are known.
     for hour in 0..2 {
         for number in 0..120 {
-            let is_known = known(env.team_id, hour * 1_000 + number);
+            let is_known = known(env.project_id, hour * 1_000 + number);
             assert_eq!(is_known, number < 50, "{hour} {number}");
         }
     }
-    assert!(known(env.foreign_team_id, 1));
+    assert!(known(env.foreign_project_id, 1));
 }

@@ -2,7 +2,8 @@
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    BootstrapOptions, Catalog, NodeStarts, PersonUpdate, Published, TeamId, UpdatePosition, UtcTime,
+    BootstrapOptions, Catalog, NodeStarts, PersonUpdate, ProjectId, Published, UpdatePosition,
+    UtcTime,
 };
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::{gateway_with_page, shared};
@@ -19,9 +20,9 @@ pub const NODES: [&str; 2] = ["a", "b"];
 pub struct TestEnv {
     pub catalog: Catalog,
     pub clickhouse: ClickHouse,
-    pub team_id: TeamId,
+    pub project_id: ProjectId,
     /// A project of another organization.
-    pub foreign_team_id: TeamId,
+    pub foreign_project_id: ProjectId,
     pub database: String,
     settings: Settings,
     url: String,
@@ -44,8 +45,8 @@ impl TestEnv {
         Self {
             catalog,
             clickhouse,
-            team_id: made.team_id,
-            foreign_team_id: TeamId(foreign.unwrap()[0].id),
+            project_id: made.project_id,
+            foreign_project_id: ProjectId(foreign.unwrap()[0].id),
             database: name,
             settings,
             url: database.url().to_owned(),
@@ -132,7 +133,7 @@ pub fn options(updates_max: usize) -> WorkerOptions {
 
 fn put(rows: &mut Vec<u8>, update: &PersonUpdate) {
     let row = PersonUpdateRow {
-        team_id: update.team_id,
+        team_id: update.project_id,
         created_at: update.position.created_at,
         request_id: update.position.request_id,
         index: u32::try_from(update.position.index).unwrap(),
@@ -153,7 +154,7 @@ fn put(rows: &mut Vec<u8>, update: &PersonUpdate) {
 
 /// Update whose kind, ids and properties depend on its number. Many arrive at the same moment,
 /// several in one request.
-pub fn update(team_id: TeamId, number: i64) -> PersonUpdate {
+pub fn update(project_id: ProjectId, number: i64) -> PersonUpdate {
     let some = |salt: i64, count: i64| (number * salt + number / 3).rem_euclid(count);
     let kind = match some(7, 10) {
         0 => UpdateKind::Identify,
@@ -163,7 +164,7 @@ pub fn update(team_id: TeamId, number: i64) -> PersonUpdate {
     };
     let of_group = some(11, 5) == 0;
     PersonUpdate {
-        team_id,
+        project_id,
         position: UpdatePosition {
             created_at: Micros(NOW + number / 10),
             request_id: Uuid::from_u128(u128::MAX - (number / 4) as u128),

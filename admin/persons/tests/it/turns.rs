@@ -4,13 +4,13 @@ use crate::fairness::{of_new_id, pass, rounds_until};
 use crate::test_env::TestEnv;
 use crate::working::{kept, register};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, NewProject, TeamId};
+use millrace_catalog::{Actor, NewProject, ProjectId};
 use millrace_persons::Round;
 
 on_both!(empty_backlogs_keep_no_other_project_waiting);
 
-/// Creates more projects, in the order of their numbers.
-async fn projects(env: &TestEnv, count: usize) -> Vec<TeamId> {
+/// Creates more projects, in the order of their ids.
+async fn projects(env: &TestEnv, count: usize) -> Vec<ProjectId> {
     let (catalog, actor) = (&env.catalog, Actor::system());
     let first = catalog.list_projects(None).await.unwrap();
     let organization = first[0].organization_id;
@@ -18,7 +18,7 @@ async fn projects(env: &TestEnv, count: usize) -> Vec<TeamId> {
     for number in 0..count {
         let new = NewProject::named(&format!("Project {number}"));
         let project = catalog.create_project(&actor, organization, new).await;
-        made.push(TeamId(project.unwrap().id));
+        made.push(ProjectId(project.unwrap().id));
     }
     made
 }
@@ -37,7 +37,7 @@ async fn empty_backlogs_keep_no_other_project_waiting(one: TestDatabase, _: Test
         assert_eq!(deferred, apart.len());
         // The others have more than half a round twice, and none of them more than a share.
         let common = others.iter().chain(others).zip(start..);
-        let common = common.map(|(team_id, number)| of_new_id(*team_id, number, "{}"));
+        let common = common.map(|(project_id, number)| of_new_id(*project_id, number, "{}"));
         let own = (start + 100..start + 103).map(|number| of_new_id(busy, number, "{}"));
         env.store(&common.chain(own).collect::<Vec<_>>());
         pass(&env, start + 200).await;

@@ -113,11 +113,11 @@ async fn killed_processes_leave_the_result_of_a_single_pass(
 ) {
     let env = TestEnv::open(&one).await;
     // One project has so many updates that it is deferred again and again.
-    let team = |number| match number % 7 {
-        0 => env.foreign_team_id,
-        _ => env.team_id,
+    let project = |number| match number % 7 {
+        0 => env.foreign_project_id,
+        _ => env.project_id,
     };
-    let updates: Vec<_> = (0..UPDATES).map(|it| update(team(it), it)).collect();
+    let updates: Vec<_> = (0..UPDATES).map(|it| update(project(it), it)).collect();
     let expected = in_one_pass(&other, &updates).await;
     register(&env).await;
     for node in NODES {
@@ -157,7 +157,7 @@ async fn an_update_is_applied_only_once_all_nodes_have_passed_it(
 ) {
     let env = TestEnv::open(&one).await;
     let worker = env.worker(1_000);
-    let updates: Vec<_> = (0..200).map(|it| update(env.team_id, it)).collect();
+    let updates: Vec<_> = (0..200).map(|it| update(env.project_id, it)).collect();
     env.store(&updates);
     assert_eq!(worker.round().await.unwrap(), Round::Done);
     register(&env).await;
@@ -198,7 +198,7 @@ async fn clickhouse_is_not_asked_again_while_the_watermark_stands(
 async fn an_answer_that_is_not_clickhouses_is_no_progress(one: TestDatabase, _: TestDatabase) {
     let env = TestEnv::open(&one).await;
     register(&env).await;
-    let updates: Vec<_> = (0..200).map(|it| update(env.team_id, it)).collect();
+    let updates: Vec<_> = (0..200).map(|it| update(env.project_id, it)).collect();
     env.store(&updates);
     for node in NODES {
         env.pass(node, 100).await;
@@ -218,7 +218,7 @@ async fn an_answer_that_is_not_clickhouses_is_no_progress(one: TestDatabase, _: 
 async fn uncopied_changes_are_copied_first(one: TestDatabase, _: TestDatabase) {
     let env = TestEnv::open(&one).await;
     register(&env).await;
-    let updates: Vec<_> = (0..200).map(|it| update(env.team_id, it)).collect();
+    let updates: Vec<_> = (0..200).map(|it| update(env.project_id, it)).collect();
     env.store(&updates);
     // Another process applied a part, and died.
     let mut sorted = updates.clone();
@@ -243,7 +243,7 @@ async fn uncopied_changes_are_copied_first(one: TestDatabase, _: TestDatabase) {
 async fn everything_is_copied_again_to_a_restored_clickhouse(one: TestDatabase, _: TestDatabase) {
     let env = TestEnv::open(&one).await;
     register(&env).await;
-    let updates: Vec<_> = (0..200).map(|it| update(env.team_id, it)).collect();
+    let updates: Vec<_> = (0..200).map(|it| update(env.project_id, it)).collect();
     env.store(&updates);
     for node in NODES {
         env.pass(node, 100).await;
@@ -267,7 +267,7 @@ const DAY: i64 = 24 * 3_600 * 1_000_000;
 /// Updates that arrived so many days before the beginning of 2026.
 fn of_day(env: &TestEnv, days: i64) -> Vec<PersonUpdate> {
     let of_number = |number| {
-        let mut update = update(env.team_id, number);
+        let mut update = update(env.project_id, number);
         update.position.created_at.0 -= days * DAY;
         update
     };
@@ -327,7 +327,7 @@ async fn missing_tables_are_created(one: TestDatabase, _: TestDatabase) {
     }
     let _process = env.start(1_000);
     until_passed(&env, 0).await;
-    let updates: Vec<_> = (0..200).map(|it| update(env.team_id, it)).collect();
+    let updates: Vec<_> = (0..200).map(|it| update(env.project_id, it)).collect();
     env.store(&updates);
     for node in NODES {
         env.pass(node, 100).await;
@@ -349,7 +349,7 @@ async fn a_round_of_many_new_persons_takes_several_transactions_and_is_copied_wh
         distinct_id: format!("new {number}"),
         other_id: String::new(),
         kind: UpdateKind::Properties,
-        ..update(env.team_id, number)
+        ..update(env.project_id, number)
     };
     let updates: Vec<_> = (0..4_000).map(told).collect();
     env.store(&updates);

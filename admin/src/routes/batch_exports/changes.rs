@@ -7,7 +7,7 @@ use crate::error::ApiError;
 use crate::patch::Patch;
 use crate::timestamp::Timestamp;
 use millrace_catalog::{
-    BatchExportChange, DestinationChange, ExportModel, NewBatchExport, TeamId, UtcTime,
+    BatchExportChange, DestinationChange, ExportModel, NewBatchExport, ProjectId, UtcTime,
 };
 use millrace_exports::query::ExportQuery;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -131,7 +131,7 @@ impl NewBody {
         let (hogql_query, query_schema) = query.unzip();
         let model = self.model.sent().map(ExportModel::from);
         Ok(NewBatchExport {
-            team_id: self.team_id.sent().map(TeamId),
+            project_id: self.team_id.sent().map(ProjectId),
             name: self.name,
             model: model.unwrap_or(ExportModel::Events),
             destination: DestinationChange {

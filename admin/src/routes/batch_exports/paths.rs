@@ -4,8 +4,8 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::timestamp::{self, Timestamp};
 use millrace_catalog::{
-    Actor, DestinationLimits, ExportPlace, ExportWriter, Feature, RequiredScope, TeamId, UtcTime,
-    features,
+    Actor, DestinationLimits, ExportPlace, ExportWriter, Feature, ProjectId, RequiredScope,
+    UtcTime, features,
 };
 use millrace_dial::addresses::is_public;
 
@@ -64,7 +64,10 @@ pub(super) const PLACES: [Paths; 2] = [
 pub(super) fn place(context: &Context) -> Result<ExportPlace, ApiError> {
     Ok(ExportPlace {
         organization_id: context.organization_id()?,
-        team_id: context.project.as_ref().map(|project| TeamId(project.id)),
+        project_id: context
+            .project
+            .as_ref()
+            .map(|project| ProjectId(project.id)),
     })
 }
 

@@ -81,7 +81,7 @@ async fn exports_of_other_organizations_are_not_found() {
     let key = fixture.key_of("eve@example.com", &["*"]).await;
     for (method, path, _) in OPERATIONS {
         let path = format!("{PROJECT}{}", path.replace("{}", id));
-        let path = path.replace("@current", &fixture.made.team_id.0.to_string());
+        let path = path.replace("@current", &fixture.made.project_id.0.to_string());
         let answer = fixture.call_with(&key, method, &path, &new_export()).await;
         assert_eq!(answer.error(), (404, "not_found", None), "{method} {path}");
     }

@@ -21,7 +21,7 @@ async fn a_new_export_has_the_fields_that_clients_expect() {
     for all in [ORGANIZATION, PROJECT] {
         let (export, path) = export(&fixture, all).await;
         let expected = json!({
-            "id": export["id"], "team_id": fixture.made.team_id.0, "name": "Nightly",
+            "id": export["id"], "team_id": fixture.made.project_id.0, "name": "Nightly",
             "model": "events", "interval": "hour", "paused": false,
             "destination": { "type": "S3", "config": {
                 "bucket_name": "bucket", "region": "r", "prefix": "p",
@@ -243,7 +243,7 @@ async fn secrets_are_never_returned() {
     let id = path.trim_start_matches(ORGANIZATION).trim_end_matches('/');
     let place = millrace_catalog::ExportPlace {
         organization_id: fixture.made.organization_id,
-        team_id: None,
+        project_id: None,
     };
     let kept = fixture
         .catalog

@@ -51,9 +51,13 @@ async fn protected_ids(server: &TestServer) -> String {
     let key = fixture.get("/api/personal_api_keys/@current/").await.body;
     let member = "/api/organizations/@current/members/@me/";
     let user = fixture.get(member).await.body["user"]["uuid"].clone();
-    let (organization, team) = (fixture.made.organization_id, fixture.made.team_id);
+    let (organization, project_id) = (fixture.made.organization_id, fixture.made.project_id);
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    format!("{},{},{organization},{team}", text(&key["id"]), text(&user))
+    format!(
+        "{},{},{organization},{project_id}",
+        text(&key["id"]),
+        text(&user)
+    )
 }
 
 /// Number of operations of the document, and those that succeeded at least once.

@@ -102,8 +102,8 @@ async fn malformed_ids_are_not_found() {
 
 async fn a_body_may_name_only_ids_of_its_own_organization() {
     let (fixture, mine, theirs) = two_organizations().await;
-    let team: i64 = theirs.id("projects").parse().unwrap();
-    let access = json!([{ "id": team, "level": 1 }]);
+    let project_id: i64 = theirs.id("projects").parse().unwrap();
+    let access = json!([{ "id": project_id, "level": 1 }]);
     let asked = json!({
         "source": "Other", "method": "export", "total_events": 1, "events_per_minute": 1,
     });
@@ -125,13 +125,13 @@ async fn a_body_may_name_only_ids_of_its_own_organization() {
             "organizations/:id/batch_exports",
             export,
             "team_id",
-            json!(team),
+            json!(project_id),
         ),
         (
             "organizations/:id/historical_migrations",
             asked,
             "team_id",
-            json!(team),
+            json!(project_id),
         ),
         (
             "personal_api_keys",

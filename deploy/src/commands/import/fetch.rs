@@ -215,7 +215,7 @@ impl TableArguments {
         let clickhouse = ClickHouse::new(&self.from_url, &self.from_user, &self.from_password)?;
         let settings = TableSettings {
             table: self.table.clone(),
-            team_id: self.from_team_id,
+            project_id: self.from_team_id,
             from: self.from.clone(),
             until: self.until.clone(),
             page_rows: self.page_rows,

@@ -196,7 +196,7 @@ fn exit_result(outcome: &Outcome, invocation: &Invocation) -> anyhow::Result<()>
     if let Some(stop) = &outcome.stop {
         if stop.code == VOLUME_EXCEEDED {
             bail!(
-                "the import stopped ({}): {}\nThe operator approves more with:\n  {} --team-id TEAM_ID --total-events N \
+                "the import stopped ({}): {}\nThe operator approves more with:\n  {} --team-id PROJECT_ID --total-events N \
                  --events-per-minute N\nThen go on where it stopped with:\n  {}",
                 stop.code,
                 stop.message,

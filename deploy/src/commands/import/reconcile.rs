@@ -182,7 +182,7 @@ fn checked(path: &Path) -> Option<EventCounts> {
     Some(findings.events)
 }
 
-/// Number of the project in ClickHouse, by default that of the key.
+/// Id of the project in ClickHouse, by default that of the key.
 fn project_id(config: &Config, arguments: &Arguments, project_key: &str) -> anyhow::Result<i64> {
     if let Some(project_id) = arguments.team_id {
         return Ok(project_id);
@@ -190,10 +190,10 @@ fn project_id(config: &Config, arguments: &Arguments, project_key: &str) -> anyh
     let found = connect::with_catalog(config, async |catalog| {
         Ok(catalog.project_by_key(project_key).await?)
     });
-    let found = found.context("say the project's number with --team-id")?;
-    found.map(|project| project.team_id.0).with_context(|| {
-        format!("no project has the key {project_key}; say its number with --team-id")
-    })
+    let found = found.context("say the project's id with --team-id")?;
+    found
+        .map(|project| project.project_id.0)
+        .with_context(|| format!("no project has the key {project_key}; say its id with --team-id"))
 }
 
 fn print_json_summary(found: &Reconciliation, checked: Option<&EventCounts>) {

@@ -99,7 +99,7 @@ fn list(events: &[RejectedEvent]) {
     });
     let headings = [
         "RECEIVED",
-        "TEAM",
+        "PROJECT",
         "REQUEST",
         "INDEX",
         "CODE",

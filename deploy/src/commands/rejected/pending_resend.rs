@@ -30,7 +30,7 @@ pub(super) struct PendingResend {
 #[derive(Debug)]
 pub(super) struct PendingRequest {
     pub(super) historical_migration: bool,
-    pub(super) team_id: i64,
+    pub(super) project_id: i64,
     pub(super) events: Vec<RejectedEvent>,
     /// The events as they were sent.
     jsons: Vec<Box<RawValue>>,
@@ -115,7 +115,7 @@ impl PendingResend {
     /// Those of the disk; the request must not be sent then.
     pub(super) fn store(
         &mut self,
-        (team_id, historical_migration): (i64, bool),
+        (project_id, historical_migration): (i64, bool),
         events: &[CorrectedEvent<'_>],
     ) -> anyhow::Result<()> {
         let events = events.iter().map(|corrected| StoredEvent {
@@ -125,7 +125,7 @@ impl PendingResend {
             json: corrected.json.clone(),
         });
         let text = serde_json::to_vec(&StoredRequest {
-            team_id,
+            team_id: project_id,
             historical_migration,
             events: events.collect(),
         })?;
@@ -186,10 +186,10 @@ impl PendingRequest {
 
 impl From<StoredRequest> for PendingRequest {
     fn from(written: StoredRequest) -> Self {
-        let (team_id, historical_migration) = (written.team_id, written.historical_migration);
+        let (project_id, historical_migration) = (written.team_id, written.historical_migration);
         let both = written.events.into_iter().map(|it| {
             let event = RejectedEvent {
-                team_id,
+                team_id: project_id,
                 received_at: it.received_at,
                 request_id: it.request_id,
                 index: it.index,
@@ -204,7 +204,7 @@ impl From<StoredRequest> for PendingRequest {
         let (events, jsons) = both.unzip();
         Self {
             historical_migration,
-            team_id,
+            project_id,
             events,
             jsons,
         }
@@ -256,7 +256,10 @@ mod tests {
         let (path, _) = kept(&dir);
         let mut next = PendingResend::take(dir.path()).unwrap();
         let request = next.load().unwrap().unwrap();
-        assert_eq!((request.team_id, request.historical_migration), (7, true));
+        assert_eq!(
+            (request.project_id, request.historical_migration),
+            (7, true)
+        );
         let found: Vec<_> = request
             .corrected()
             .iter()

@@ -15,7 +15,7 @@ use crate::connect;
 use crate::output;
 use anyhow::{Context, anyhow, bail, ensure};
 use millrace_clickhouse::RejectedEvent;
-use millrace_rows::{Clock, SystemClock, TeamId, shown};
+use millrace_rows::{Clock, ProjectId, SystemClock, shown};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -95,9 +95,9 @@ fn settle_pending(
     path: &Path,
 ) -> anyhow::Result<()> {
     let events = counted(request.events.len() as u64, "event");
-    let outcome = match project_key(config, request.team_id)? {
+    let outcome = match project_key(config, request.project_id)? {
         Some(key) => client.send(&key, request.historical_migration, &request.corrected()),
-        None => Ok(ResendOutcome::ProjectRejected(no_key(request.team_id))),
+        None => Ok(ResendOutcome::ProjectRejected(no_key(request.project_id))),
     };
     let why = match outcome {
         Ok(ResendOutcome::Accepted) => {
@@ -134,8 +134,10 @@ fn record(config: &Config, events: &[RejectedEvent]) -> anyhow::Result<()> {
     })
 }
 
-fn no_key(team_id: i64) -> String {
-    format!("project {team_id} has no key; `millrace keys create --team-id {team_id}` gives it one")
+fn no_key(project_id: i64) -> String {
+    format!(
+        "project {project_id} has no key; `millrace keys create --team-id {project_id}` gives it one"
+    )
 }
 
 /// A resend that is under way.
@@ -160,9 +162,9 @@ impl<'a> Resend<'a> {
             let key = (event.team_id, event.historical_migration);
             projects.entry(key).or_default().push(event);
         }
-        for ((team_id, is_historical), events) in projects {
-            let Some(key) = project_key(self.config, team_id)? else {
-                let why = no_key(team_id);
+        for ((project_id, is_historical), events) in projects {
+            let Some(key) = project_key(self.config, project_id)? else {
+                let why = no_key(project_id);
                 events
                     .iter()
                     .for_each(|event| self.report_unsendable(event, &why));
@@ -179,7 +181,7 @@ impl<'a> Resend<'a> {
                         continue;
                     }
                     let corrected = self.correct(&group, set)?;
-                    never = self.send_project(&key, (team_id, is_historical), corrected)?;
+                    never = self.send_project(&key, (project_id, is_historical), corrected)?;
                 }
             }
         }
@@ -386,9 +388,9 @@ fn requests(events: Vec<CorrectedEvent<'_>>) -> Vec<Vec<CorrectedEvent<'_>>> {
 }
 
 /// Key of a project; `None` when it has none.
-fn project_key(config: &Config, team_id: i64) -> anyhow::Result<Option<String>> {
+fn project_key(config: &Config, project_id: i64) -> anyhow::Result<Option<String>> {
     let project = connect::with_catalog(config, async |catalog| {
-        Ok(catalog.project(TeamId(team_id)).await?)
+        Ok(catalog.project(ProjectId(project_id)).await?)
     })?;
     Ok(project.and_then(|project| project.api_token))
 }

@@ -50,7 +50,7 @@ impl EventSelection {
 
     fn filter(&self) -> RejectedFilter {
         RejectedFilter {
-            team_id: self.team_id,
+            project_id: self.team_id,
             code: self.code.clone(),
             since: self.since,
             request_id: self.request_id.clone(),

@@ -35,7 +35,7 @@ pub(super) fn run(config: &Config, events: &[RejectedEvent]) -> anyhow::Result<(
 
 fn print(event: &RejectedEvent, raw: &str) {
     output::print(&format!(
-        "{} {} of request {}, team {}\n{}: {}\n{}{}\n",
+        "{} {} of request {}, project {}\n{}: {}\n{}{}\n",
         time_text(event.received_at),
         shown(&event.attr),
         shown(&event.request_id),

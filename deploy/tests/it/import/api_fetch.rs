@@ -124,13 +124,13 @@ fn the_table_of_another_instance_is_fetched_whole_despite_every_fault() {
         ResponseFault::Replace(BUSY),
         ResponseFault::Stall(50),
     ]);
-    let (user, password, team) = (
+    let (user, password, project_id) = (
         credential("clickhouse_user"),
         credential("clickhouse_password"),
         credential("team_id"),
     );
     let whose = ["--from-user", &user, "--from-password", &password];
-    let which = ["--table", "millrace.events", "--from-team-id", &team];
+    let which = ["--table", "millrace.events", "--from-team-id", &project_id];
     let how = ["--from-url", &between.url, "--silence", "1"];
     let (fetched, code) =
         target.result(&[&["fetch", "clickhouse"], &whose[..], &which, &how].concat());

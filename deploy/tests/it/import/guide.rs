@@ -31,7 +31,7 @@ fn run_as(
         code = code.replace(text, other);
     }
     let code = code
-        .replace("TEAM_ID", &env.server.credential("team_id"))
+        .replace("PROJECT_ID", &env.server.credential("team_id"))
         .replace("PROJECT_KEY", &env.server.credential("project_api_key"));
     let path = format!(
         "{}:/usr/local/bin:/usr/bin:/bin",

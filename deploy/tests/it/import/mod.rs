@@ -39,13 +39,13 @@ impl TestEnv {
     }
 
     /// Approves all imports of a project.
-    pub fn approve(&self, team_id: &str) {
+    pub fn approve(&self, project_id: &str) {
         let data_dir = self.data_dir();
         let args = [
             "migrations",
             "approve",
             "--team-id",
-            team_id,
+            project_id,
             "--total-events",
             "100000000",
             "--events-per-minute",

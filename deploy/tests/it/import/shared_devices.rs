@@ -155,21 +155,21 @@ fn archives() -> Vec<Archive> {
 /// Expected ids of each person.
 const PERSONS: &str = "324172\nO-1 O-2 olga\nO-3 otto otto@x.example\nalice d1\nbrowser sam\nd2 u1\nd3 u2\nerik\ngil visitor-7\ngus\nria visitor-8\nrob\nsue\nu3\nu4\nu5\nu6\nu7";
 
-fn persons(team: &str) -> String {
+fn persons(project_id: &str) -> String {
     format!(
         "SELECT arrayStringConcat(arraySort(groupUniqArray(distinct_id)), ' ') AS ids \
-         FROM millrace.events_with_persons WHERE team_id = {team} GROUP BY person_id ORDER BY ids"
+         FROM millrace.events_with_persons WHERE team_id = {project_id} GROUP BY person_id ORDER BY ids"
     )
 }
 
 /// Query of the guide for rejected merges.
-fn refused(team: &str) -> String {
+fn refused(project_id: &str) -> String {
     format!(
         "SELECT DISTINCT e.distinct_id AS user, d.distinct_id AS device \
          FROM millrace.events_with_persons AS e \
          JOIN (SELECT * FROM millrace.person_distinct_ids FINAL) AS d ON d.team_id = e.team_id \
          AND d.distinct_id = JSONExtractString(e.properties, '$anon_distinct_id') \
-         WHERE e.event = '$identify' AND d.person_id != e.person_id AND e.team_id = {team} ORDER BY user, device"
+         WHERE e.event = '$identify' AND d.person_id != e.person_id AND e.team_id = {project_id} ORDER BY user, device"
     )
 }
 
@@ -207,15 +207,19 @@ fn users_of_one_device_stay_apart_whatever_order_files_are_read_in() {
     );
     let other = project(&env.server);
     env.approve(&other.0);
-    for ((team, key), order) in [(&own, ["early", "late"]), (&other, ["late", "early"])] {
+    for ((project_id, key), order) in [(&own, ["early", "late"]), (&other, ["late", "early"])] {
         for which in order {
             for archive in &archives {
                 load(&env, key, archive, which, &[]);
             }
         }
-        env.server.wait_for(&persons(team), PERSONS);
+        env.server.wait_for(&persons(project_id), PERSONS);
         let expected = "O-3\tO-2\nerik\td1\ngus\tvisitor-7\nrob\tvisitor-8\nsue\tbrowser\nu3\td2\nu4\td3\nu5\td2\nu5\td3\nu7\tu6";
-        assert_eq!(env.server.query(&refused(team)), expected, "{order:?}");
+        assert_eq!(
+            env.server.query(&refused(project_id)),
+            expected,
+            "{order:?}"
+        );
     }
     // The same files are imported again, and users send live events.
     for which in ["late", "early"] {

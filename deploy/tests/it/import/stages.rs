@@ -302,7 +302,7 @@ fn another_instance_is_fetched_day_by_day_and_imported() {
     source.result(&["load", "events.ndjson"]);
     source.wait_for_events(700);
     let credential = |name: &str| source.server.credential(name);
-    let (url, user, password, team) = (
+    let (url, user, password, project_id) = (
         credential("clickhouse_url"),
         credential("clickhouse_user"),
         credential("clickhouse_password"),
@@ -320,7 +320,7 @@ fn another_instance_is_fetched_day_by_day_and_imported() {
         "--table",
         "millrace.events",
         "--from-team-id",
-        &team,
+        &project_id,
         "--page-rows",
         "3",
     ];

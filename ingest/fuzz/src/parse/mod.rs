@@ -97,7 +97,7 @@ fn sdk_info(choice: u8) -> Option<&'static str> {
 
 fn find(_: &str) -> KeyLookup {
     KeyLookup::Found(Project {
-        team_id: PROJECT,
+        id: PROJECT,
         anonymize_ips: false,
         ingested_event: true,
     })

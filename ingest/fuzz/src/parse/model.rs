@@ -5,14 +5,14 @@ use super::rows::{self, Rejected};
 use crate::timestamp::reference;
 use millrace_parse::{ParseContext, Parsed, Protocol};
 use millrace_rows::testing::Event;
-use millrace_rows::{Micros, Month, TeamId};
+use millrace_rows::{Micros, Month, ProjectId};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
 /// Time at which bodies arrive: 2026-11-20T15:38:18.100Z.
 pub(super) const NOW: Micros = Micros(1_795_189_098_100_000);
 /// Project that bodies are for.
-pub(super) const PROJECT: TeamId = TeamId(42);
+pub(super) const PROJECT: ProjectId = ProjectId(42);
 const HOUR: i64 = 3_600_000_000;
 /// Most characters of names and ids.
 const NAME_CHARS_MAX: usize = 200;

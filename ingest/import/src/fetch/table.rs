@@ -14,7 +14,7 @@ pub struct TableSettings {
     /// Name of the table, such as `millrace.events` or `posthog.events`.
     pub table: String,
     /// Project of the events.
-    pub team_id: i64,
+    pub project_id: i64,
     /// First day, `YYYY-MM-DD` in UTC.
     pub from: Option<String>,
     /// Last day, `YYYY-MM-DD` in UTC.
@@ -53,7 +53,7 @@ impl TableExport {
             bail!("{} is no name of a table", settings.table);
         }
         let sql = format!(
-            "SELECT toString(toDate(timestamp)), count() FROM {} WHERE team_id = {{team:Int64}} \
+            "SELECT toString(toDate(timestamp)), count() FROM {} WHERE team_id = {{project:Int64}} \
              AND toDate(timestamp) BETWEEN {{from:Date}} AND {{until:Date}} \
              GROUP BY toDate(timestamp) ORDER BY toDate(timestamp) FORMAT JSONCompactEachRow \
              SETTINGS output_format_json_quote_64bit_integers = 0",
@@ -61,7 +61,7 @@ impl TableExport {
         );
         let day = |day: &Option<String>, default: &str| day.clone().unwrap_or(default.to_owned());
         let params = [
-            ("team", settings.team_id.to_string()),
+            ("project", settings.project_id.to_string()),
             ("from", day(&settings.from, "1970-01-01")),
             ("until", day(&settings.until, "2149-06-06")),
         ];
@@ -75,9 +75,9 @@ impl TableExport {
         }
         if days.is_empty() {
             bail!(
-                "{} has no events of team {} in that time",
+                "{} has no events of project {} in that time",
                 settings.table,
-                settings.team_id
+                settings.project_id
             );
         }
         Ok(Self {
@@ -107,13 +107,13 @@ impl TableExport {
         let sql = format!(
             "SELECT team_id, uuid, event, properties, toString(at) AS timestamp, distinct_id FROM \
              (SELECT team_id, uuid, event, properties, toDateTime64(timestamp, 6, 'UTC') AS at, \
-             distinct_id FROM {} WHERE team_id = {{team:Int64}} AND toDate(timestamp) = {{day:Date}}) \
+             distinct_id FROM {} WHERE team_id = {{project:Int64}} AND toDate(timestamp) = {{day:Date}}) \
              WHERE 1 {after}ORDER BY at, uuid LIMIT 1 BY at, uuid LIMIT {{rows:UInt64}} \
              FORMAT JSONEachRow",
             self.settings.table
         );
         let mut params = vec![
-            ("team", self.settings.team_id.to_string()),
+            ("project", self.settings.project_id.to_string()),
             ("day", day.to_owned()),
             ("rows", self.settings.page_rows.to_string()),
         ];
@@ -150,7 +150,7 @@ impl Export for TableExport {
             "{} at {}, team {}",
             self.settings.table,
             self.clickhouse.url(),
-            self.settings.team_id
+            self.settings.project_id
         )
     }
 

@@ -7,7 +7,7 @@ use millrace_parse::{
     KeyLookup, Limits, ParseContext, ParseError, Parsed, Parser, Project, Protocol,
     REPORT_ENTRIES_MAX,
 };
-use millrace_rows::{Clock, Micros, SystemClock, TeamId};
+use millrace_rows::{Clock, Micros, ProjectId, SystemClock};
 use uuid::Uuid;
 
 /// Validates events as the server does.
@@ -74,7 +74,7 @@ impl Validator {
             limits: Limits::default(),
         };
         let project = Project {
-            team_id: TeamId(0),
+            id: ProjectId(0),
             anonymize_ips: true,
             ingested_event: true,
         };

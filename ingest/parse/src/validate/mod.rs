@@ -70,7 +70,7 @@ impl<'b> Rules<'b> {
             Some(uuid) => uuid,
             None if self.historical && has_timestamp => {
                 let identity = ids::Identity {
-                    team_id: self.team_id,
+                    project_id: self.project_id,
                     event,
                     distinct_id,
                     timestamp: spans.timestamp.of(self.body),

@@ -1,6 +1,6 @@
 //! Rules of a request, and how an event can stand to them.
 
-use millrace_rows::{Micros, TeamId};
+use millrace_rows::{Micros, ProjectId};
 use uuid::Uuid;
 
 /// Rules that hold for all events of a request.
@@ -9,7 +9,7 @@ pub struct Rules<'b> {
     pub body: &'b [u8],
     pub received_at: Micros,
     pub request_id: Uuid,
-    pub team_id: TeamId,
+    pub project_id: ProjectId,
     pub historical: bool,
     /// Microseconds by which timestamps are moved; see [`crate::skew`].
     pub shift: i64,

@@ -3,7 +3,7 @@
 
 use crate::support::{KEY, NOW, context, events, find, person_updates, rejected};
 use millrace_parse::{KeyLookup, ParseContext, Parsed, Parser, Project, Protocol};
-use millrace_rows::{Micros, TeamId};
+use millrace_rows::{Micros, ProjectId};
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -54,7 +54,7 @@ impl Sent {
         let body = self.body();
         let mut find = |key: &str| match key {
             OTHER_KEY => KeyLookup::Found(Project {
-                team_id: TeamId(7),
+                id: ProjectId(7),
                 anonymize_ips: false,
                 ingested_event: true,
             }),
@@ -87,11 +87,11 @@ fn event(fields: &str) -> String {
 
 /// Text of all that is stored of a request.
 fn stored(parsed: &Parsed) -> String {
-    let (team, batch) = (parsed.team_id, &parsed.batch);
+    let (project_id, batch) = (parsed.project_id, &parsed.batch);
     let (events, rejected) = (events(batch), rejected(batch));
     let updates = person_updates(batch);
     format!(
-        "{team} {:?} {events:?} {rejected:?} {updates:?}",
+        "{project_id} {:?} {events:?} {rejected:?} {updates:?}",
         batch.lane
     )
 }

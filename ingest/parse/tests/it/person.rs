@@ -1,6 +1,6 @@
 //! Updates of persons and groups by events.
 
-use crate::support::{KEY, NOW, REQUEST, TEAM, accepted, context, person_updates};
+use crate::support::{KEY, NOW, PROJECT, REQUEST, accepted, context, person_updates};
 use millrace_parse::Protocol;
 use millrace_rows::Micros;
 use millrace_rows::testing::PersonUpdate;
@@ -29,7 +29,7 @@ fn update_of(
 
 fn row() -> PersonUpdate {
     PersonUpdate {
-        team_id: TEAM.0,
+        team_id: PROJECT.0,
         created_at: NOW,
         request_id: REQUEST.to_string(),
         index: 1,

@@ -1,6 +1,6 @@
 //! Section 5: the report on a request's events, and the rows of the refused ones.
 
-use crate::support::{KEY, NOW, REQUEST, TEAM, accepted, batch_of, context, events, rejected};
+use crate::support::{KEY, NOW, PROJECT, REQUEST, accepted, batch_of, context, events, rejected};
 use millrace_parse::ParseContext;
 
 const GOOD: &str = r#"{"event":"e","distinct_id":"d"}"#;
@@ -16,7 +16,7 @@ fn good_events_are_stored_beside_bad_ones() {
     assert_eq!((parsed.accepted, parsed.report.rejected_count), (2, 1));
     assert_eq!(events(&parsed.batch).len(), 2);
     let row = rejected(&parsed.batch).remove(0);
-    assert_eq!(row.team_id, TEAM.0);
+    assert_eq!(row.team_id, PROJECT.0);
     assert_eq!(row.received_at, NOW);
     assert_eq!(row.request_id, REQUEST.to_string());
     assert_eq!((row.index, row.code.as_str()), (1, "missing_distinct_id"));

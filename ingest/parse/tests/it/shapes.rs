@@ -1,6 +1,6 @@
 //! Sections 2 and 3: shapes of bodies, and the project they are for.
 
-use crate::support::{KEY, TEAM, accepted, context, events, refusal};
+use crate::support::{KEY, PROJECT, accepted, context, events, refusal};
 use millrace_parse::{Limits, ParseContext, ParseError};
 
 const EVENT: &str = r#"{"event":"e","distinct_id":"d"}"#;
@@ -43,7 +43,7 @@ fn every_shape_is_read_on_every_path() {
             let parsed = accepted(&body, &context);
             let rows = events(&parsed.batch);
             assert_eq!((rows.len(), rows[0].event.as_str()), (count, "e"), "{body}");
-            assert_eq!((parsed.team_id, rows[0].team_id), (TEAM, TEAM.0));
+            assert_eq!((parsed.project_id, rows[0].team_id), (PROJECT, PROJECT.0));
         }
     }
 }
@@ -146,8 +146,8 @@ fn the_key_is_found_wherever_it_is() {
         let body = body.replace('E', EVENT);
         let parsed = accepted(&body, &context());
         assert_eq!(
-            (parsed.team_id, parsed.report.rejected_count),
-            (TEAM, 0),
+            (parsed.project_id, parsed.report.rejected_count),
+            (PROJECT, 0),
             "{body}"
         );
     }

@@ -4,13 +4,13 @@ use millrace_parse::{
     KeyLookup, Limits, ParseContext, ParseError, Parsed, Parser, Project, Protocol,
 };
 use millrace_rows::testing::{self, Event, PersonUpdate, Rejected};
-use millrace_rows::{Batch, Micros, Table, TeamId};
+use millrace_rows::{Batch, Micros, ProjectId, Table};
 use uuid::Uuid;
 
 /// Time of receipt: 2026-11-20T15:38:18.100Z.
 pub const NOW: Micros = Micros(1_795_189_098_100_000);
 pub const KEY: &str = "phc_test";
-pub const TEAM: TeamId = TeamId(42);
+pub const PROJECT: ProjectId = ProjectId(42);
 pub const REQUEST: Uuid = Uuid::from_u128(0x0191_f99b_0000_7000_8000_0000_0000_0001);
 
 pub fn context() -> ParseContext<'static> {
@@ -33,7 +33,7 @@ pub fn context() -> ParseContext<'static> {
 pub fn find(key: &str) -> KeyLookup {
     match key {
         KEY | "phc_private" => KeyLookup::Found(Project {
-            team_id: TEAM,
+            id: PROJECT,
             anonymize_ips: key == "phc_private",
             ingested_event: true,
         }),

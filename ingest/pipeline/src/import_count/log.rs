@@ -4,7 +4,7 @@ use super::ImportCount;
 use crate::pipeline::Pipeline;
 use crate::ship::{Layout, unpacked};
 use millrace_log::{FrameSection, LogHandle, Position, ReadError, Reader, ReleaseError};
-use millrace_rows::{Lane, Table, TeamId};
+use millrace_rows::{Lane, ProjectId, Table};
 use std::collections::BTreeMap;
 
 impl Pipeline {
@@ -19,7 +19,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// If the log cannot be read.
-    pub fn recount_imports(&self, from: Position) -> Result<BTreeMap<TeamId, u64>, ReadError> {
+    pub fn recount_imports(&self, from: Position) -> Result<BTreeMap<ProjectId, u64>, ReadError> {
         recount(&self.0.input(Lane::Historical).log, from)
     }
 
@@ -35,7 +35,7 @@ impl Pipeline {
 }
 
 /// Counts the events of frames that were written before the log was opened.
-fn recount(log: &LogHandle, from: Position) -> Result<BTreeMap<TeamId, u64>, ReadError> {
+fn recount(log: &LogHandle, from: Position) -> Result<BTreeMap<ProjectId, u64>, ReadError> {
     let mut counted = BTreeMap::new();
     let mut reader = log.reader(from);
     let end = log.opened_at();
@@ -66,7 +66,7 @@ fn recount(log: &LogHandle, from: Position) -> Result<BTreeMap<TeamId, u64>, Rea
 fn count_section(
     reader: &mut Reader,
     section: &FrameSection,
-    counted: &mut BTreeMap<TeamId, u64>,
+    counted: &mut BTreeMap<ProjectId, u64>,
 ) -> Result<(), ReadError> {
     let target = &*section.header.insert_target;
     if Table::of_insert_target(target) != Some(Table::Events) {
@@ -86,8 +86,8 @@ fn count_section(
     let layout = Layout::of(target);
     let found = layout.and_then(|layout| layout.rows(&rows).ok());
     for row in found.unwrap_or_default() {
-        if let Some(team_id) = row.team_id {
-            *counted.entry(team_id).or_default() += 1;
+        if let Some(project_id) = row.project_id {
+            *counted.entry(project_id).or_default() += 1;
         }
     }
     Ok(())

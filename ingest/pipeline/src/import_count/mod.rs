@@ -10,7 +10,7 @@
 mod log;
 
 use millrace_log::Position;
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 #[must_use = "a reservation that is dropped is refunded"]
 pub struct ImportReservation {
-    team_id: TeamId,
+    project_id: ProjectId,
     events: u64,
     refund_to: Arc<AtomicU64>,
 }
@@ -30,7 +30,7 @@ pub struct ImportCount {
     /// Everything below this position of the log of imports is counted.
     pub counted_to: Position,
     /// Events by project.
-    pub events: BTreeMap<TeamId, u64>,
+    pub events: BTreeMap<ProjectId, u64>,
 }
 
 /// Import count of a lane, shared with its commit thread.
@@ -41,9 +41,9 @@ pub(crate) struct ImportCounter(Arc<Mutex<ImportCount>>);
 
 impl ImportReservation {
     /// A reservation of events that were taken out of `refund_to` already.
-    pub const fn new(team_id: TeamId, events: u64, refund_to: Arc<AtomicU64>) -> Self {
+    pub const fn new(project_id: ProjectId, events: u64, refund_to: Arc<AtomicU64>) -> Self {
         Self {
-            team_id,
+            project_id,
             events,
             refund_to,
         }
@@ -79,7 +79,7 @@ impl ImportCounter {
         count.counted_to = position;
         for mut reservation in reservations {
             let events = std::mem::take(&mut reservation.events);
-            *count.events.entry(reservation.team_id).or_default() += events;
+            *count.events.entry(reservation.project_id).or_default() += events;
         }
     }
 

@@ -3,7 +3,7 @@
 //! The columns come from the insert target, by name, so that column lists of older versions can
 //! be cut as well.
 
-use millrace_rows::{Micros, RowKey, TeamId};
+use millrace_rows::{Micros, ProjectId, RowKey};
 use std::ops::Range;
 use uuid::Uuid;
 
@@ -21,7 +21,7 @@ enum Column {
     /// The index of the row's key.
     Index,
     /// Project of the row.
-    TeamId,
+    ProjectId,
 }
 
 /// The columns of an insert target.
@@ -36,7 +36,7 @@ pub struct Row {
     /// Key of the row, if it has one.
     pub key: Option<RowKey>,
     /// Project of the row, if it names one.
-    pub team_id: Option<TeamId>,
+    pub project_id: Option<ProjectId>,
 }
 
 /// Error of bytes that are not rows of the layout.
@@ -92,7 +92,7 @@ impl Layout {
     /// The first row.
     fn row(&self, bytes: &[u8]) -> Option<Row> {
         let mut rest = bytes;
-        let (mut id, mut received_at, mut index, mut team_id) = (None, None, None, None);
+        let (mut id, mut received_at, mut index, mut project_id) = (None, None, None, None);
         for column in &self.0 {
             match column {
                 Column::Fixed(width) => {
@@ -123,9 +123,9 @@ impl Layout {
                     index = Some(u32::from_le_bytes(*value));
                     rest = tail;
                 }
-                Column::TeamId => {
+                Column::ProjectId => {
                     let (value, tail) = number(rest)?;
-                    team_id = Some(TeamId(value));
+                    project_id = Some(ProjectId(value));
                     rest = tail;
                 }
             }
@@ -140,7 +140,7 @@ impl Layout {
         Some(Row {
             bytes: 0..bytes.len() - rest.len(),
             key,
-            team_id,
+            project_id,
         })
     }
 }
@@ -150,7 +150,7 @@ fn column(name: &str) -> Option<Column> {
         "uuid" => Column::Id,
         "request_id" => Column::TextId,
         "created_at" | "received_at" => Column::ReceivedAt,
-        "team_id" => Column::TeamId,
+        "team_id" => Column::ProjectId,
         "timestamp" => Column::Fixed(8),
         "index" => Column::Index,
         "historical_migration" => Column::Fixed(1),
@@ -196,7 +196,7 @@ fn uuid(bytes: [u8; 16]) -> Uuid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millrace_rows::{EventRow, PersonUpdateRow, RejectedRow, Table, TeamId, UpdateKind};
+    use millrace_rows::{EventRow, PersonUpdateRow, ProjectId, RejectedRow, Table, UpdateKind};
 
     fn event(name: &str, n: u128) -> (Vec<u8>, RowKey) {
         let row = EventRow {
@@ -204,7 +204,7 @@ mod tests {
             event: name.as_bytes(),
             properties: &[b"{\"a\":", b"1}"],
             timestamp: Micros(5),
-            team_id: TeamId(1),
+            team_id: ProjectId(1),
             distinct_id: b"somebody",
             created_at: Micros(n as i64),
             historical_migration: false,
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(rows[0].bytes, 0..first.len());
 
         let rejected = RejectedRow {
-            team_id: TeamId(1),
+            team_id: ProjectId(1),
             received_at: Micros(77),
             request_id: Uuid::from_u128(8),
             index: 3,
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn rows_of_persons_are_found_by_their_events() {
         let update = PersonUpdateRow {
-            team_id: TeamId(1),
+            team_id: ProjectId(1),
             created_at: Micros(77),
             request_id: Uuid::from_u128(8),
             index: 3,

@@ -65,7 +65,7 @@ mod tests {
     use crate::ship::section::SectionPosition;
     use millrace_log::Position;
     use millrace_log::block::Compressor;
-    use millrace_rows::{EventRow, Month, TeamId};
+    use millrace_rows::{EventRow, Month, ProjectId};
     use uuid::Uuid;
 
     const NOVEMBER: i64 = 1_795_132_800_000_000;
@@ -83,7 +83,7 @@ mod tests {
                 event: b"seen",
                 properties: &[properties.as_bytes()],
                 timestamp: Micros(NOVEMBER - nth),
-                team_id: TeamId(1 + nth % 3),
+                team_id: ProjectId(1 + nth % 3),
                 distinct_id: b"somebody",
                 // Each of a request of its own.
                 created_at: Micros(NOVEMBER + 137 * nth),

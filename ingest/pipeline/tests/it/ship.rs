@@ -4,7 +4,7 @@ use crate::ship_fixture::{Database, LIMITS, TIMES, event, start};
 use millrace_embedded::testing::{TestEngine, shared};
 use millrace_log::Section;
 use millrace_pipeline::ship::Limits;
-use millrace_rows::{EventRow, Micros, RejectedRow, Table, TeamId};
+use millrace_rows::{EventRow, Micros, ProjectId, RejectedRow, Table};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
@@ -264,7 +264,7 @@ async fn a_refused_rejected_event_is_told_from_others_of_its_request() {
     let (mut bytes, mut keys) = (Vec::new(), Vec::new());
     for index in 0..5 {
         let row = RejectedRow {
-            team_id: TeamId(1),
+            team_id: ProjectId(1),
             received_at: Micros(TIMES[0]),
             request_id: Uuid::from_u128(9),
             index,

@@ -8,7 +8,7 @@ use millrace_log::fs::DiskFs;
 use millrace_log::{Log, LogOptions, OpenError, Position, Recovery, Section, SectionHeader};
 use millrace_pipeline::LaneOutput;
 use millrace_pipeline::ship::{self, Limits, ShipError, ShipOptions};
-use millrace_rows::{EventRow, Lane, Micros, Month, RowKey, SystemClock, Table, TeamId};
+use millrace_rows::{EventRow, Lane, Micros, Month, ProjectId, RowKey, SystemClock, Table};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -256,7 +256,7 @@ pub fn event(id: u64, time: i64) -> EventRow<'static> {
         event: b"seen",
         properties: &[],
         timestamp: Micros(time),
-        team_id: TeamId(1),
+        team_id: ProjectId(1),
         distinct_id: b"somebody",
         created_at: Micros(TIMES[0] + id as i64),
         historical_migration: false,

@@ -1,6 +1,6 @@
 //! Tokens for older months, and the months that were paid for.
 
-use millrace_rows::{Month, TeamId};
+use millrace_rows::{Month, ProjectId};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
@@ -17,7 +17,7 @@ pub enum MonthOwner {
     /// All projects of an organization.
     Organization(Uuid),
     /// A project whose organization is not known.
-    Project(TeamId),
+    Project(ProjectId),
 }
 
 /// Tokens that come back one by one.

@@ -4,7 +4,7 @@ use super::super::answers::{CatalogUnavailable, FOUND_MICROS};
 use super::Fixture;
 use millrace_catalog::{Actor, NewProject};
 use millrace_parse::KeyLookup;
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use std::sync::atomic::Ordering;
 
 #[tokio::test]
@@ -29,7 +29,7 @@ async fn a_key_revoked_before_an_outage_is_dead_in_it_and_others_live() {
     other.key = Some("other-key".to_owned());
     let (organization, system) = (fixture.organization, Actor::system());
     let made = fixture.catalog.create_project(&system, organization, other);
-    let other = TeamId(made.await.unwrap().id);
+    let other = ProjectId(made.await.unwrap().id);
     keys.poll_changes().await;
     for key in [fixture.key.as_str(), "other-key"] {
         assert!(keys.find(key).await.unwrap().is_some());
@@ -40,7 +40,7 @@ async fn a_key_revoked_before_an_outage_is_dead_in_it_and_others_live() {
     fixture.catalog.close().await.unwrap();
     assert_eq!(keys.find(&fixture.key).await, Err(CatalogUnavailable));
     let found = keys.find("other-key").await.unwrap();
-    assert_eq!(found.map(|project| project.team_id), Some(other));
+    assert_eq!(found.map(|project| project.id), Some(other));
 }
 
 #[tokio::test]
@@ -109,7 +109,7 @@ async fn a_key_whose_change_could_not_be_looked_at_is_not_believed_until_it_can(
         let made = fixture
             .catalog
             .create_project(&system, fixture.organization, other);
-        let other = TeamId(made.await.unwrap().id);
+        let other = ProjectId(made.await.unwrap().id);
         keys.poll_changes().await;
         for key in [fixture.key.as_str(), "other-key"] {
             assert!(keys.find(key).await.unwrap().is_some());
@@ -131,7 +131,7 @@ async fn a_key_whose_change_could_not_be_looked_at_is_not_believed_until_it_can(
         fixture.catalog.close().await.unwrap();
         keys.poll_changes().await;
         let found = keys.find("other-key").await.unwrap();
-        assert_eq!(found.map(|project| project.team_id), Some(other), "{table}");
+        assert_eq!(found.map(|project| project.id), Some(other), "{table}");
     }
 }
 

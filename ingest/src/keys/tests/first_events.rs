@@ -11,12 +11,12 @@ impl Fixture {
             panic!("the key is not cached");
         };
         if !project.ingested_event {
-            self.keys.note_first_event(&self.key, project.team_id);
+            self.keys.note_first_event(&self.key, project.id);
         }
     }
 
     async fn is_noted(&self) -> bool {
-        let project = self.catalog.project(self.project.team_id).await;
+        let project = self.catalog.project(self.project.id).await;
         project.unwrap().unwrap().ingested_event
     }
 
@@ -63,7 +63,7 @@ async fn a_note_by_another_process_is_known_with_the_next_look_up() {
     let fixture = Fixture::new().await;
     assert!(fixture.keys.find(&fixture.key).await.is_ok());
     let elsewhere = fixture.elsewhere().await;
-    let noted = elsewhere.note_first_event(fixture.project.team_id).await;
+    let noted = elsewhere.note_first_event(fixture.project.id).await;
     noted.unwrap();
     fixture.pass_micros(FOUND_MICROS);
     let found = fixture.keys.find(&fixture.key).await;

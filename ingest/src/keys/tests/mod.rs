@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Actor, BootstrapOptions, Catalog, NewProject, ProjectChange};
 use millrace_parse::{KeyLookup, Project};
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use uuid::Uuid;
@@ -46,7 +46,7 @@ impl Fixture {
             key: made.project_api_key,
             organization: made.organization_id,
             project: Project {
-                team_id: made.team_id,
+                id: made.project_id,
                 anonymize_ips: false,
                 ingested_event: false,
             },
@@ -81,16 +81,16 @@ async fn a_found_key_is_asked_for_again_after_a_minute() {
     let fixture = Fixture::new().await;
     let keys = &fixture.keys;
     assert_eq!(keys.cached(&fixture.key), KeyLookup::Missing);
-    let team_id = fixture.project.team_id;
-    assert_eq!(keys.organization_of(team_id), None);
+    let project_id = fixture.project.id;
+    assert_eq!(keys.organization_of(project_id), None);
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
-    assert_eq!(keys.organization_of(team_id), Some(fixture.organization));
+    assert_eq!(keys.organization_of(project_id), Some(fixture.organization));
     let elsewhere = fixture.elsewhere().await;
     let anonymize = ProjectChange {
         anonymize_ips: Some(true),
         ..ProjectChange::default()
     };
-    let (organization, id) = (fixture.organization, fixture.project.team_id);
+    let (organization, id) = (fixture.organization, fixture.project.id);
     elsewhere
         .update_project(&Actor::system(), organization, id, anonymize)
         .await
@@ -111,7 +111,7 @@ async fn an_unknown_key_is_asked_for_again_after_five_seconds() {
     assert_eq!(keys.cached("new-key"), KeyLookup::Missing);
     assert_eq!(keys.find("new-key").await, Ok(None));
     let elsewhere = fixture.elsewhere().await;
-    let id = fixture.project.team_id;
+    let id = fixture.project.id;
     elsewhere
         .rotate_project_key(&Actor::system(), id, Some("new-key".to_owned()))
         .await
@@ -145,7 +145,7 @@ async fn caches_before_different_catalogs_do_not_mix() {
 async fn keys_that_share_a_thread_slot_are_told_apart() {
     let fixture = Fixture::new().await;
     let organization = fixture.catalog.list_organizations().await.unwrap()[0].id;
-    let mut made = vec![(fixture.key.clone(), fixture.project.team_id.0)];
+    let mut made = vec![(fixture.key.clone(), fixture.project.id.0)];
     for (n, key) in ["same-tail-12345678", "other-same-tail-12345678", "12345678"]
         .iter()
         .enumerate()
@@ -162,7 +162,7 @@ async fn keys_that_share_a_thread_slot_are_told_apart() {
     for _ in 0..3 {
         for (key, id) in &made {
             let found = fixture.keys.find(key).await.unwrap().unwrap();
-            assert_eq!(found.team_id, TeamId(*id), "{key}");
+            assert_eq!(found.id, ProjectId(*id), "{key}");
         }
     }
 }
@@ -216,7 +216,7 @@ async fn a_key_that_this_process_reset_is_refused_at_once() {
     let fixture = Fixture::new().await;
     let keys = &fixture.keys;
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
-    let id = fixture.project.team_id;
+    let id = fixture.project.id;
     // A look-up that overlaps the change must not bring the old answer back.
     let mut overlapping = Box::pin(keys.find("overlapping"));
     assert!((&mut overlapping).now_or_never().is_none());
@@ -246,7 +246,7 @@ async fn wrong_checksums_need_no_look_up_unless_the_key_was_imported() {
     assert_eq!(keys.cached(WRONG_CHECKSUM), KeyLookup::Missing);
     keys.poll_changes().await;
     assert_eq!(keys.cached(WRONG_CHECKSUM), KeyLookup::Unknown);
-    let id = fixture.project.team_id;
+    let id = fixture.project.id;
     let imported = Some(WRONG_CHECKSUM.to_owned());
     fixture
         .elsewhere()
@@ -326,7 +326,7 @@ fn any_runtime_may_await_a_look_up() {
         other.block_on(fixture.keys.find(&fixture.key)),
         Ok(Some(fixture.project))
     );
-    assert_eq!(fixture.project.team_id, TeamId(1));
+    assert_eq!(fixture.project.id, ProjectId(1));
 }
 
 /// Resident memory of this process, from the kernel; pages are 4 KiB where the tests run.

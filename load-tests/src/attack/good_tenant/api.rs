@@ -63,7 +63,7 @@ async fn organization(good: &GoodTenant<'_>) {
 async fn projects(good: &GoodTenant<'_>) {
     if let Some(seen) = ask(good, "GET", "projects/", &Value::Null, 200).await {
         let is_right = seen.pointer("/count") == Some(&json!(1))
-            && seen.pointer("/results/0/id") == Some(&json!(good.tenants.good.team_id));
+            && seen.pointer("/results/0/id") == Some(&json!(good.tenants.good.project_id));
         check(good, "other projects", is_right, &seen);
     }
 }

@@ -34,11 +34,11 @@ impl Yesterday {
 
     /// Statement that inserts yesterday's events. Today's events would be exported by schedule, not
     /// by a backfill.
-    fn events(&self, team_id: u64) -> String {
+    fn events(&self, project_id: u64) -> String {
         format!(
             "INSERT INTO millrace.events SELECT generateUUIDv4(number) AS uuid, 'past' AS event, \
              concat('{{\"number\":', toString(number), '}}') AS properties, \
-             parseDateTime64BestEffort('{}', 6, 'UTC') + 43200 AS timestamp, {team_id} AS team_id, \
+             parseDateTime64BestEffort('{}', 6, 'UTC') + 43200 AS timestamp, {project_id} AS team_id, \
              'e' AS distinct_id, timestamp AS created_at, false AS historical_migration \
              FROM numbers({EVENTS})",
             self.start
@@ -50,7 +50,7 @@ impl Yesterday {
 pub(super) async fn export_all(good: &GoodTenant<'_>) -> Result<()> {
     let yesterday = Yesterday::new();
     let (clickhouse, tenant) = (good.subject.clickhouse(), &good.tenants.good);
-    let events = yesterday.events(tenant.team_id);
+    let events = yesterday.events(tenant.project_id);
     let stored = clickhouse.execute(&events).await;
     stored.context("yesterday's events")?;
     let new = json!({"name": "Yesterday", "interval": "day",

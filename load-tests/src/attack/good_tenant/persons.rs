@@ -36,11 +36,11 @@ pub(super) async fn name_all(good: &GoodTenant<'_>) -> Result<u64> {
 
 /// Waits until both ids belong to one person with the expected property.
 async fn is_seen(good: &GoodTenant<'_>, number: u64) -> bool {
-    let (clickhouse, team) = (good.subject.clickhouse(), good.tenants.good.team_id);
+    let (clickhouse, project_id) = (good.subject.clickhouse(), good.tenants.good.project_id);
     let sql = format!(
         "SELECT count() FROM (SELECT person_id FROM millrace.person_distinct_ids FINAL WHERE \
-         team_id = {team} AND distinct_id IN ('user {number}', 'device {number}')) AS d \
-         JOIN (SELECT id FROM millrace.persons FINAL WHERE team_id = {team} AND NOT is_deleted \
+         team_id = {project_id} AND distinct_id IN ('user {number}', 'device {number}')) AS d \
+         JOIN (SELECT id FROM millrace.persons FINAL WHERE team_id = {project_id} AND NOT is_deleted \
          AND properties = '{{\"number\":{number}}}') AS p ON p.id = d.person_id FORMAT TabSeparated"
     );
     let deadline = Instant::now() + LOST_AFTER;
@@ -56,18 +56,18 @@ async fn is_seen(good: &GoodTenant<'_>, number: u64) -> bool {
 
 /// Checks at the end that each user was stored once and is one person with two ids.
 async fn check(good: &GoodTenant<'_>, named: u64) -> Result<()> {
-    let (clickhouse, team) = (good.subject.clickhouse(), good.tenants.good.team_id);
+    let (clickhouse, project_id) = (good.subject.clickhouse(), good.tenants.good.project_id);
     for (what, sql) in [
         (
             "events that name a user",
             format!(
-                "SELECT count() FROM millrace.events WHERE team_id = {team} AND event = '$identify'"
+                "SELECT count() FROM millrace.events WHERE team_id = {project_id} AND event = '$identify'"
             ),
         ),
         (
             "persons who are users",
             format!(
-                "SELECT count() FROM millrace.persons_current WHERE team_id = {team} AND is_identified"
+                "SELECT count() FROM millrace.persons_current WHERE team_id = {project_id} AND is_identified"
             ),
         ),
     ] {

@@ -43,8 +43,8 @@ impl Ids {
             let (put, asked) = match name {
                 "organization_id" => (of.organization.clone(), owner.organization.clone()),
                 "project_id" => {
-                    has_id |= of.team_id != owner.team_id;
-                    (owner.team_id.to_string(), owner.team_id.to_string())
+                    has_id |= of.project_id != owner.project_id;
+                    (owner.project_id.to_string(), owner.project_id.to_string())
                 }
                 _ if !part.starts_with('{') => {
                     path.push_str(part);

@@ -76,7 +76,7 @@ use crate::page::{Page, PageRequest};
 use crate::secrets::{SecretError, SecretKey};
 use crate::transaction::{Abort, admit_to_pipelines, locked};
 use latest::with_runs;
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use sea_orm::prelude::Uuid;
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, PaginatorTrait,
@@ -90,7 +90,7 @@ pub struct ExportPlace {
     /// Organization that owns the exports.
     pub organization_id: Uuid,
     /// Only exports of this project; `None`: of all projects.
-    pub team_id: Option<TeamId>,
+    pub project_id: Option<ProjectId>,
 }
 
 impl Catalog {
@@ -159,8 +159,8 @@ fn sealing_context(id: Uuid, field: &str) -> String {
 fn of(place: ExportPlace) -> Select<exports::Entity> {
     let query =
         exports::Entity::find().filter(exports::Column::OrganizationId.eq(place.organization_id));
-    match place.team_id {
-        Some(team_id) => query.filter(exports::Column::TeamId.eq(team_id.0)),
+    match place.project_id {
+        Some(project_id) => query.filter(exports::Column::TeamId.eq(project_id.0)),
         None => query,
     }
 }

@@ -100,7 +100,7 @@ impl Catalog {
     ) -> Result<(), Abort> {
         let place = ExportPlace {
             organization_id,
-            team_id: None,
+            project_id: None,
         };
         let all = of(place).order_by_asc(exports::Column::Id);
         for before in locked(within, all).all(within).await? {

@@ -20,7 +20,7 @@ use crate::projects::project_or_default;
 use crate::secrets::SecretKey;
 use crate::time::UtcTime;
 use crate::transaction::{Abort, admit_to_pipelines};
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use sea_orm::prelude::{Json, Uuid};
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
@@ -49,7 +49,7 @@ pub struct ExportWriter<'a> {
 pub struct NewBatchExport {
     /// Project whose events are exported; the organization's first project if neither this nor the
     /// scope names one.
-    pub team_id: Option<TeamId>,
+    pub project_id: Option<ProjectId>,
     /// 1 to 400 characters.
     pub name: String,
     /// Data that is exported.
@@ -116,12 +116,12 @@ impl Catalog {
             // Secrets are sealed in the transaction: one that waits for its turn across rotations
             // would store them under a key that is gone.
             let export = self.new_batch_export(writer, new)?;
-            let requested = writer.place.team_id.or(export.requested);
+            let requested = writer.place.project_id.or(export.requested);
             self.check_export_limit(&transaction, organization_id)
                 .await?;
-            let team_id = project_or_default(&transaction, organization_id, requested).await?;
+            let project_id = project_or_default(&transaction, organization_id, requested).await?;
             let mut row = export.model;
-            row.team_id = team_id.0;
+            row.team_id = project_id.0;
             let audit = created(&row);
             let row = row.into_active_model().reset_all();
             let export = exports::Entity::insert(row)
@@ -262,7 +262,7 @@ impl Catalog {
         check_times(&model)?;
         check_model(&model)?;
         check_size(None, &model)?;
-        let requested = new.team_id;
+        let requested = new.project_id;
         Ok(NewRow { model, requested })
     }
 
@@ -314,7 +314,7 @@ impl Catalog {
 /// Row of a new export whose project is not looked up yet.
 struct NewRow {
     model: exports::Model,
-    requested: Option<TeamId>,
+    requested: Option<ProjectId>,
 }
 
 impl StoredDestination {

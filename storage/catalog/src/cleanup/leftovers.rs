@@ -66,20 +66,26 @@ impl Catalog {
             .order_by_asc(deleted_projects::Column::TeamId)
             .one(&self.db)
             .await?;
-        let Some(deleted_projects::Model { team_id }) = first else {
+        let Some(deleted_projects::Model {
+            team_id: project_id,
+        }) = first
+        else {
             return Ok(0);
         };
         for (table, bytes) in TABLES {
-            let piece = piece(self.writer.get_database_backend(), table, bytes, team_id);
+            let piece = piece(self.writer.get_database_backend(), table, bytes, project_id);
             let count = self.writer.execute_unprepared(&piece).await?;
             if count.rows_affected() > 0 {
                 return Ok(count.rows_affected());
             }
         }
-        let done = deleted_projects::Entity::delete_by_id(team_id)
+        let done = deleted_projects::Entity::delete_by_id(project_id)
             .exec(&self.writer)
             .await?;
-        tracing::info!(team_id, "all rows of a deleted project are deleted");
+        tracing::info!(
+            team_id = project_id,
+            "all rows of a deleted project are deleted"
+        );
         Ok(done.rows_affected)
     }
 
@@ -114,7 +120,7 @@ impl Catalog {
 /// Deletes the first rows of a project in a table. Rows are addressed by their location in the
 /// file, which is quicker than by their keys and the same for all tables; rows of a deleted project
 /// are never made or moved.
-fn piece(backend: DbBackend, table: &str, bytes: &str, team_id: i64) -> String {
+fn piece(backend: DbBackend, table: &str, bytes: &str, project_id: i64) -> String {
     let (row, before, behind) = match backend {
         DbBackend::Postgres => ("ctid", "= ANY (ARRAY(", "))"),
         _ => ("rowid", "IN (", ")"),
@@ -123,7 +129,7 @@ fn piece(backend: DbBackend, table: &str, bytes: &str, team_id: i64) -> String {
         "DELETE FROM {table} WHERE {row} {before}SELECT place FROM (\
          SELECT place, SUM(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS bytes_before FROM (\
          SELECT {row} AS place, {bytes} AS bytes FROM {table} \
-         WHERE team_id = {team_id} LIMIT {ROWS_MAX}) AS first_rows) AS measured \
+         WHERE team_id = {project_id} LIMIT {ROWS_MAX}) AS first_rows) AS measured \
          WHERE bytes_before < {BYTES_MAX}{behind}"
     )
 }

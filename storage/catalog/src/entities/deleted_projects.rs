@@ -9,7 +9,7 @@ use sea_orm::entity::prelude::{
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "deleted_projects")]
 pub struct Model {
-    /// Number of the project, which no other one ever gets.
+    /// Id of the project, which no other one ever gets.
     #[sea_orm(primary_key, auto_increment = false)]
     pub team_id: i64,
 }

@@ -10,7 +10,7 @@ use sea_orm::entity::prelude::{
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "projects")]
 pub struct Model {
-    /// Number of the project, the team id of its events. Never used again after a project is
+    /// Id of the project, the `team_id` of its events. Never used again after a project is
     /// deleted, because its events stay.
     #[sea_orm(primary_key)]
     pub id: i64,

@@ -8,7 +8,7 @@ use crate::entities::projects;
 use crate::error::ChangeError;
 use crate::names::must_be_plain;
 use crate::transaction::{Abort, lock_organization, locked};
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use sea_orm::prelude::Uuid;
 use sea_orm::{
     ActiveValue, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder,
@@ -18,7 +18,7 @@ use sea_orm::{
 #[derive(Clone, Debug)]
 pub struct HistoricalGrant {
     /// Project that the events go to.
-    pub team_id: TeamId,
+    pub project_id: ProjectId,
     /// Events that may come in all; at least 1.
     pub total_events: i64,
     /// Events that may come in a minute; at least 1.
@@ -46,10 +46,10 @@ impl Catalog {
         }
         let transaction = self.begin().await?;
         let granted = async {
-            let team_id = grant.team_id;
-            let project = lock_project(&transaction, team_id).await?;
+            let project_id = grant.project_id;
+            let project = lock_project(&transaction, project_id).await?;
             let open = migrations::Entity::find()
-                .filter(migrations::Column::TeamId.eq(team_id.0))
+                .filter(migrations::Column::TeamId.eq(project_id.0))
                 .filter(migrations::Column::State.eq(MigrationState::Requested))
                 .order_by_asc(migrations::Column::CreatedAt)
                 .order_by_asc(migrations::Column::Id);
@@ -104,10 +104,10 @@ impl Catalog {
 /// Locks a project's organization, then finds the project: concurrent grants queue up.
 async fn lock_project(
     within: &DatabaseTransaction,
-    team_id: TeamId,
+    project_id: ProjectId,
 ) -> Result<projects::Model, Abort> {
-    let query = projects::Entity::find_by_id(team_id.0);
-    let not_found = || ChangeError::not_found("project", &team_id);
+    let query = projects::Entity::find_by_id(project_id.0);
+    let not_found = || ChangeError::not_found("project", &project_id);
     let seen = query.clone().one(within).await?.ok_or_else(not_found)?;
     lock_organization(within, seen.organization_id).await?;
     let found = locked(within, query).one(within).await?;

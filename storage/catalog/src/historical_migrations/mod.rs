@@ -40,7 +40,7 @@ use crate::names::checked_name;
 use crate::page::{Page, PageRequest};
 use crate::projects::project_or_default;
 use crate::transaction::{Abort, lock_organization, must_act_as};
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use sea_orm::prelude::Uuid;
 use sea_orm::{
     ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, PaginatorTrait, QueryFilter,
@@ -54,7 +54,7 @@ const TEXT_CHARS_MAX: usize = 200;
 #[derive(Clone, Debug)]
 pub struct NewHistoricalMigration {
     /// Project that the events go to; `None`: the organization's first project.
-    pub team_id: Option<TeamId>,
+    pub project_id: Option<ProjectId>,
     /// Source of the events; 1 to 200 characters.
     pub source: String,
     /// Method of the import; 1 to 200 characters.
@@ -140,7 +140,8 @@ impl Catalog {
             let organization = lock_organization(&transaction, organization_id).await?;
             must_act_as(&transaction, actor, organization_id, Level::Administrator).await?;
             organization.must_have(HISTORICAL_MIGRATIONS)?;
-            let team = project_or_default(&transaction, organization_id, new.team_id).await?;
+            let project_id =
+                project_or_default(&transaction, organization_id, new.project_id).await?;
             let had = of_organization(organization_id).count(&transaction).await?;
             must_have_fewer(
                 "An organization",
@@ -151,7 +152,7 @@ impl Catalog {
             let row = migrations::ActiveModel {
                 id: ActiveValue::Set(Uuid::now_v7()),
                 organization_id: ActiveValue::Set(organization_id),
-                team_id: ActiveValue::Set(team.0),
+                team_id: ActiveValue::Set(project_id.0),
                 source: ActiveValue::Set(source),
                 method: ActiveValue::Set(method),
                 total_events: ActiveValue::Set(new.total_events),

@@ -102,7 +102,7 @@ async fn projects(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     let mut table = Table::create();
     table
         .table("projects")
-        // Team ids are never used again: AUTOINCREMENT in SQLite, a sequence in PostgreSQL.
+        // Ids of projects are never used again: AUTOINCREMENT in SQLite, a sequence in PostgreSQL.
         .col(big_pk_auto("id"))
         .col(uuid_uniq("uuid"))
         .col(uuid("organization_id"))

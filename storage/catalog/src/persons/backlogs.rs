@@ -10,7 +10,7 @@ use crate::catalog::Catalog;
 use crate::entities::{person_backlogs as backlogs, projects};
 use crate::error::CatalogError;
 use crate::time::UtcTime;
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use sea_orm::sea_query::Expr;
 use sea_orm::{
     ColumnTrait, Condition, DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel, QueryFilter,
@@ -27,7 +27,7 @@ impl Catalog {
     pub async fn defer_persons(
         &self,
         from: &PersonProgress,
-        teams: &[TeamId],
+        project_ids: &[ProjectId],
     ) -> Result<usize, CatalogError> {
         let transaction = self.begin().await?;
         let deferred = async {
@@ -38,15 +38,15 @@ impl Catalog {
             let mut existing = projects::Entity::find()
                 .select_only()
                 .column(projects::Column::Id)
-                .filter(projects::Column::Id.is_in(teams.iter().map(|team| team.0)))
+                .filter(projects::Column::Id.is_in(project_ids.iter().map(|project| project.0)))
                 .order_by_asc(projects::Column::Id)
                 .into_tuple::<i64>()
                 .all(&transaction)
                 .await?;
-            existing.retain(|team| progress.backlog(*team).is_none());
-            for team in &existing {
+            existing.retain(|project| progress.backlog(*project).is_none());
+            for project in &existing {
                 let row = backlogs::Model {
-                    team_id: *team,
+                    team_id: *project,
                     created_at: progress.position.created_at.into(),
                     request_id: progress.position.request_id,
                     position: progress.position.index,
@@ -75,15 +75,15 @@ impl Catalog {
     pub async fn rejoin_persons(
         &self,
         from: &PersonProgress,
-        teams: &[TeamId],
+        project_ids: &[ProjectId],
         passed: UtcTime,
         rejoin: bool,
     ) -> Result<(), CatalogError> {
-        if teams.is_empty() {
+        if project_ids.is_empty() {
             return Ok(());
         }
         let transaction = self.begin().await?;
-        let noted = note_caught_up(&transaction, from, teams, passed, rejoin).await;
+        let noted = note_caught_up(&transaction, from, project_ids, passed, rejoin).await;
         noted.map_err(|error| self.error(&error))?;
         self.commit(transaction).await
     }
@@ -92,7 +92,7 @@ impl Catalog {
 async fn note_caught_up(
     within: &DatabaseTransaction,
     from: &PersonProgress,
-    teams: &[TeamId],
+    project_ids: &[ProjectId],
     passed: UtcTime,
     rejoin: bool,
 ) -> Result<(), DbErr> {
@@ -107,25 +107,24 @@ async fn note_caught_up(
             .add(column.lt(passed));
         let later = backlogs::Entity::update_many()
             .col_expr(column, Expr::value(passed))
-            .filter(backlogs::Column::TeamId.is_in(teams.iter().map(|team| team.0)))
+            .filter(backlogs::Column::TeamId.is_in(project_ids.iter().map(|project| project.0)))
             .filter(is_later);
         return later.exec(within).await.map(drop);
     }
     // After a node was deregistered, the common watermark may be earlier than it was: a project
     // that is further would move the common position beyond updates of others.
-    let joining = progress
-        .backlogs
-        .iter()
-        .filter(|backlog| teams.contains(&backlog.team_id) && backlog.passed <= Some(passed));
+    let joining = progress.backlogs.iter().filter(|backlog| {
+        project_ids.contains(&backlog.project_id) && backlog.passed <= Some(passed)
+    });
     let joining: Vec<(i64, UpdatePosition)> = joining
-        .map(|backlog| (backlog.team_id.0, backlog.position))
+        .map(|backlog| (backlog.project_id.0, backlog.position))
         .collect();
     // The common position is behind theirs now, so that none of their updates is read twice.
     let last = joining.iter().map(|(_, place)| *place).max();
     progress.position = progress.position.max(last.unwrap_or(progress.position));
     progress.backlogs.clear();
     progress::save(within, &progress).await?;
-    let joined = joining.into_iter().map(|(team, _)| team);
+    let joined = joining.into_iter().map(|(project, _)| project);
     let gone = backlogs::Entity::delete_many().filter(backlogs::Column::TeamId.is_in(joined));
     gone.exec(within).await.map(drop)
 }

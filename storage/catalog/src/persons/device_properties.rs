@@ -10,7 +10,7 @@ use super::person_state::{PROPERTIES_BYTES_MAX, PersonKey, Properties};
 use super::registers::Stamp;
 use crate::entities::{person_distinct_ids as ids, persons};
 use crate::time::UtcTime;
-use millrace_rows::{TeamId, person_id};
+use millrace_rows::{ProjectId, person_id};
 use sea_orm::sea_query::{Expr, ExprTrait, Func, Order, Query, SelectStatement, UnionType};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseConnection, DbErr, EntityTrait, QueryFilter, QuerySelect,
@@ -118,14 +118,14 @@ async fn devices(db: &DatabaseConnection, persons: &[PersonKey]) -> Result<Vec<D
         };
         let mut firsts = HashMap::new();
         for row in db.query_all(&statement).await? {
-            let team: i64 = row.try_get("", "team_id")?;
+            let project: i64 = row.try_get("", "team_id")?;
             let distinct_id: String = row.try_get("", "distinct_id")?;
             let person: Uuid = row.try_get("", "person_id")?;
             let at: Option<UtcTime> = row.try_get("", "identified_at")?;
             let by: Option<Uuid> = row.try_get("", "identified_by")?;
             let first = at.zip(by).map(|(at, by)| Stamp { at: at.0, by });
-            let record = (team, person_id(TeamId(team), &distinct_id));
-            firsts.insert(record, ((team, person), first));
+            let record = (project, person_id(ProjectId(project), &distinct_id));
+            firsts.insert(record, ((project, person), first));
         }
         let keys: Vec<PersonKey> = firsts.keys().copied().collect();
         for slice in keys.chunks(SLICE) {
@@ -156,12 +156,12 @@ pub(super) fn first_identified(persons: &[PersonKey]) -> Option<SelectStatement>
         ids::Column::IdentifiedAt,
         ids::Column::IdentifiedBy,
     ];
-    let of_persons = persons.iter().map(|(team, person)| {
+    let of_persons = persons.iter().map(|(project, person)| {
         let mut first = Query::select();
         first
             .columns(columns)
             .from(ids::Entity)
-            .and_where(ids::Column::TeamId.eq(*team))
+            .and_where(ids::Column::TeamId.eq(*project))
             .and_where(ids::Column::PersonId.eq(*person))
             // `IS NOT NULL` is not a range of an index in both databases.
             .and_where(ids::Column::IdentifiedAt.gte(UtcTime(-i64::MAX)))
@@ -201,9 +201,9 @@ async fn sizes(
         .into_tuple::<(i64, Uuid, UtcTime, i64)>()
         .all(db)
         .await?;
-    let rows = rows.into_iter().map(|(team, id, created_at, bytes)| {
+    let rows = rows.into_iter().map(|(project, id, created_at, bytes)| {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        ((team, id), created_at, bytes)
+        ((project, id), created_at, bytes)
     });
     Ok(rows.collect())
 }

@@ -42,14 +42,14 @@ impl IdCounts {
     }
 
     /// Records that an id has moved from one person to another.
-    pub fn attach(&mut self, team: i64, before: Option<Uuid>, after: Uuid) {
+    pub fn attach(&mut self, project: i64, before: Option<Uuid>, after: Uuid) {
         if before == Some(after) {
             return;
         }
         if let Some(before) = before {
-            *self.gained.entry((team, before)).or_default() -= 1;
+            *self.gained.entry((project, before)).or_default() -= 1;
         }
-        *self.gained.entry((team, after)).or_default() += 1;
+        *self.gained.entry((project, after)).or_default() += 1;
     }
 
     /// Records that all ids of one person move to another, unless they are too many; answers

@@ -15,7 +15,7 @@ use super::person_state::{Person, PersonKey, PersonState, Properties, stamp};
 use super::registers::Stamp;
 use super::update::PersonUpdate;
 use crate::entities::person_distinct_ids;
-use millrace_rows::{TeamId, UpdateKind, person_id};
+use millrace_rows::{ProjectId, UpdateKind, person_id};
 use uuid::Uuid;
 
 /// Distinct id that is known.
@@ -40,7 +40,7 @@ impl From<&person_distinct_ids::Model> for KnownId {
 impl PersonState {
     /// Gives the anonymous id of an `$identify`, if it has one, to the user.
     pub fn identify(&mut self, update: &PersonUpdate) {
-        let team = update.team_id.0;
+        let project = update.project_id.0;
         let user = self.user_of(update);
         if !update.has_other_id() {
             return;
@@ -49,16 +49,17 @@ impl PersonState {
             person: user,
             identified: Some(stamp(update)),
         };
-        let Some(known) = self.known(team, &update.other_id) else {
-            self.attach(team, &update.other_id, given);
+        let Some(known) = self.known(project, &update.other_id) else {
+            self.attach(project, &update.other_id, given);
             return;
         };
         let holder = known.person;
         if known.identified.is_none() {
             self.give_person(update, given, holder);
         } else if given.identified < known.identified {
-            self.attach(team, &update.other_id, given);
-            self.changed_persons.extend([(team, holder), (team, user)]);
+            self.attach(project, &update.other_id, given);
+            self.changed_persons
+                .extend([(project, holder), (project, user)]);
         } else if holder != user {
             self.stats.refused += 1;
         }
@@ -68,35 +69,35 @@ impl PersonState {
     /// device's, it becomes a person of its own, with all of its own properties, as if it had been
     /// named before.
     fn user_of(&mut self, update: &PersonUpdate) -> Uuid {
-        let (team, id) = (update.team_id.0, update.distinct_id.as_str());
-        let Some(known) = self.known(team, id) else {
+        let (project, id) = (update.project_id.0, update.distinct_id.as_str());
+        let Some(known) = self.known(project, id) else {
             return self.make_person(update);
         };
         if known.identified.is_none() {
             return known.person;
         }
-        let own = person_id(update.team_id, id);
-        let record = self.persons.entry((team, own));
+        let own = person_id(update.project_id, id);
+        let record = self.persons.entry((project, own));
         let record = record.or_insert_with(|| Person::new(update.timestamp.0, true));
         record.is_deleted = false;
         let alone = KnownId {
             person: own,
             identified: None,
         };
-        self.attach(team, id, alone);
+        self.attach(project, id, alone);
         self.changed_persons
-            .extend([(team, known.person), (team, own)]);
+            .extend([(project, known.person), (project, own)]);
         self.stats.refused += 1;
         own
     }
 
     /// Gives an anonymous person to a user, unless it is a user itself.
     fn give_person(&mut self, update: &PersonUpdate, given: KnownId, holder: Uuid) {
-        let team = update.team_id.0;
+        let project = update.project_id.0;
         if holder == given.person {
             return;
         }
-        match self.persons.get_mut(&(team, holder)) {
+        match self.persons.get_mut(&(project, holder)) {
             Some(person) if !person.is_identified => person.is_deleted = true,
             _ => {
                 self.stats.refused += 1;
@@ -104,21 +105,21 @@ impl PersonState {
             }
         }
         self.stats.merged += 1;
-        self.attach(team, &update.other_id, given);
+        self.attach(project, &update.other_id, given);
         self.changed_persons
-            .extend([(team, holder), (team, given.person)]);
+            .extend([(project, holder), (project, given.person)]);
     }
 
     /// Joins two ids in one person for good, if that is allowed.
     pub fn merge(&mut self, update: &PersonUpdate) {
-        let team = update.team_id.0;
+        let project = update.project_id.0;
         if update.other_id.is_empty() {
             // The other id may not become known.
-            self.keep_for_good(team, &update.distinct_id);
+            self.keep_for_good(project, &update.distinct_id);
             return;
         }
-        let own = self.person_of(team, &update.distinct_id);
-        let other = self.person_of(team, &update.other_id);
+        let own = self.person_of(project, &update.distinct_id);
+        let other = self.person_of(project, &update.other_id);
         let known = |person| KnownId {
             person,
             identified: None,
@@ -126,37 +127,37 @@ impl PersonState {
         match (own, other) {
             (None, None) => {
                 let id = self.make_person(update);
-                self.attach(team, &update.other_id, known(id));
+                self.attach(project, &update.other_id, known(id));
             }
-            (Some(own), None) => self.attach(team, &update.other_id, known(own)),
-            (None, Some(other)) => self.attach(team, &update.distinct_id, known(other)),
+            (Some(own), None) => self.attach(project, &update.other_id, known(own)),
+            (None, Some(other)) => self.attach(project, &update.distinct_id, known(other)),
             (Some(own), Some(other)) => {
-                if own != other && !self.join(team, own, other, update.kind) {
+                if own != other && !self.join(project, own, other, update.kind) {
                     return;
                 }
             }
         }
         for id in [&update.distinct_id, &update.other_id] {
-            self.keep_for_good(team, id);
+            self.keep_for_good(project, id);
         }
     }
 
     /// Person that an update would merge into another one.
     pub fn merge_source(&self, update: &PersonUpdate) -> Option<PersonKey> {
-        let team = update.team_id.0;
+        let project = update.project_id.0;
         if !matches!(update.kind, UpdateKind::Alias | UpdateKind::Merge) {
             return None;
         }
-        let own = self.person_of(team, &update.distinct_id)?;
-        let other = self.person_of(team, &update.other_id)?;
-        let source = self.persons.get(&(team, other))?;
+        let own = self.person_of(project, &update.distinct_id)?;
+        let other = self.person_of(project, &update.other_id)?;
+        let source = self.persons.get(&(project, other))?;
         let may_join = !source.is_identified || update.kind == UpdateKind::Merge;
-        (own != other && may_join).then_some((team, other))
+        (own != other && may_join).then_some((project, other))
     }
 
     /// Makes an id its person's for good, with its own properties.
-    fn keep_for_good(&mut self, team: i64, id: &str) {
-        let Some(KnownId { person, identified }) = self.known(team, id) else {
+    fn keep_for_good(&mut self, project: i64, id: &str) {
+        let Some(KnownId { person, identified }) = self.known(project, id) else {
             return;
         };
         if identified.is_none() {
@@ -166,42 +167,42 @@ impl PersonState {
             person,
             identified: None,
         };
-        self.attach(team, id, known);
-        let record = person_id(TeamId(team), id);
+        self.attach(project, id, known);
+        let record = person_id(ProjectId(project), id);
         if record != person {
-            self.fold(team, record, person);
+            self.fold(project, record, person);
         }
     }
 
     /// Merges one person into another, if it was never named or the event insists; answers whether
     /// it did.
-    fn join(&mut self, team: i64, target: Uuid, source: Uuid, kind: UpdateKind) -> bool {
-        let Some(person) = self.persons.get(&(team, source)) else {
+    fn join(&mut self, project: i64, target: Uuid, source: Uuid, kind: UpdateKind) -> bool {
+        let Some(person) = self.persons.get(&(project, source)) else {
             return false;
         };
         if person.is_identified && kind != UpdateKind::Merge {
             self.stats.refused += 1;
             return false;
         }
-        if !self.id_counts.join((team, source), (team, target)) {
+        if !self.id_counts.join((project, source), (project, target)) {
             self.stats.too_many_ids += 1;
             return false;
         }
-        self.fold(team, source, target);
+        self.fold(project, source, target);
         self.stats.merged += 1;
-        self.moved.insert((team, source), target);
+        self.moved.insert((project, source), target);
         true
     }
 
     /// Moves all properties of one person, or of an id, to a person.
-    fn fold(&mut self, team: i64, source: Uuid, target: Uuid) {
-        let Some(merged) = self.persons.get_mut(&(team, source)) else {
+    fn fold(&mut self, project: i64, source: Uuid, target: Uuid) {
+        let Some(merged) = self.persons.get_mut(&(project, source)) else {
             return;
         };
         let was = merged.clone();
         merged.is_deleted = true;
         merged.properties = Properties::default();
-        if let Some(person) = self.persons.get_mut(&(team, target)) {
+        if let Some(person) = self.persons.get_mut(&(project, target)) {
             person.created_at = person.created_at.min(was.created_at);
             person.is_identified |= was.is_identified;
             if !person.properties.merge(was.properties) {
@@ -209,61 +210,61 @@ impl PersonState {
             }
         }
         self.changed_persons
-            .extend([(team, source), (team, target)]);
+            .extend([(project, source), (project, target)]);
     }
 
     /// Creates the person of an update's own id.
     pub fn make_person(&mut self, update: &PersonUpdate) -> Uuid {
-        let team = update.team_id.0;
-        let id = person_id(update.team_id, &update.distinct_id);
+        let project = update.project_id.0;
+        let id = person_id(update.project_id, &update.distinct_id);
         self.persons
-            .insert((team, id), Person::new(update.timestamp.0, false));
-        self.changed_persons.insert((team, id));
+            .insert((project, id), Person::new(update.timestamp.0, false));
+        self.changed_persons.insert((project, id));
         let known = KnownId {
             person: id,
             identified: None,
         };
-        self.attach(team, &update.distinct_id, known);
+        self.attach(project, &update.distinct_id, known);
         id
     }
 
-    fn attach(&mut self, team: i64, distinct_id: &str, known: KnownId) {
-        let before = self.person_of(team, distinct_id);
-        self.id_counts.attach(team, before, known.person);
-        let key = (team, distinct_id.to_owned());
+    fn attach(&mut self, project: i64, distinct_id: &str, known: KnownId) {
+        let before = self.person_of(project, distinct_id);
+        self.id_counts.attach(project, before, known.person);
+        let key = (project, distinct_id.to_owned());
         self.ids.insert(key.clone(), Some(known));
         self.changed_ids.insert(key);
     }
 
     /// Present person of an id, and how it has the id.
-    pub fn known(&self, team: i64, distinct_id: &str) -> Option<KnownId> {
-        let key = (team, distinct_id.to_owned());
+    pub fn known(&self, project: i64, distinct_id: &str) -> Option<KnownId> {
+        let key = (project, distinct_id.to_owned());
         let known = self.ids.get(&key).copied().flatten()?;
         Some(KnownId {
-            person: self.merged_into(team, known.person),
+            person: self.merged_into(project, known.person),
             ..known
         })
     }
 
     /// Present person of an id.
-    pub fn person_of(&self, team: i64, distinct_id: &str) -> Option<Uuid> {
-        Some(self.known(team, distinct_id)?.person)
+    pub fn person_of(&self, project: i64, distinct_id: &str) -> Option<Uuid> {
+        Some(self.known(project, distinct_id)?.person)
     }
 
     /// Key of the record that takes an id's properties: its person's, or the id's own if the id may
     /// still move to another person.
-    pub fn record_of(&self, team: i64, distinct_id: &str) -> Option<Uuid> {
-        let known = self.known(team, distinct_id)?;
+    pub fn record_of(&self, project: i64, distinct_id: &str) -> Option<Uuid> {
+        let known = self.known(project, distinct_id)?;
         Some(match known.identified {
-            Some(_) => person_id(TeamId(team), distinct_id),
+            Some(_) => person_id(ProjectId(project), distinct_id),
             None => known.person,
         })
     }
 
     /// Person that a person was merged into; itself, if into none.
-    pub fn merged_into(&self, team: i64, person: Uuid) -> Uuid {
+    pub fn merged_into(&self, project: i64, person: Uuid) -> Uuid {
         let mut person = person;
-        while let Some(next) = self.moved.get(&(team, person)) {
+        while let Some(next) = self.moved.get(&(project, person)) {
             person = *next;
         }
         person

@@ -37,7 +37,7 @@ pub(super) fn ids_of(update: &PersonUpdate) -> impl Iterator<Item = (i64, String
     let merges = update.kind != UpdateKind::Properties && own.is_some() && update.has_other_id();
     let other = merges.then_some(&update.other_id);
     let both = own.into_iter().chain(other);
-    both.map(|id| (update.team_id.0, id.clone()))
+    both.map(|id| (update.project_id.0, id.clone()))
 }
 
 async fn load_ids(
@@ -69,9 +69,9 @@ async fn load_persons(
 ) -> Result<usize, DbErr> {
     let named = updates.iter().flat_map(|update| ids_of(update));
     // Also the own records of identified ids.
-    let named = named.flat_map(|(team, id)| {
-        let both = [state.person_of(team, &id), state.record_of(team, &id)];
-        both.into_iter().flatten().map(move |id| (team, id))
+    let named = named.flat_map(|(project, id)| {
+        let both = [state.person_of(project, &id), state.record_of(project, &id)];
+        both.into_iter().flatten().map(move |id| (project, id))
     });
     let wanted = distinct(named.filter(|key| !state.persons.contains_key(key)));
     let mut bytes = 0;
@@ -101,8 +101,8 @@ async fn load_types(
     updates: &[&PersonUpdate],
 ) -> Result<(), DbErr> {
     let with_groups = updates.iter().filter(|it| !it.group_type.is_empty());
-    let teams = with_groups.map(|update| update.team_id.0);
-    let wanted = distinct(teams.filter(|team| !state.group_types.contains_key(team)));
+    let project_ids = with_groups.map(|update| update.project_id.0);
+    let wanted = distinct(project_ids.filter(|project| !state.group_types.contains_key(project)));
     for slice in wanted.chunks(SLICE) {
         let found = group_types::Entity::find()
             .filter(group_types::Column::TeamId.is_in(slice.iter().copied()))
@@ -124,21 +124,21 @@ async fn load_groups(
 ) -> Result<usize, DbErr> {
     let with_groups = updates.iter().filter(|it| !it.group_type.is_empty());
     let named = with_groups.map(|update| {
-        let (team, kind) = (update.team_id.0, update.group_type.clone());
-        (team, kind, update.group_key.clone())
+        let (project, kind) = (update.project_id.0, update.group_type.clone());
+        (project, kind, update.group_key.clone())
     });
     let wanted = distinct(named.filter(|key| !state.groups.contains_key(key)));
     let mut bytes = 0;
     for slice in wanted.chunks(SLICE) {
         let mut of_type: BTreeMap<(i64, &str), Vec<&str>> = BTreeMap::new();
-        for (team, kind, key) in slice {
-            of_type.entry((*team, kind)).or_default().push(key);
+        for (project, kind, key) in slice {
+            of_type.entry((*project, kind)).or_default().push(key);
         }
         let mut condition = Condition::any();
-        for ((team, kind), keys) in of_type {
+        for ((project, kind), keys) in of_type {
             condition = condition.add(
                 Condition::all()
-                    .add(groups::Column::TeamId.eq(team))
+                    .add(groups::Column::TeamId.eq(project))
                     .add(groups::Column::GroupType.eq(kind))
                     .add(groups::Column::GroupKey.is_in(keys)),
             );
@@ -169,17 +169,17 @@ pub(super) fn properties(text: &str) -> Result<Properties, DbErr> {
 /// Condition of rows with these keys: one project's at a time, so that both databases use the
 /// index.
 pub(super) fn any_of<C: ColumnTrait, K: Clone + Into<Value>>(
-    team: C,
+    project: C,
     column: C,
     keys: &[(i64, K)],
 ) -> Condition {
-    let mut of_team: BTreeMap<i64, Vec<K>> = BTreeMap::new();
-    for (team, key) in keys {
-        of_team.entry(*team).or_default().push(key.clone());
+    let mut of_project: BTreeMap<i64, Vec<K>> = BTreeMap::new();
+    for (project, key) in keys {
+        of_project.entry(*project).or_default().push(key.clone());
     }
     let mut condition = Condition::any();
-    for (number, keys) in of_team {
-        let both = Condition::all().add(team.eq(number));
+    for (number, keys) in of_project {
+        let both = Condition::all().add(project.eq(number));
         condition = condition.add(both.add(column.is_in(keys)));
     }
     condition
@@ -193,13 +193,13 @@ fn distinct<K: Eq + Hash>(keys: impl Iterator<Item = K>) -> Vec<K> {
 /// Counts a person's ids in the tables, up to a limit.
 pub(super) async fn some_ids_of_person(
     within: &DatabaseTransaction,
-    (team, person): (i64, Uuid),
+    (project, person): (i64, Uuid),
     rows_max: u64,
 ) -> Result<u64, DbErr> {
     let some = ids::Entity::find()
         .select_only()
         .column(ids::Column::Version)
-        .filter(ids::Column::TeamId.eq(team))
+        .filter(ids::Column::TeamId.eq(project))
         .filter(ids::Column::PersonId.eq(person))
         .limit(rows_max)
         .into_query();

@@ -128,7 +128,7 @@ async fn apply(
     if !progress.is_same_step(from) {
         return Ok(None);
     }
-    let teams = existing_teams(within, updates).await?;
+    let project_ids = existing_projects(within, updates).await?;
     let mut state = PersonState {
         new_ids: NewIds::new(options.growth),
         id_counts: IdCounts::new(options.merged_ids_max),
@@ -136,7 +136,7 @@ async fn apply(
     };
     let (mut count, mut bytes) = (0, 0);
     for chunk in updates.chunks(CHUNK_UPDATES) {
-        let is_known = |update: &&PersonUpdate| teams.contains(&update.team_id.0);
+        let is_known = |update: &&PersonUpdate| project_ids.contains(&update.project_id.0);
         let known: Vec<&PersonUpdate> = chunk.iter().filter(is_known).collect();
         bytes += load::load(within, &mut state, &known).await?;
         bytes += known.iter().map(|update| update.bytes()).sum::<usize>();
@@ -171,15 +171,15 @@ async fn apply(
 
 /// Finds which projects of the updates exist. They stay until the transaction ends: a deletion
 /// waits before it has locked anything that this transaction needs.
-async fn existing_teams(
+async fn existing_projects(
     within: &DatabaseTransaction,
     updates: &[PersonUpdate],
 ) -> Result<HashSet<i64>, DbErr> {
-    let teams: HashSet<i64> = updates.iter().map(|update| update.team_id.0).collect();
-    let mut teams: Vec<i64> = teams.into_iter().collect();
-    teams.sort_unstable();
+    let project_ids: HashSet<i64> = updates.iter().map(|update| update.project_id.0).collect();
+    let mut project_ids: Vec<i64> = project_ids.into_iter().collect();
+    project_ids.sort_unstable();
     let mut existing = HashSet::new();
-    for slice in teams.chunks(load::SLICE) {
+    for slice in project_ids.chunks(load::SLICE) {
         let mut query = projects::Entity::find()
             .select_only()
             .column(projects::Column::Id)

@@ -13,7 +13,7 @@ use super::person_state::PersonState;
 use super::update::PersonUpdate;
 use crate::entities::person_new_ids as counts;
 use crate::time::UtcTime;
-use millrace_rows::{TeamId, UpdateKind};
+use millrace_rows::{ProjectId, UpdateKind};
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel, QueryFilter};
 use std::collections::{HashMap, HashSet};
@@ -42,7 +42,7 @@ pub enum Growth {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitedProject {
     /// The project.
-    pub team_id: TeamId,
+    pub project_id: ProjectId,
     /// Start of the hour in which the updates arrived that were left out.
     pub hour: UtcTime,
     /// Limit that it reached.
@@ -121,7 +121,7 @@ impl NewIds {
     /// Count of an update's project, for the hour of its arrival or a later one.
     fn count(&mut self, update: &PersonUpdate) -> &mut Count {
         let hour = hour_of(update);
-        let count = self.counts.entry(update.team_id.0).or_default();
+        let count = self.counts.entry(update.project_id.0).or_default();
         if count.hour < hour {
             *count = Count {
                 hour,
@@ -134,7 +134,7 @@ impl NewIds {
 
     fn note_limited(&mut self, update: &PersonUpdate, growth: Growth) {
         self.limited.push(LimitedProject {
-            team_id: update.team_id,
+            project_id: update.project_id,
             hour: UtcTime(hour_of(update)),
             growth,
         });
@@ -154,11 +154,13 @@ impl NewIds {
         if self.limits == GrowthLimits::default() {
             return Ok(());
         }
-        let teams = updates.iter().map(|update| update.team_id.0);
-        let teams: HashSet<i64> = teams.filter(|it| !self.counts.contains_key(it)).collect();
-        let teams: Vec<i64> = teams.into_iter().collect();
+        let project_ids = updates.iter().map(|update| update.project_id.0);
+        let project_ids: HashSet<i64> = project_ids
+            .filter(|it| !self.counts.contains_key(it))
+            .collect();
+        let project_ids: Vec<i64> = project_ids.into_iter().collect();
         let unsigned = |count: i64| u64::try_from(count).unwrap_or(0);
-        for slice in teams.chunks(SLICE) {
+        for slice in project_ids.chunks(SLICE) {
             let found = counts::Entity::find()
                 .filter(counts::Column::TeamId.is_in(slice.iter().copied()))
                 .all(within)
@@ -182,7 +184,7 @@ impl NewIds {
     pub async fn save(&self, within: &DatabaseTransaction) -> Result<(), DbErr> {
         let mut changed: Vec<(&i64, &Count)> = self.counts.iter().collect();
         changed.retain(|(_, count)| count.has_changed);
-        changed.sort_unstable_by_key(|(team, _)| **team);
+        changed.sort_unstable_by_key(|(project, _)| **project);
         let mut again = OnConflict::column(counts::Column::TeamId);
         again.update_columns([
             counts::Column::Hour,
@@ -193,9 +195,9 @@ impl NewIds {
         ]);
         let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         for slice in changed.chunks(SLICE) {
-            let rows = slice.iter().map(|(team, count)| {
+            let rows = slice.iter().map(|(project, count)| {
                 let row = counts::Model {
-                    team_id: **team,
+                    team_id: **project,
                     hour: UtcTime(count.hour),
                     made: signed(count.ids),
                     left_out: signed(count.ids_left_out),
@@ -237,7 +239,7 @@ impl PersonState {
         let is_merge = matches!(update.kind, UpdateKind::Alias | UpdateKind::Merge);
         let other = is_merge.then_some(&update.other_id);
         let mut ids = [Some(&update.distinct_id), other].into_iter().flatten();
-        let id = ids.find(|id| self.known(update.team_id.0, id).is_some())?;
+        let id = ids.find(|id| self.known(update.project_id.0, id).is_some())?;
         Some(PersonUpdate {
             distinct_id: id.clone(),
             other_id: String::new(),

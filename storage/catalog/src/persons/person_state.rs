@@ -207,7 +207,7 @@ impl PersonState {
         if update.distinct_id.is_empty() {
             return;
         }
-        let unknown = ids_of(update).filter(|(team, id)| self.known(*team, id).is_none());
+        let unknown = ids_of(update).filter(|(project, id)| self.known(*project, id).is_none());
         let made = unknown.count() as u64;
         if self.admits(update, made) {
             self.update_person(update);
@@ -217,14 +217,14 @@ impl PersonState {
     }
 
     fn describe_group(&mut self, update: &PersonUpdate) {
-        let team = update.team_id.0;
+        let project = update.project_id.0;
         if update.group_type.len() + update.group_key.len() > GROUP_NAME_BYTES_MAX {
             self.stats.too_large += 1;
             return;
         }
-        let key = (team, update.group_type.clone(), update.group_key.clone());
+        let key = (project, update.group_type.clone(), update.group_key.clone());
         let is_known = self.groups.get(&key).is_some_and(Option::is_some);
-        let types = self.group_types.entry(team).or_default();
+        let types = self.group_types.entry(project).or_default();
         let is_type_known = types.contains(&update.group_type);
         if !is_type_known && types.len() >= GROUP_TYPES_MAX {
             self.stats.types_refused += 1;
@@ -234,9 +234,10 @@ impl PersonState {
             return;
         }
         if !is_type_known {
-            let types = self.group_types.entry(team).or_default();
+            let types = self.group_types.entry(project).or_default();
             types.push(update.group_type.clone());
-            self.changed_types.insert((team, update.group_type.clone()));
+            self.changed_types
+                .insert((project, update.group_type.clone()));
         }
         let found = self.groups.entry(key.clone()).or_default();
         let mut has_changed = found.is_none();
@@ -266,31 +267,32 @@ impl PersonState {
     }
 
     fn update_person(&mut self, update: &PersonUpdate) {
-        let (team, id) = (update.team_id.0, update.distinct_id.as_str());
+        let (project, id) = (update.project_id.0, update.distinct_id.as_str());
         match update.kind {
             UpdateKind::Properties => {
-                if self.person_of(team, id).is_none() {
+                if self.person_of(project, id).is_none() {
                     self.make_person(update);
                 }
             }
             UpdateKind::Identify => self.identify(update),
             UpdateKind::Alias | UpdateKind::Merge => self.merge(update),
         }
-        let (Some(person), Some(record)) = (self.person_of(team, id), self.record_of(team, id))
+        let (Some(person), Some(record)) =
+            (self.person_of(project, id), self.record_of(project, id))
         else {
             return;
         };
         let names = update.kind != UpdateKind::Properties;
         if names
-            && let Some(named) = self.persons.get_mut(&(team, person))
+            && let Some(named) = self.persons.get_mut(&(project, person))
             && !named.is_identified
         {
             named.is_identified = true;
-            self.changed_persons.insert((team, person));
+            self.changed_persons.insert((project, person));
         }
-        if self.write_record((team, record), update) {
+        if self.write_record((project, record), update) {
             self.changed_persons
-                .extend([(team, record), (team, person)]);
+                .extend([(project, record), (project, person)]);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::entities::{person_backlogs as backlogs, person_progress};
 use crate::error::CatalogError;
 use crate::time::UtcTime;
 use crate::transaction::locked;
-use millrace_rows::{Micros, TeamId};
+use millrace_rows::{Micros, ProjectId};
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
     ActiveValue, ColumnTrait, Condition, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
@@ -39,7 +39,7 @@ pub struct PersonProgress {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PersonBacklog {
     /// The project.
-    pub team_id: TeamId,
+    pub project_id: ProjectId,
     /// Position of the last update that was applied.
     pub position: UpdatePosition,
     /// Step that applied it; 0 before the first.
@@ -78,13 +78,13 @@ impl Catalog {
     /// Any database error.
     pub async fn persons_watermark_of(
         &self,
-        team_id: TeamId,
+        project_id: ProjectId,
     ) -> Result<Option<UtcTime>, CatalogError> {
         // The common progress is read first: a project that gets a backlog after that has passed
         // it.
         let progress = self.person_progress().await?;
         let mut backlogs = progress.backlogs.iter();
-        let own = backlogs.find(|backlog| backlog.team_id == team_id);
+        let own = backlogs.find(|backlog| backlog.project_id == project_id);
         Ok(own.map_or(progress.passed, |backlog| backlog.passed))
     }
 
@@ -179,7 +179,7 @@ async fn read<C: ConnectionTrait>(db: &C) -> Result<PersonProgress, DbErr> {
         .all(db)
         .await?;
     let own = own.into_iter().map(|row| PersonBacklog {
-        team_id: TeamId(row.team_id),
+        project_id: ProjectId(row.team_id),
         position: UpdatePosition {
             created_at: Micros(row.created_at.0),
             request_id: row.request_id,
@@ -218,7 +218,7 @@ pub(super) async fn save(
     let own = progress.backlogs.iter();
     for backlog in own.filter(|backlog| backlog.version == progress.version) {
         let row = backlogs::ActiveModel {
-            team_id: ActiveValue::Unchanged(backlog.team_id.0),
+            team_id: ActiveValue::Unchanged(backlog.project_id.0),
             created_at: ActiveValue::Set(backlog.position.created_at.into()),
             request_id: ActiveValue::Set(backlog.position.request_id),
             position: ActiveValue::Set(backlog.position.index),
@@ -245,10 +245,10 @@ impl PersonProgress {
         (self.position, self.version) == (other.position, other.version) && own.eq(others)
     }
 
-    pub(super) fn backlog(&self, team: i64) -> Option<&PersonBacklog> {
+    pub(super) fn backlog(&self, project: i64) -> Option<&PersonBacklog> {
         self.backlogs
             .iter()
-            .find(|backlog| backlog.team_id.0 == team)
+            .find(|backlog| backlog.project_id.0 == project)
     }
 
     /// Moves to the next step, which applied these updates; all of them arrived before this time.
@@ -258,10 +258,10 @@ impl PersonProgress {
         for update in updates {
             version = Ord::max(version, update.position.created_at.0);
             let mut own = self.backlogs.iter_mut();
-            match own.find(|backlog| backlog.team_id == update.team_id) {
+            match own.find(|backlog| backlog.project_id == update.project_id) {
                 Some(backlog) => {
                     backlog.position = update.position;
-                    touched.insert(backlog.team_id);
+                    touched.insert(backlog.project_id);
                 }
                 None => self.position = update.position,
             }
@@ -271,14 +271,14 @@ impl PersonProgress {
         }
         self.version = version;
         let own = self.backlogs.iter_mut();
-        for backlog in own.filter(|backlog| touched.contains(&backlog.team_id)) {
+        for backlog in own.filter(|backlog| touched.contains(&backlog.project_id)) {
             backlog.version = version;
         }
     }
 }
 
 impl PersonBacklog {
-    const fn at(&self) -> (TeamId, UpdatePosition, i64) {
-        (self.team_id, self.position, self.version)
+    const fn at(&self) -> (ProjectId, UpdatePosition, i64) {
+        (self.project_id, self.position, self.version)
     }
 }

@@ -88,10 +88,10 @@ async fn save_ids(
         ids::Column::Version,
     ]);
     for slice in keys.chunks(SLICE) {
-        let rows = slice.iter().filter_map(|(team, distinct_id)| {
-            let known = state.known(*team, distinct_id)?;
+        let rows = slice.iter().filter_map(|(project, distinct_id)| {
+            let known = state.known(*project, distinct_id)?;
             let row = ids::Model {
-                team_id: *team,
+                team_id: *project,
                 distinct_id: distinct_id.clone(),
                 person_id: known.person,
                 identified_at: known.identified.map(|first| UtcTime(first.at)),
@@ -109,13 +109,13 @@ async fn save_ids(
 }
 
 async fn save_types(within: &DatabaseTransaction, state: &PersonState) -> Result<(), DbErr> {
-    for (team, name) in sorted(state.changed_types.clone()) {
-        let types = state.group_types.get(&team).into_iter().flatten();
+    for (project, name) in sorted(state.changed_types.clone()) {
+        let types = state.group_types.get(&project).into_iter().flatten();
         let Some((_, position)) = types.zip(0_i16..).find(|(known, _)| **known == name) else {
             continue;
         };
         let row = group_types::Model {
-            team_id: team,
+            team_id: project,
             name,
             position,
         };
@@ -145,9 +145,9 @@ async fn save_groups(
     for slice in keys.chunks(SLICE) {
         let rows = slice.iter().filter_map(|key| {
             let group = state.groups.get(key)?.as_ref()?;
-            let (team_id, group_type, group_key) = key.clone();
+            let (project_id, group_type, group_key) = key.clone();
             let row = groups::Model {
-                team_id,
+                team_id: project_id,
                 group_type,
                 group_key,
                 created_at: UtcTime(group.created_at),

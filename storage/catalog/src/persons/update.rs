@@ -1,6 +1,6 @@
 //! Updates of persons and groups, each from one event, and their order.
 
-use millrace_rows::{Micros, TeamId, UpdateKind};
+use millrace_rows::{Micros, ProjectId, UpdateKind};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PersonUpdate {
     /// Project of the event.
-    pub team_id: TeamId,
+    pub project_id: ProjectId,
     /// Position among all updates.
     pub position: UpdatePosition,
     /// Uuid of the event.

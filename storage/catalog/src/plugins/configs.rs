@@ -10,7 +10,7 @@ use crate::entities::{plugin_configs as configs, plugins, projects};
 use crate::error::{CatalogError, ChangeError};
 use crate::page::{Page, PageRequest};
 use crate::transaction::{Abort, locked};
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use sea_orm::prelude::{Json, Uuid};
 use sea_orm::sea_query::{ExprTrait, SelectStatement};
 use sea_orm::{
@@ -83,7 +83,7 @@ impl Catalog {
             .to(plugins::Column::Id);
         let query = configs::Entity::find()
             .filter(configs::Column::Enabled.eq(true))
-            .filter(configs::Column::TeamId.in_subquery(team_ids_of(organization_id)))
+            .filter(configs::Column::TeamId.in_subquery(project_ids_of(organization_id)))
             .filter(configs::Column::PluginId.in_subquery(ids.into_query()));
         let count = query.clone().count(&self.db).await?;
         let found = query
@@ -118,7 +118,7 @@ impl Catalog {
         &self,
         writer: PluginWriter<'_>,
         plugin_id: i64,
-        team_id: TeamId,
+        project_id: ProjectId,
         setting: PluginSetting,
     ) -> Result<configs::Model, ChangeError> {
         if !setting.config.is_object() {
@@ -131,16 +131,16 @@ impl Catalog {
             admit(&transaction, writer).await?;
             let view = found_for_change(&transaction, writer, plugin_id).await?;
             let project =
-                teams_of(writer.organization_id).filter(projects::Column::Id.eq(team_id.0));
+                projects_of(writer.organization_id).filter(projects::Column::Id.eq(project_id.0));
             // Makes changes of configurations in one project queue up.
             if locked(&transaction, project)
                 .one(&transaction)
                 .await?
                 .is_none()
             {
-                return Err(ChangeError::not_found("project", &team_id).into());
+                return Err(ChangeError::not_found("project", &project_id).into());
             }
-            self.set_use(&transaction, writer, &view, team_id, setting)
+            self.set_use(&transaction, writer, &view, project_id, setting)
                 .await
         };
         let set = set.await;
@@ -152,11 +152,11 @@ impl Catalog {
         within: &DatabaseTransaction,
         writer: PluginWriter<'_>,
         view: &PluginView,
-        team_id: TeamId,
+        project_id: ProjectId,
         setting: PluginSetting,
     ) -> Result<configs::Model, Abort> {
         let before = configs::Entity::find()
-            .filter(configs::Column::TeamId.eq(team_id.0))
+            .filter(configs::Column::TeamId.eq(project_id.0))
             .filter(configs::Column::PluginId.eq(view.plugin.id))
             .one(within)
             .await?;
@@ -176,7 +176,7 @@ impl Catalog {
             row.update(within).await?
         } else {
             row.plugin_id = ActiveValue::Set(view.plugin.id);
-            row.team_id = ActiveValue::Set(team_id.0);
+            row.team_id = ActiveValue::Set(project_id.0);
             row.created_at = ActiveValue::Set(now);
             row.insert(within).await?
         };
@@ -204,12 +204,12 @@ impl Catalog {
     }
 }
 
-fn teams_of(organization_id: Uuid) -> Select<projects::Entity> {
+fn projects_of(organization_id: Uuid) -> Select<projects::Entity> {
     projects::Entity::find().filter(projects::Column::OrganizationId.eq(organization_id))
 }
 
-fn team_ids_of(organization_id: Uuid) -> SelectStatement {
-    teams_of(organization_id)
+fn project_ids_of(organization_id: Uuid) -> SelectStatement {
+    projects_of(organization_id)
         .select_only()
         .column(projects::Column::Id)
         .into_query()

@@ -154,7 +154,7 @@ fn visible(organization_id: Uuid, family: PluginFamily) -> Select<plugins::Entit
 /// Query for the ids of the plugins that an organization's projects use; `enabled`: only with uses
 /// in that state.
 fn used_by(organization_id: Uuid, enabled: Option<bool>) -> SelectStatement {
-    let teams = Query::select()
+    let project_ids = Query::select()
         .column(projects::Column::Id)
         .from(projects::Entity)
         .and_where(projects::Column::OrganizationId.eq(organization_id))
@@ -162,7 +162,7 @@ fn used_by(organization_id: Uuid, enabled: Option<bool>) -> SelectStatement {
     let mut used = Query::select();
     used.column(configs_table::Column::PluginId)
         .from(configs_table::Entity)
-        .and_where(configs_table::Column::TeamId.in_subquery(teams));
+        .and_where(configs_table::Column::TeamId.in_subquery(project_ids));
     if let Some(enabled) = enabled {
         used.and_where(configs_table::Column::Enabled.eq(enabled));
     }

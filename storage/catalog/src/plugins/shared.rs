@@ -47,8 +47,8 @@ pub(crate) async fn must_share_no_plugins(
     if own_plugins.is_empty() {
         return Ok(());
     }
-    let mut teams = Query::select();
-    teams
+    let mut project_ids = Query::select();
+    project_ids
         .column(projects::Column::Id)
         .from(projects::Entity)
         .and_where(projects::Column::OrganizationId.eq(organization_id));
@@ -61,7 +61,7 @@ pub(crate) async fn must_share_no_plugins(
         .column(configs::Column::PluginId)
         .distinct()
         .filter(configs::Column::PluginId.in_subquery(ids))
-        .filter(configs::Column::TeamId.not_in_subquery(teams))
+        .filter(configs::Column::TeamId.not_in_subquery(project_ids))
         .into_tuple()
         .all(within)
         .await?;

@@ -8,7 +8,7 @@ use crate::catalog::Catalog;
 use crate::entities::projects;
 use crate::error::ChangeError;
 use crate::transaction::Abort;
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use sea_orm::prelude::Uuid;
 use sea_orm::{ActiveModelTrait, DatabaseTransaction, EntityTrait, IntoActiveModel};
 
@@ -34,7 +34,7 @@ impl Catalog {
         &self,
         actor: &Actor,
         organization_id: Uuid,
-        team_id: TeamId,
+        project_id: ProjectId,
         change: ProjectChange,
     ) -> Result<projects::Model, ChangeError> {
         let name = change.name.as_deref().map(checked_project_name);
@@ -46,7 +46,7 @@ impl Catalog {
         };
         let transaction = self.begin().await?;
         let changed = async {
-            let before = lock_project_of(&transaction, actor, organization_id, team_id).await?;
+            let before = lock_project_of(&transaction, actor, organization_id, project_id).await?;
             self.save_project(&transaction, actor, before, change).await
         };
         let changed = changed.await;
@@ -97,11 +97,11 @@ impl Catalog {
         &self,
         actor: &Actor,
         organization_id: Uuid,
-        team_id: TeamId,
+        project_id: ProjectId,
     ) -> Result<(), ChangeError> {
         let transaction = self.begin().await?;
         let deleted = async {
-            let before = lock_project_of(&transaction, actor, organization_id, team_id).await?;
+            let before = lock_project_of(&transaction, actor, organization_id, project_id).await?;
             // Everything below is deleted with it, by ON DELETE CASCADE. Persons, their ids and
             // groups, and runs and logs of exports may be many: triggers mark the project and its
             // exports, and `cleanup` deletes those rows piece by piece.

@@ -3,7 +3,7 @@
 use crate::entities::projects;
 use crate::error::ChangeError;
 use crate::transaction::{Abort, locked};
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use sea_orm::prelude::Uuid;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder};
 
@@ -13,18 +13,18 @@ use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryO
 pub(crate) async fn project_or_default(
     within: &DatabaseTransaction,
     organization_id: Uuid,
-    requested: Option<TeamId>,
-) -> Result<TeamId, Abort> {
+    requested: Option<ProjectId>,
+) -> Result<ProjectId, Abort> {
     let mut query = projects::Entity::find()
         .filter(projects::Column::OrganizationId.eq(organization_id))
         .order_by_asc(projects::Column::Id);
-    if let Some(team_id) = requested {
-        query = query.filter(projects::Column::Id.eq(team_id.0));
+    if let Some(project_id) = requested {
+        query = query.filter(projects::Column::Id.eq(project_id.0));
     }
     match (locked(within, query).one(within).await?, requested) {
-        (Some(project), _) => Ok(TeamId(project.id)),
-        (None, Some(team_id)) => {
-            let detail = format!("the organization has no project {team_id}");
+        (Some(project), _) => Ok(ProjectId(project.id)),
+        (None, Some(project_id)) => {
+            let detail = format!("the organization has no project {project_id}");
             Err(ChangeError::invalid("team_id", "invalid_input", detail).into())
         }
         (None, None) => {

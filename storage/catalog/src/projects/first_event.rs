@@ -3,7 +3,7 @@
 use crate::catalog::Catalog;
 use crate::entities::projects;
 use crate::error::CatalogError;
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 
@@ -15,10 +15,10 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn note_first_event(&self, team_id: TeamId) -> Result<(), CatalogError> {
+    pub async fn note_first_event(&self, project_id: ProjectId) -> Result<(), CatalogError> {
         let noted = projects::Entity::update_many()
             .col_expr(projects::Column::IngestedEvent, Expr::val(true))
-            .filter(projects::Column::Id.eq(team_id.0))
+            .filter(projects::Column::Id.eq(project_id.0))
             .filter(projects::Column::IngestedEvent.eq(false))
             .exec(&self.writer)
             .await;

@@ -8,7 +8,7 @@ use crate::entities::projects;
 use crate::error::{CatalogError, ChangeError, is_duplicate};
 use crate::key::{ProjectKeyForm, check_chosen_project_key, generate_project_key, mask};
 use crate::transaction::{Abort, locked};
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use sea_orm::prelude::Uuid;
 use sea_orm::{
     ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, QueryFilter, QueryOrder,
@@ -18,8 +18,8 @@ use sea_orm::{
 /// Project of a key, as the ingestion path needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProjectKey {
-    /// Number under which its events are stored.
-    pub team_id: TeamId,
+    /// Id of the project, under which its events are stored.
+    pub project_id: ProjectId,
     /// Organization of the project.
     pub organization_id: Uuid,
     /// True if clients' addresses are left out of its events.
@@ -49,7 +49,7 @@ impl Catalog {
             .map_err(|error| self.error(&error))?;
         Ok(row.map(
             |(id, organization_id, anonymize_ips, ingested_event)| ProjectKey {
-                team_id: TeamId(id),
+                project_id: ProjectId(id),
                 organization_id,
                 anonymize_ips,
                 ingested_event,
@@ -105,15 +105,15 @@ impl Catalog {
     pub async fn create_project_key(
         &self,
         actor: &Actor,
-        team_id: TeamId,
+        project_id: ProjectId,
         chosen: Option<String>,
     ) -> Result<projects::Model, ChangeError> {
         let key = checked_key(chosen)?;
         let transaction = self.begin().await?;
         let given = async {
-            let before = lock_project(&transaction, team_id).await?;
+            let before = lock_project(&transaction, project_id).await?;
             if before.api_token.is_some() {
-                return Err(ChangeError::HasKey(team_id.0).into());
+                return Err(ChangeError::HasKey(project_id.0).into());
             }
             self.set_key(&transaction, actor, &before, Some(key)).await
         };
@@ -129,13 +129,13 @@ impl Catalog {
     pub async fn rotate_project_key(
         &self,
         actor: &Actor,
-        team_id: TeamId,
+        project_id: ProjectId,
         chosen: Option<String>,
     ) -> Result<projects::Model, ChangeError> {
         let key = checked_key(chosen)?;
         let transaction = self.begin().await?;
         let rotated = async {
-            let before = lock_project(&transaction, team_id).await?;
+            let before = lock_project(&transaction, project_id).await?;
             self.set_key(&transaction, actor, &before, Some(key)).await
         };
         let rotated = rotated.await;
@@ -151,12 +151,12 @@ impl Catalog {
         &self,
         actor: &Actor,
         organization_id: Uuid,
-        team_id: TeamId,
+        project_id: ProjectId,
     ) -> Result<projects::Model, ChangeError> {
         let key = generate_project_key()?;
         let transaction = self.begin().await?;
         let reset = async {
-            let before = lock_project_of(&transaction, actor, organization_id, team_id).await?;
+            let before = lock_project_of(&transaction, actor, organization_id, project_id).await?;
             self.set_key(&transaction, actor, &before, Some(key)).await
         };
         let reset = reset.await;

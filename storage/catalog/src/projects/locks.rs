@@ -6,18 +6,18 @@ use crate::entities::projects;
 use crate::error::ChangeError;
 use crate::level::Level;
 use crate::transaction::{Abort, lock_organization, locked, must_act_as};
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use sea_orm::prelude::Uuid;
 use sea_orm::{DatabaseTransaction, EntityTrait};
 
 /// Reads and locks a project that is about to be changed.
 pub(super) async fn lock_project(
     within: &DatabaseTransaction,
-    team_id: TeamId,
+    project_id: ProjectId,
 ) -> Result<projects::Model, Abort> {
-    let query = locked(within, projects::Entity::find_by_id(team_id.0));
+    let query = locked(within, projects::Entity::find_by_id(project_id.0));
     let found = query.one(within).await?;
-    found.ok_or_else(|| ChangeError::not_found("project", &team_id).into())
+    found.ok_or_else(|| ChangeError::not_found("project", &project_id).into())
 }
 
 /// Reads and locks a project of an organization that an actor may change.
@@ -25,13 +25,13 @@ pub(super) async fn lock_project_of(
     within: &DatabaseTransaction,
     actor: &Actor,
     organization_id: Uuid,
-    team_id: TeamId,
+    project_id: ProjectId,
 ) -> Result<projects::Model, Abort> {
     // Deleting an organization locks it before its projects.
     lock_organization(within, organization_id).await?;
-    let project = lock_project(within, team_id).await?;
+    let project = lock_project(within, project_id).await?;
     if project.organization_id != organization_id {
-        return Err(ChangeError::not_found("project", &team_id).into());
+        return Err(ChangeError::not_found("project", &project_id).into());
     }
     must_act_as(within, actor, organization_id, Level::Administrator).await?;
     Ok(project)

@@ -32,7 +32,7 @@ use crate::time::UtcTime;
 use crate::transaction::{Abort, lock_organization, must_act_as};
 use keys::{checked_key, is_imported, key_taken};
 use locks::project_audit;
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use sea_orm::prelude::Uuid;
 use sea_orm::{
     ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
@@ -202,9 +202,9 @@ impl Catalog {
     pub async fn project_of(
         &self,
         organization_id: Uuid,
-        team_id: TeamId,
+        project_id: ProjectId,
     ) -> Result<Option<projects::Model>, CatalogError> {
-        let found = self.project(team_id).await?;
+        let found = self.project(project_id).await?;
         Ok(found.filter(|project| project.organization_id == organization_id))
     }
 
@@ -213,8 +213,13 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn project(&self, team_id: TeamId) -> Result<Option<projects::Model>, CatalogError> {
-        let found = projects::Entity::find_by_id(team_id.0).one(&self.db).await;
+    pub async fn project(
+        &self,
+        project_id: ProjectId,
+    ) -> Result<Option<projects::Model>, CatalogError> {
+        let found = projects::Entity::find_by_id(project_id.0)
+            .one(&self.db)
+            .await;
         found.map_err(|error| self.error(&error))
     }
 }

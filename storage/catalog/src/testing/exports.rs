@@ -6,7 +6,7 @@ use crate::{DestinationChange, ExportModel, NewBatchExport};
 #[must_use]
 pub fn new_export(destination: DestinationChange) -> NewBatchExport {
     NewBatchExport {
-        team_id: None,
+        project_id: None,
         name: "Nightly".to_owned(),
         model: ExportModel::Events,
         destination,

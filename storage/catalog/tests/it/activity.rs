@@ -6,7 +6,7 @@ use millrace_catalog::{
     Activity, ActivityEntry, ActivityFilter, ActivityScope, Actor, BootstrapOptions, Catalog,
     NewPersonalKey, NewProject, PageRequest, ProjectChange, Scopes,
 };
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -43,17 +43,22 @@ fn anonymize() -> ProjectChange {
 }
 
 /// Catalog with one organization, its owner and its project.
-async fn open(database: &TestDatabase) -> (Catalog, Actor, Uuid, TeamId) {
+async fn open(database: &TestDatabase) -> (Catalog, Actor, Uuid, ProjectId) {
     let catalog = Catalog::open(database.url()).await.unwrap();
     let options = BootstrapOptions::default();
     let made = catalog.bootstrap(options).await.unwrap().unwrap();
     let key = made.personal_api_key.expose();
     let caller = catalog.authenticate(key).await.unwrap().unwrap();
-    (catalog, caller.actor(), made.organization_id, made.team_id)
+    (
+        catalog,
+        caller.actor(),
+        made.organization_id,
+        made.project_id,
+    )
 }
 
 async fn every_write_leaves_an_entry_with_actor_and_change(database: TestDatabase) {
-    let (catalog, ann, id, team_id) = open(&database).await;
+    let (catalog, ann, id, project_id) = open(&database).await;
     let first: Vec<_> = entries(&catalog, id).await;
     let first: Vec<_> = first.iter().map(|e| (e.scope, e.activity)).collect();
     let made = [
@@ -62,12 +67,14 @@ async fn every_write_leaves_an_entry_with_actor_and_change(database: TestDatabas
         (ActivityScope::Organization, Activity::Created),
     ];
     assert_eq!(first, made);
-    let changed = catalog.update_project(&ann, id, team_id, anonymize()).await;
+    let changed = catalog
+        .update_project(&ann, id, project_id, anonymize())
+        .await;
     let changed = changed.unwrap();
     let newest = entries(&catalog, id).await.remove(0);
     assert_eq!(newest.scope, ActivityScope::Project);
     assert_eq!(newest.activity, Activity::Updated);
-    assert_eq!(newest.item_id, team_id.to_string());
+    assert_eq!(newest.item_id, project_id.to_string());
     assert_eq!(newest.detail.name, changed.name);
     assert_eq!(newest.user_id, ann.user_id());
     assert_eq!(newest.actor_email.as_deref(), Some("owner@localhost"));
@@ -83,7 +90,9 @@ async fn every_write_leaves_an_entry_with_actor_and_change(database: TestDatabas
         }])
     );
     let operator = Actor::command_line();
-    let rotated = catalog.rotate_project_key(&operator, team_id, None).await;
+    let rotated = catalog
+        .rotate_project_key(&operator, project_id, None)
+        .await;
     let key = rotated.unwrap().api_token.unwrap();
     let newest = entries(&catalog, id).await.remove(0);
     assert_eq!((newest.user_id, newest.actor_email), (None, None));
@@ -93,10 +102,10 @@ async fn every_write_leaves_an_entry_with_actor_and_change(database: TestDatabas
 }
 
 async fn a_refused_write_leaves_no_entry(database: TestDatabase) {
-    let (catalog, ann, id, team_id) = open(&database).await;
+    let (catalog, ann, id, project_id) = open(&database).await;
     let before = entries(&catalog, id).await;
     let bad = Some("a b".to_owned());
-    let refused = catalog.rotate_project_key(&ann, team_id, bad).await;
+    let refused = catalog.rotate_project_key(&ann, project_id, bad).await;
     refused.unwrap_err();
     assert_eq!(entries(&catalog, id).await, before);
 }
@@ -125,7 +134,7 @@ async fn keys_are_logged_in_their_organizations_without_their_values(database: T
 }
 
 async fn entries_are_filtered_and_paged(database: TestDatabase) {
-    let (catalog, ann, id, team_id) = open(&database).await;
+    let (catalog, ann, id, project_id) = open(&database).await;
     for name in ["A", "B", "C"] {
         let new = NewProject::named(name);
         catalog.create_project(&ann, id, new).await.unwrap();
@@ -143,7 +152,7 @@ async fn entries_are_filtered_and_paged(database: TestDatabase) {
     let names: Vec<_> = part.rows.iter().map(|e| e.detail.name.as_str()).collect();
     assert_eq!((part.count, names.as_slice()), (4, ["B", "A"].as_slice()));
     let filter = ActivityFilter {
-        item_id: Some(team_id.to_string()),
+        item_id: Some(project_id.to_string()),
         ..filter
     };
     let part = catalog.list_activity(&filter, ALL).await.unwrap();

@@ -48,7 +48,7 @@ async fn an_empty_catalog_is_filled_once(database: TestDatabase) {
         (Level::Owner, 1)
     );
     assert_eq!(seen.projects[0].name, "Default project");
-    assert_eq!(seen.projects[0].id, made.team_id.0);
+    assert_eq!(seen.projects[0].id, made.project_id.0);
     assert!(catalog.bootstrap(options).await.unwrap().is_none());
     assert_eq!(catalog.list_organizations().await.unwrap().len(), 1);
 }

@@ -4,7 +4,7 @@ use crate::fixture::{ALL, Fixture};
 use millrace_catalog::leases::PERSONS_LEASE;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityFilter, ActivityScope, ApplyOptions, Catalog, PersonUpdate, TeamId,
+    ActivityFilter, ActivityScope, ApplyOptions, Catalog, PersonUpdate, ProjectId,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -24,7 +24,7 @@ const PERSONS: u64 = 12_000;
 const TABLES: [&str; 3] = ["persons", "person_distinct_ids", "groups"];
 
 /// Creates persons of a project, each with an id, a group, and a text of so many bytes.
-async fn fill(database: &TestDatabase, team_id: TeamId, count: u64, bytes: usize) {
+async fn fill(database: &TestDatabase, project_id: ProjectId, count: u64, bytes: usize) {
     let id = match database.is_sqlite() {
         true => "randomblob(16)",
         false => "gen_random_uuid()",
@@ -36,16 +36,16 @@ async fn fill(database: &TestDatabase, team_id: TeamId, count: u64, bytes: usize
     let rows = [
         format!(
             "INSERT INTO persons (team_id, id, created_at, is_identified, is_deleted, properties, \
-             version) {numbers} SELECT {team_id}, {id}, 0, false, false, \
+             version) {numbers} SELECT {project_id}, {id}, 0, false, false, \
              '{{\"set\":{{\"k\":[0,\"00000000-0000-0000-0000-000000000000\",\"{text}\"]}}}}', 1 FROM numbers"
         ),
         format!(
             "INSERT INTO person_distinct_ids (team_id, distinct_id, person_id, version) {numbers} \
-             SELECT {team_id}, 'd' || n, {id}, 1 FROM numbers"
+             SELECT {project_id}, 'd' || n, {id}, 1 FROM numbers"
         ),
         format!(
             "INSERT INTO groups (team_id, group_type, group_key, created_at, properties, version) \
-             {numbers} SELECT {team_id}, 'company', 'g' || n, 0, '{{}}', 1 FROM numbers"
+             {numbers} SELECT {project_id}, 'company', 'g' || n, 0, '{{}}', 1 FROM numbers"
         ),
     ];
     for row in rows {
@@ -53,16 +53,16 @@ async fn fill(database: &TestDatabase, team_id: TeamId, count: u64, bytes: usize
     }
 }
 
-async fn count(database: &TestDatabase, table: &str, team_id: TeamId) -> u64 {
-    let sql = format!("SELECT CAST(COUNT(*) AS TEXT) FROM {table} WHERE team_id = {team_id}");
+async fn count(database: &TestDatabase, table: &str, project_id: ProjectId) -> u64 {
+    let sql = format!("SELECT CAST(COUNT(*) AS TEXT) FROM {table} WHERE team_id = {project_id}");
     let found = database.first_column(&sql).await.unwrap();
     found[0].parse().unwrap()
 }
 
-async fn rows_of(database: &TestDatabase, team_id: TeamId) -> u64 {
+async fn rows_of(database: &TestDatabase, project_id: ProjectId) -> u64 {
     let mut rows = 0;
     for table in TABLES {
-        rows += count(database, table, team_id).await;
+        rows += count(database, table, project_id).await;
     }
     rows
 }
@@ -71,7 +71,7 @@ async fn delete_project(fixture: &Fixture) {
     let deleted =
         fixture
             .catalog
-            .delete_project(&fixture.actor, fixture.organization_id, fixture.team_id);
+            .delete_project(&fixture.actor, fixture.organization_id, fixture.project_id);
     deleted.await.unwrap();
 }
 
@@ -90,15 +90,15 @@ async fn a_deleted_project_is_gone_at_once_and_its_persons_follow_in_pieces(
     database: TestDatabase,
 ) {
     let fixture = Fixture::open(&database).await;
-    let (team, foreign) = (fixture.team_id, fixture.foreign_team_id);
+    let (project_id, foreign) = (fixture.project_id, fixture.foreign_project_id);
     let project = fixture.catalog.list_projects(Some(fixture.organization_id));
     let token = project.await.unwrap()[0].api_token.clone().unwrap();
-    fill(&database, team, PERSONS, 10).await;
+    fill(&database, project_id, PERSONS, 10).await;
     fill(&database, foreign, 5, 10).await;
     assert_eq!(fixture.catalog.delete_leftovers().await.unwrap(), 0);
     delete_project(&fixture).await;
     // Nothing but the row and the mark was written.
-    assert_eq!(rows_of(&database, team).await, 3 * PERSONS);
+    assert_eq!(rows_of(&database, project_id).await, 3 * PERSONS);
     let by_key = fixture.catalog.project_by_key(&token).await.unwrap();
     assert!(by_key.is_none());
     let copied = fixture.catalog.changed_person_ids(0, None, 100).await;
@@ -112,7 +112,7 @@ async fn a_deleted_project_is_gone_at_once_and_its_persons_follow_in_pieces(
         let deleted = fixture.catalog.delete_leftovers().await.unwrap();
         assert!((1..=ROWS_MAX).contains(&deleted), "{deleted} rows");
         left -= deleted;
-        assert_eq!(rows_of(&database, team).await, left);
+        assert_eq!(rows_of(&database, project_id).await, left);
     }
     // The next process goes on from the database alone.
     fixture.catalog.close().await.unwrap();
@@ -121,13 +121,13 @@ async fn a_deleted_project_is_gone_at_once_and_its_persons_follow_in_pieces(
     assert!(rest.iter().all(|rows| *rows <= ROWS_MAX), "{rest:?}");
     // The last one is the mark.
     assert_eq!(rest.iter().sum::<u64>(), left + 1);
-    assert_eq!(rows_of(&database, team).await, 0);
+    assert_eq!(rows_of(&database, project_id).await, 0);
     assert_eq!(rows_of(&database, foreign).await, 15);
 }
 
 async fn large_properties_make_small_pieces(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    fill(&database, fixture.team_id, 40, 600_000).await;
+    fill(&database, fixture.project_id, 40, 600_000).await;
     delete_project(&fixture).await;
     let pieces = pieces(&fixture.catalog).await;
     // 8 MiB and one row of persons at a time; ids and groups are small.
@@ -137,7 +137,7 @@ async fn large_properties_make_small_pieces(database: TestDatabase) {
 async fn other_projects_go_on_while_one_is_deleted(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let catalog = &fixture.catalog;
-    fill(&database, fixture.team_id, PERSONS, 10).await;
+    fill(&database, fixture.project_id, PERSONS, 10).await;
     delete_project(&fixture).await;
     let others = async {
         let holder = Uuid::from_u128(7);
@@ -145,7 +145,7 @@ async fn other_projects_go_on_while_one_is_deleted(database: TestDatabase) {
             let from = catalog.person_progress().await.unwrap();
             let update = PersonUpdate {
                 distinct_id: format!("d{number}"),
-                ..crate::persons::update(fixture.foreign_team_id, number)
+                ..crate::persons::update(fixture.foreign_project_id, number)
             };
             let updates = [update];
             let options = ApplyOptions::default();
@@ -158,7 +158,7 @@ async fn other_projects_go_on_while_one_is_deleted(database: TestDatabase) {
     };
     let (pieces, ()) = tokio::join!(pieces(catalog), others);
     assert_eq!(pieces.iter().sum::<u64>(), 3 * PERSONS + 1);
-    let foreign = fixture.foreign_team_id;
+    let foreign = fixture.foreign_project_id;
     assert_eq!(count(&database, "persons", foreign).await, 30);
 }
 
@@ -167,8 +167,8 @@ async fn a_deleted_organization_takes_its_projects_persons_and_its_log_along(
 ) {
     let fixture = Fixture::open(&database).await;
     let (catalog, id) = (&fixture.catalog, fixture.organization_id);
-    fill(&database, fixture.team_id, 100, 10).await;
-    fill(&database, fixture.foreign_team_id, 1, 10).await;
+    fill(&database, fixture.project_id, 100, 10).await;
+    fill(&database, fixture.foreign_project_id, 1, 10).await;
     catalog
         .delete_organization(&fixture.actor, id)
         .await
@@ -179,8 +179,8 @@ async fn a_deleted_organization_takes_its_projects_persons_and_its_log_along(
         item_id: None,
     };
     pieces(catalog).await;
-    assert_eq!(rows_of(&database, fixture.team_id).await, 0);
-    assert_eq!(rows_of(&database, fixture.foreign_team_id).await, 3);
+    assert_eq!(rows_of(&database, fixture.project_id).await, 0);
+    assert_eq!(rows_of(&database, fixture.foreign_project_id).await, 3);
     let log = catalog.list_activity(&filter(id), ALL).await.unwrap();
     assert_eq!((log.count, log.rows.len()), (0, 0));
     let foreign = filter(fixture.foreign_id);
@@ -216,7 +216,7 @@ async fn persons_from_before_the_upgrade_are_kept_and_can_be_deleted(database: T
     ] {
         database.execute(&row).await.unwrap();
     }
-    fill(&database, TeamId(1), 10, 10).await;
+    fill(&database, ProjectId(1), 10, 10).await;
     let of_persons = async || {
         let mut rows = database.contents().await.unwrap();
         rows.retain(|row| {

@@ -102,7 +102,7 @@ fn writer<'a>(actor: &'a Actor, key: &'a SecretKey, organization_id: Uuid) -> Ex
         actor,
         place: ExportPlace {
             organization_id,
-            team_id: None,
+            project_id: None,
         },
         key,
         limits: DestinationLimits {
@@ -132,7 +132,7 @@ async fn secrets_are_resealed_while_exports_are_paused_and_deleted() {
     let (system, id) = (Actor::system(), fixture.organization_id);
     let place = ExportPlace {
         organization_id: id,
-        team_id: None,
+        project_id: None,
     };
     let mut key = SecretKey::generate().unwrap();
     for round in 0..ROUNDS {

@@ -116,7 +116,7 @@ async fn creating_and_changing_need_the_feature_of_the_locked_organization(datab
     assert_eq!(missing(asked.await), "historical_migrations");
     let invite = NewInvite {
         private_project_access: vec![ProjectAccess {
-            id: made.fixture.team_id.0,
+            id: made.fixture.project_id.0,
             level: ProjectAccessLevel::Number(1),
         }],
         ..NewInvite::to("new@example.org")

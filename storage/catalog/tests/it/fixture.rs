@@ -5,7 +5,7 @@ use millrace_catalog::{
     ActivityEntry, ActivityFilter, ActivityScope, Actor, BootstrapOptions, Catalog, Level, NewUser,
     PageRequest, User,
 };
-use millrace_rows::{Clock, Micros, TeamId, TestClock};
+use millrace_rows::{Clock, Micros, ProjectId, TestClock};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -23,9 +23,9 @@ pub struct Fixture {
     clock: TestClock,
     pub actor: Actor,
     pub organization_id: Uuid,
-    pub team_id: TeamId,
+    pub project_id: ProjectId,
     pub foreign_id: Uuid,
-    pub foreign_team_id: TeamId,
+    pub foreign_project_id: ProjectId,
 }
 
 impl Fixture {
@@ -50,9 +50,9 @@ impl Fixture {
             clock,
             actor,
             organization_id: made.organization_id,
-            team_id: made.team_id,
+            project_id: made.project_id,
             foreign_id: foreign.id,
-            foreign_team_id: TeamId(projects[0].id),
+            foreign_project_id: ProjectId(projects[0].id),
         }
     }
 

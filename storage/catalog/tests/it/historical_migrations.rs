@@ -18,7 +18,7 @@ on_both!(
 
 fn new_migration() -> NewHistoricalMigration {
     NewHistoricalMigration {
-        team_id: None,
+        project_id: None,
         source: "Amplitude".to_owned(),
         method: "batch".to_owned(),
         total_events: 30,
@@ -57,11 +57,11 @@ async fn a_request_without_a_project_is_for_the_first_project(database: TestData
     let made = request(&fixture).await;
     assert_eq!(
         (made.team_id, made.state),
-        (fixture.team_id.0, MigrationState::Requested)
+        (fixture.project_id.0, MigrationState::Requested)
     );
     assert_eq!((made.events_imported, made.decided_at), (0, None));
     let mut there = new_migration();
-    there.team_id = Some(fixture.team_id);
+    there.project_id = Some(fixture.project_id);
     catalog
         .request_historical_migration(&fixture.actor, id, there.clone())
         .await
@@ -110,7 +110,7 @@ async fn bad_requests_are_refused_with_the_field_at_fault(database: TestDatabase
             "min_value",
         ),
         (
-            |new| new.team_id = Some(millrace_rows::TeamId(4711)),
+            |new| new.project_id = Some(millrace_rows::ProjectId(4711)),
             "team_id",
             "invalid_input",
         ),
@@ -188,7 +188,7 @@ async fn the_operator_grants_by_project(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let catalog = &fixture.catalog;
     let grant = HistoricalGrant {
-        team_id: fixture.team_id,
+        project_id: fixture.project_id,
         total_events: 99,
         events_per_minute: 9,
         note: Some("by phone".to_owned()),
@@ -216,7 +216,7 @@ async fn the_operator_grants_by_project(database: TestDatabase) {
         .unwrap();
     assert_eq!(all.len(), 2);
     let nowhere = HistoricalGrant {
-        team_id: millrace_rows::TeamId(4711),
+        project_id: millrace_rows::ProjectId(4711),
         ..grant
     };
     let refused = catalog.grant_historical_migration(&operator, nowhere).await;

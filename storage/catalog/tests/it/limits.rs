@@ -71,7 +71,7 @@ async fn roles_domains_and_migrations_of_an_organization_are_limited(database: T
     .await;
     let migration = || {
         let new = NewHistoricalMigration {
-            team_id: None,
+            project_id: None,
             source: "Other".to_owned(),
             method: "export".to_owned(),
             total_events: 1,

@@ -116,7 +116,7 @@ impl LongLists {
         }
         let place = ExportPlace {
             organization_id: here,
-            team_id: None,
+            project_id: None,
         };
         list!("exports", catalog.list_batch_exports(place, PAGE));
         let found = catalog.list_batch_exports(place, PAGE).await.unwrap();

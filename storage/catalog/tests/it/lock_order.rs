@@ -6,8 +6,8 @@ use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
     Actor, BatchExport, CatalogError, ChangeError, DestinationChange, DestinationLimits,
     DestinationType, ExportPlace, ExportWriter, HistoricalGrant, Level, NewHistoricalMigration,
-    NewPersonalKey, NewRun, ProjectChange, RunProgress, RunStatus, Scopes, SecretKey, TeamId, User,
-    UtcTime,
+    NewPersonalKey, NewRun, ProjectChange, ProjectId, RunProgress, RunStatus, Scopes, SecretKey,
+    User, UtcTime,
 };
 use serde_json::Map;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ async fn all_end_well(changes: JoinSet<Result<(), ChangeError>>) {
 /// Input for a historical migration.
 pub fn new_migration() -> NewHistoricalMigration {
     NewHistoricalMigration {
-        team_id: None,
+        project_id: None,
         source: "Amplitude".to_owned(),
         method: "batch".to_owned(),
         total_events: 30,
@@ -70,12 +70,17 @@ async fn new_export(
 fn place(organization_id: Uuid) -> ExportPlace {
     ExportPlace {
         organization_id,
-        team_id: None,
+        project_id: None,
     }
 }
 
 /// Creates or changes a resource of an organization, in one of several ways.
-async fn make(fixture: &Fixture, way: usize, id: Uuid, team_id: TeamId) -> Result<(), ChangeError> {
+async fn make(
+    fixture: &Fixture,
+    way: usize,
+    id: Uuid,
+    project_id: ProjectId,
+) -> Result<(), ChangeError> {
     let (catalog, system) = (&fixture.catalog, &Actor::system());
     match way {
         0 => {
@@ -84,7 +89,7 @@ async fn make(fixture: &Fixture, way: usize, id: Uuid, team_id: TeamId) -> Resul
         }
         1 => {
             let grant = HistoricalGrant {
-                team_id,
+                project_id,
                 total_events: 9,
                 events_per_minute: 9,
                 note: None,
@@ -106,10 +111,10 @@ async fn make(fixture: &Fixture, way: usize, id: Uuid, team_id: TeamId) -> Resul
                 name: Some("Other".to_owned()),
                 ..ProjectChange::default()
             };
-            let changed = catalog.update_project(system, id, team_id, rename);
+            let changed = catalog.update_project(system, id, project_id, rename);
             changed.await.map(drop)
         }
-        _ => catalog.delete_project(system, id, team_id).await,
+        _ => catalog.delete_project(system, id, project_id).await,
     }
 }
 
@@ -120,11 +125,11 @@ async fn resources_are_created_while_their_organization_is_deleted(database: Tes
         let organization = fixture.catalog.create_organization(&system, "Short", None);
         let id = organization.await.unwrap().id;
         let projects = fixture.catalog.list_projects(Some(id)).await.unwrap();
-        let team_id = TeamId(projects[0].id);
+        let project_id = ProjectId(projects[0].id);
         let mut changes = JoinSet::new();
         for way in 0..6 {
             let fixture = fixture.clone();
-            changes.spawn(async move { make(&fixture, way, id, team_id).await });
+            changes.spawn(async move { make(&fixture, way, id, project_id).await });
         }
         let fixture = fixture.clone();
         changes.spawn(async move {
@@ -290,7 +295,7 @@ async fn deadlocked_changes_can_be_retried() {
              CREATE TRIGGER refuse BEFORE INSERT ON proxy_records EXECUTE FUNCTION refuse()"
         );
         database.execute(&refuse).await.unwrap();
-        let made = make(&fixture, 3, fixture.organization_id, fixture.team_id).await;
+        let made = make(&fixture, 3, fixture.organization_id, fixture.project_id).await;
         let is_conflict = matches!(
             &made,
             Err(ChangeError::Catalog(CatalogError::Conflict { .. }))

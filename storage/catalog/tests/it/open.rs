@@ -25,7 +25,7 @@ async fn reopening_keeps_everything(database: TestDatabase) {
         .await
         .unwrap()
         .unwrap();
-    assert_eq!(project.team_id, made.team_id);
+    assert_eq!(project.project_id, made.project_id);
     assert!(
         catalog.project_by_key(&made.project_api_key).await.is_err(),
         "it was closed"

@@ -2,7 +2,7 @@
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Actor, Catalog, ChangeError, NewProject, Project, ProjectChange};
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 
 on_both!(
     a_rotated_key_is_refused_and_the_new_one_works,
@@ -10,7 +10,7 @@ on_both!(
     a_key_belongs_to_one_project,
     every_change_increments_the_counter,
     foreign_keys_with_our_format_are_listed,
-    team_ids_are_never_reused,
+    project_ids_are_never_reused,
     errors_name_unknown_projects,
 );
 
@@ -29,28 +29,28 @@ async fn open(database: &TestDatabase) -> (Catalog, Project) {
     (catalog, project)
 }
 
-async fn team_of(catalog: &Catalog, key: &str) -> Option<i64> {
+async fn project_of(catalog: &Catalog, key: &str) -> Option<i64> {
     let found = catalog.project_by_key(key).await.unwrap();
-    found.map(|project| project.team_id.0)
+    found.map(|project| project.project_id.0)
 }
 
 async fn a_rotated_key_is_refused_and_the_new_one_works(database: TestDatabase) {
     let (catalog, project) = open(&database).await;
     let old = project.api_token.unwrap();
-    assert_eq!(team_of(&catalog, &old).await, Some(project.id));
+    assert_eq!(project_of(&catalog, &old).await, Some(project.id));
     let rotated = catalog
-        .rotate_project_key(&SYSTEM, TeamId(project.id), None)
+        .rotate_project_key(&SYSTEM, ProjectId(project.id), None)
         .await
         .unwrap();
     let new = rotated.api_token.unwrap();
     assert_ne!(new, old);
-    assert_eq!(team_of(&catalog, &old).await, None);
-    assert_eq!(team_of(&catalog, &new).await, Some(project.id));
+    assert_eq!(project_of(&catalog, &old).await, None);
+    assert_eq!(project_of(&catalog, &new).await, Some(project.id));
 }
 
 async fn a_project_without_key_can_be_given_one(database: TestDatabase) {
     let (catalog, project) = open(&database).await;
-    let id = TeamId(project.id);
+    let id = ProjectId(project.id);
     let key = project.api_token.unwrap();
     let error = catalog
         .create_project_key(&SYSTEM, id, None)
@@ -65,7 +65,7 @@ async fn a_project_without_key_can_be_given_one(database: TestDatabase) {
             .api_token,
         None
     );
-    assert_eq!(team_of(&catalog, &key).await, None);
+    assert_eq!(project_of(&catalog, &key).await, None);
     let error = catalog.revoke_project_key(&SYSTEM, &key).await.unwrap_err();
     assert!(matches!(error, ChangeError::NotFound { .. }), "{error:?}");
     let given = catalog
@@ -73,8 +73,8 @@ async fn a_project_without_key_can_be_given_one(database: TestDatabase) {
         .await
         .unwrap();
     assert_eq!(given.api_token.as_deref(), Some("my-own-key"));
-    assert_eq!(team_of(&catalog, "my-own-key").await, Some(project.id));
-    assert_eq!(team_of(&catalog, "MY-OWN-KEY").await, None);
+    assert_eq!(project_of(&catalog, "my-own-key").await, Some(project.id));
+    assert_eq!(project_of(&catalog, "MY-OWN-KEY").await, None);
 }
 
 async fn a_key_belongs_to_one_project(database: TestDatabase) {
@@ -94,14 +94,14 @@ async fn a_key_belongs_to_one_project(database: TestDatabase) {
         .await
         .unwrap();
     let error = catalog
-        .rotate_project_key(&SYSTEM, TeamId(second.id), Some(taken))
+        .rotate_project_key(&SYSTEM, ProjectId(second.id), Some(taken))
         .await
         .unwrap_err();
     assert!(matches!(error, ChangeError::KeyTaken), "{error:?}");
     for key in ["", " ", "phx_personal", "a b", "ключ", &"k".repeat(65)] {
         let chosen = Some(key.to_owned());
         let error = catalog
-            .rotate_project_key(&SYSTEM, TeamId(second.id), chosen)
+            .rotate_project_key(&SYSTEM, ProjectId(second.id), chosen)
             .await
             .unwrap_err();
         assert!(
@@ -110,7 +110,7 @@ async fn a_key_belongs_to_one_project(database: TestDatabase) {
         );
     }
     assert_eq!(
-        team_of(&catalog, &second.api_token.unwrap()).await,
+        project_of(&catalog, &second.api_token.unwrap()).await,
         Some(second.id)
     );
 }
@@ -119,7 +119,7 @@ async fn every_change_increments_the_counter(database: TestDatabase) {
     let (catalog, project) = open(&database).await;
     let elsewhere = Catalog::open(database.url()).await.unwrap();
     let mut seen = elsewhere.keys_version().await.unwrap();
-    let id = TeamId(project.id);
+    let id = ProjectId(project.id);
     for step in [
         "rotate",
         "anonymize",
@@ -186,14 +186,14 @@ async fn every_change_increments_the_counter(database: TestDatabase) {
 
 async fn foreign_keys_with_our_format_are_listed(database: TestDatabase) {
     let (catalog, project) = open(&database).await;
-    let id = TeamId(project.id);
+    let id = ProjectId(project.id);
     assert!(catalog.imported_project_keys(10).await.unwrap().is_empty());
     for (key, listed) in [(IMPORTED, true), ("other-form", false), (IMPORTED, true)] {
         catalog
             .rotate_project_key(&SYSTEM, id, Some(key.to_owned()))
             .await
             .unwrap();
-        assert_eq!(team_of(&catalog, key).await, Some(project.id));
+        assert_eq!(project_of(&catalog, key).await, Some(project.id));
         let expected: &[&str] = if listed { &[IMPORTED] } else { &[] };
         assert_eq!(catalog.imported_project_keys(10).await.unwrap(), expected);
     }
@@ -207,7 +207,7 @@ async fn foreign_keys_with_our_format_are_listed(database: TestDatabase) {
     assert!(living().await.is_empty());
 }
 
-async fn team_ids_are_never_reused(database: TestDatabase) {
+async fn project_ids_are_never_reused(database: TestDatabase) {
     let (catalog, project) = open(&database).await;
     let organization = project.organization_id;
     let last = catalog
@@ -229,11 +229,11 @@ async fn team_ids_are_never_reused(database: TestDatabase) {
 async fn errors_name_unknown_projects(database: TestDatabase) {
     let (catalog, _) = open(&database).await;
     let error = catalog
-        .rotate_project_key(&SYSTEM, TeamId(4711), None)
+        .rotate_project_key(&SYSTEM, ProjectId(4711), None)
         .await
         .unwrap_err();
     assert_eq!(error.to_string(), "there is no project \"4711\"");
-    assert!(catalog.project(TeamId(4711)).await.unwrap().is_none());
+    assert!(catalog.project(ProjectId(4711)).await.unwrap().is_none());
     let nowhere = uuid::Uuid::nil();
     let error = catalog
         .create_project(&SYSTEM, nowhere, NewProject::named("A"))

@@ -3,7 +3,7 @@
 use crate::test_env::{FIRST, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Activity, Actor, NewProject, PageRequest, Project, ProjectChange};
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 
 on_both!(
     settings_change_one_by_one,
@@ -24,7 +24,7 @@ async fn first(env: &TestEnv) -> Project {
 async fn settings_change_one_by_one(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let before = first(&env).await;
-    let (ann, id) = (env.owner.clone(), TeamId(before.id));
+    let (ann, id) = (env.owner.clone(), ProjectId(before.id));
     let table = [
         ProjectChange {
             name: Some(" Shop ".to_owned()),
@@ -65,7 +65,7 @@ async fn settings_change_one_by_one(database: TestDatabase) {
 
 async fn malformed_settings_are_refused(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
-    let id = TeamId(first(&env).await.id);
+    let id = ProjectId(first(&env).await.id);
     let table = [
         (Some(" "), None, field("blank", "name")),
         (Some(&*"x".repeat(201)), None, field("max_length", "name")),
@@ -98,7 +98,7 @@ async fn malformed_settings_are_refused(database: TestDatabase) {
 
 async fn another_organizations_project_is_not_found(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
-    let (catalog, id) = (&env.catalog, TeamId(first(&env).await.id));
+    let (catalog, id) = (&env.catalog, ProjectId(first(&env).await.id));
     let bob = env.user("bob").await;
     let (owner, bob) = (Some(bob.id), actor(&bob));
     let made = catalog.create_organization(&bob, "Bob's", owner).await;
@@ -158,7 +158,7 @@ async fn lists_are_searched_and_paged(database: TestDatabase) {
 async fn a_deleted_project_is_gone_and_its_key_refused(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let project = first(&env).await;
-    let (id, key) = (TeamId(project.id), project.api_token.unwrap());
+    let (id, key) = (ProjectId(project.id), project.api_token.unwrap());
     let before = env.catalog.keys_version().await.unwrap();
     let deleted = env.catalog.delete_project(&env.owner, env.organization, id);
     deleted.await.unwrap();
@@ -206,7 +206,7 @@ async fn only_one_of_parallel_creations_succeeds_without_the_feature(database: T
     let off = [feature.to_owned()];
     let switched = env.catalog.set_organization_features(&by, here, &[], &off);
     switched.await.unwrap();
-    let only = TeamId(first(&env).await.id);
+    let only = ProjectId(first(&env).await.id);
     let deleted = env.catalog.delete_project(&by, here, only);
     deleted.await.unwrap();
     let creations = (0..20).map(|number| {
@@ -232,7 +232,7 @@ async fn only_one_of_parallel_creations_succeeds_without_the_feature(database: T
 async fn the_first_event_is_marked_once_without_an_entry(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let before = first(&env).await;
-    let id = TeamId(before.id);
+    let id = ProjectId(before.id);
     let entry = env.newest_entry().await;
     let version = env.catalog.keys_version().await.unwrap();
     let key = before.api_token.clone().unwrap();
@@ -249,6 +249,6 @@ async fn the_first_event_is_marked_once_without_an_entry(database: TestDatabase)
     assert_eq!(after, expected);
     assert_eq!(env.newest_entry().await, entry);
     assert_eq!(env.catalog.keys_version().await.unwrap(), version);
-    let gone = TeamId(id.0 + 1_000);
+    let gone = ProjectId(id.0 + 1_000);
     env.catalog.note_first_event(gone).await.unwrap();
 }

@@ -6,7 +6,7 @@ use crate::test_env::FIRST;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, Caller, Catalog, FeatureKeys, Level, NewDomain, NewInvite, NewRole, NodeStarts,
-    Organization, Published, Scopes, TeamId, UtcTime,
+    Organization, ProjectId, Published, Scopes, UtcTime,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -169,7 +169,7 @@ async fn everything_of_the_first_schema_is_kept(database: TestDatabase) {
         .await
         .unwrap()
         .unwrap();
-    assert_eq!((key.team_id, key.anonymize_ips), (TeamId(1), true));
+    assert_eq!((key.project_id, key.anonymize_ips), (ProjectId(1), true));
     assert_eq!(catalog.keys_version().await.unwrap(), 7);
 }
 
@@ -192,7 +192,7 @@ async fn organizations_of_the_first_schema_can_use_newer_resources(database: Tes
     assert_eq!(held.record.membership_id, BOBS_MEMBERSHIP);
     let promoted = catalog.set_member_level(&ann, ACME, BOB, Level::Owner);
     assert_eq!(promoted.await.unwrap().membership.level, Level::Owner);
-    let reset = catalog.reset_project_key(&ann, ACME, TeamId(1)).await;
+    let reset = catalog.reset_project_key(&ann, ACME, ProjectId(1)).await;
     assert_ne!(reset.unwrap().api_token.as_deref(), Some(PROJECT_VALUE));
     assert_eq!(catalog.keys_version().await.unwrap(), 8);
     catalog.remove_member(&ann, ACME, ANN).await.unwrap();

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use clickhouse::{Client, Compression};
 use millrace_clickhouse::{ClickHouse, Insert, InsertError, Settings};
 use millrace_embedded::testing::{TestEngine, shared};
-use millrace_rows::{EventRow, Micros, RowKey, Table, TeamId};
+use millrace_rows::{EventRow, Micros, ProjectId, RowKey, Table};
 use uuid::Uuid;
 
 /// 2026-11-20T00:00:00Z.
@@ -94,11 +94,11 @@ impl Database {
 
 /// RowBinary of events `ids`, all at `timestamp`.
 pub fn events(ids: std::ops::Range<u64>, timestamp: i64) -> Vec<u8> {
-    events_of(TeamId(1), ids, timestamp)
+    events_of(ProjectId(1), ids, timestamp)
 }
 
 /// RowBinary of events of a project.
-pub fn events_of(team_id: TeamId, ids: std::ops::Range<u64>, timestamp: i64) -> Vec<u8> {
+pub fn events_of(project_id: ProjectId, ids: std::ops::Range<u64>, timestamp: i64) -> Vec<u8> {
     let mut out = Vec::new();
     for id in ids {
         let row = EventRow {
@@ -106,7 +106,7 @@ pub fn events_of(team_id: TeamId, ids: std::ops::Range<u64>, timestamp: i64) -> 
             event: b"seen",
             properties: &[b"{\"a\":1}"],
             timestamp: Micros(timestamp),
-            team_id,
+            team_id: project_id,
             distinct_id: b"somebody",
             created_at: received_at(id),
             historical_migration: false,

@@ -3,7 +3,7 @@
 use crate::fixture::{Database, NOVEMBER, OCTOBER, compressed, events};
 use bytes::Bytes;
 use millrace_clickhouse::{Body, Insert, InsertError, InsertOutcome, MigrateError};
-use millrace_rows::{Micros, RejectedRow, Table, TeamId};
+use millrace_rows::{Micros, ProjectId, RejectedRow, Table};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use uuid::Uuid;
@@ -43,7 +43,7 @@ async fn columns_arrive_as_they_were_encoded() {
 
     let mut rows = Vec::new();
     let rejected = RejectedRow {
-        team_id: TeamId(3),
+        team_id: ProjectId(3),
         received_at: Micros(NOVEMBER),
         request_id: Uuid::from_u128(5),
         index: 2,

@@ -4,7 +4,7 @@ use crate::fixture::Database;
 use bytes::Bytes;
 use millrace_clickhouse::PersonTable;
 use millrace_rows::rowbinary::{put_bool, put_bytes, put_i64, put_uuid};
-use millrace_rows::{Month, TeamId, person_id};
+use millrace_rows::{Month, ProjectId, person_id};
 use uuid::Uuid;
 
 fn person(id: Uuid, properties: &str, is_deleted: bool, version: i64) -> Vec<u8> {
@@ -46,7 +46,7 @@ async fn events_are_joined_with_the_current_persons_of_their_ids() {
             ))
             .await;
     }
-    let of = |name: &str| person_id(TeamId(1), name);
+    let of = |name: &str| person_id(ProjectId(1), name);
     let (a, b) = (of("a"), of("b"));
     let both = [
         person(a, "{\"n\":1}", false, 1),
@@ -85,20 +85,23 @@ async fn events_are_joined_with_the_current_persons_of_their_ids() {
 #[tokio::test]
 async fn persons_and_groups_of_deleted_projects_are_deleted_with_their_events() {
     let database = Database::make("persons_purged").await;
-    let id = person_id(TeamId(1), "a");
+    let id = person_id(ProjectId(1), "a");
     copy(&database, PersonTable::Persons, person(id, "{}", false, 1)).await;
     copy(&database, PersonTable::DistinctIds, distinct_id("a", id, 1)).await;
-    let teams = database.clickhouse.teams_with_rows().await.unwrap();
-    assert_eq!((teams.len(), teams[0].team_id, teams[0].rows), (1, 1, 2));
+    let projects = database.clickhouse.projects_with_rows().await.unwrap();
+    assert_eq!(
+        (projects.len(), projects[0].team_id, projects[0].rows),
+        (1, 1, 2)
+    );
     database
         .clickhouse
-        .delete_teams(&[TeamId(1)])
+        .delete_projects(&[ProjectId(1)])
         .await
         .unwrap();
     while database.clickhouse.deletion().await.unwrap().unfinished > 0 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(database.clickhouse.teams_with_rows().await.unwrap(), []);
+    assert_eq!(database.clickhouse.projects_with_rows().await.unwrap(), []);
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use crate::fixture::{Database, NOVEMBER, events, key};
 use millrace_clickhouse::{PRESENCE_KEYS_MAX, PresenceCount};
 use millrace_embedded::testing::TestEngine;
-use millrace_rows::{Micros, Month, RejectedRow, RowKey, Table, TeamId};
+use millrace_rows::{Micros, Month, ProjectId, RejectedRow, RowKey, Table};
 use std::ops::Range;
 use uuid::Uuid;
 
@@ -70,7 +70,7 @@ async fn stored_keys_among_many_are_counted_with_their_rows() {
 async fn a_rejected_event_is_found_by_its_request() {
     let database = Database::make("presence_rejected").await;
     let rejected = RejectedRow {
-        team_id: TeamId(3),
+        team_id: ProjectId(3),
         received_at: Micros(NOVEMBER),
         request_id: Uuid::from_u128(5),
         index: 2,

@@ -40,8 +40,8 @@ async fn large_events_are_listed_without_their_json() {
         unsent: true,
         ..all()
     };
-    let of_team = RejectedFilter {
-        team_id: Some(1),
+    let of_project = RejectedFilter {
+        project_id: Some(1),
         ..all()
     };
     let one = RejectedFilter {
@@ -49,7 +49,12 @@ async fn large_events_are_listed_without_their_json() {
         ..all()
     };
     let every = ROWS + 1_000;
-    for (filter, expected) in [(all(), every), (unsent, every), (of_team, every), (one, 1)] {
+    for (filter, expected) in [
+        (all(), every),
+        (unsent, every),
+        (of_project, every),
+        (one, 1),
+    ] {
         let events = reading.rejected(&filter).await.unwrap();
         assert_eq!(events.len() as u64, expected, "{filter:?}");
         assert_eq!(reading.rejected_count(&filter).await.unwrap(), expected);

@@ -165,7 +165,7 @@ fn expanded(template: &str, run: &RunScope, start: &str, end: &str) -> String {
 mod tests {
     use super::*;
     use crate::window::{Window, WindowBy};
-    use millrace_catalog::{TeamId, UtcTime};
+    use millrace_catalog::{ProjectId, UtcTime};
 
     /// 2026-11-20T14:00:00Z.
     const START: i64 = 1_795_183_200_000_000;
@@ -175,7 +175,7 @@ mod tests {
         RunScope {
             run_id: Uuid::nil(),
             export_id: Uuid::nil(),
-            team_id: TeamId(1),
+            project_id: ProjectId(1),
             model: ExportModel::Events,
             window: Window {
                 start: start.map(UtcTime),

@@ -3,7 +3,7 @@
 use super::slow_counts::SlowCounts;
 use super::test_env::{TestEnv, WINDOW, new_export};
 use millrace_catalog::testing::{TestDatabase, on_both};
-use millrace_catalog::{Actor, BackfillRange, DestinationType, ExportPlace, RunStatus, TeamId};
+use millrace_catalog::{Actor, BackfillRange, DestinationType, ExportPlace, ProjectId, RunStatus};
 use serde_json::json;
 use std::time::Duration;
 use uuid::Uuid;
@@ -18,21 +18,21 @@ on_both!(
 );
 
 /// Creates exports of another organization, each with a backfill whose count does not end.
-async fn slow_backfills(env: &TestEnv, place: ExportPlace) -> (TeamId, Vec<(Uuid, Uuid)>) {
-    let (mut team_id, mut backfills) = (TeamId(0), Vec::new());
+async fn slow_backfills(env: &TestEnv, place: ExportPlace) -> (ProjectId, Vec<(Uuid, Uuid)>) {
+    let (mut project_id, mut backfills) = (ProjectId(0), Vec::new());
     for _ in 0..3 {
         let mut new = new_export(DestinationType::NoOp, &json!({}));
         new.paused = true;
         let export = env.make_at(place, new).await;
-        team_id = TeamId(export.team_id);
+        project_id = ProjectId(export.team_id);
         let range = BackfillRange::default();
         let asked = env
             .catalog
             .start_export_backfill(&SYSTEM, place, export.id, range);
         backfills.push((export.id, asked.await.unwrap().id));
     }
-    env.store(team_id, &[(1, -WINDOW, -WINDOW)]).await;
-    (team_id, backfills)
+    env.store(project_id, &[(1, -WINDOW, -WINDOW)]).await;
+    (project_id, backfills)
 }
 
 async fn a_slow_count_delays_neither_windows_by_the_clock_nor_other_customers(
@@ -40,12 +40,12 @@ async fn a_slow_count_delays_neither_windows_by_the_clock_nor_other_customers(
 ) {
     let env = TestEnv::open(&database).await;
     let hostile = env.organization("Hostile").await;
-    let (team_id, backfills) = slow_backfills(&env, hostile).await;
+    let (project_id, backfills) = slow_backfills(&env, hostile).await;
     let live = env.export(json!({})).await;
     let events = [(1, -WINDOW, -WINDOW), (2, 1, 1)];
-    env.store(env.team_id, &events).await;
+    env.store(env.project_id, &events).await;
     env.pass(0).await;
-    let mut counts = SlowCounts::start(&env.settings.url, &[team_id]).await;
+    let mut counts = SlowCounts::start(&env.settings.url, &[project_id]).await;
     let _process = env.start_through(&counts.url);
     counts.until_held(1).await;
 
@@ -67,15 +67,15 @@ async fn a_slow_count_delays_neither_windows_by_the_clock_nor_other_customers(
 async fn counts_that_never_end_give_way_to_other_customers(database: TestDatabase) {
     let mut env = TestEnv::open(&database).await;
     env.window_search_max = Duration::from_secs(1);
-    let mut teams = Vec::new();
+    let mut project_ids = Vec::new();
     // As many as are planned at a time.
     for name in ["Hostile", "Hostile too"] {
         let place = env.organization(name).await;
-        teams.push(slow_backfills(&env, place).await.0);
+        project_ids.push(slow_backfills(&env, place).await.0);
     }
-    env.store(env.team_id, &[(1, -WINDOW, -WINDOW)]).await;
+    env.store(env.project_id, &[(1, -WINDOW, -WINDOW)]).await;
     env.pass(0).await;
-    let mut counts = SlowCounts::start(&env.settings.url, &teams).await;
+    let mut counts = SlowCounts::start(&env.settings.url, &project_ids).await;
     let _process = env.start_through(&counts.url);
     counts.until_held(2).await;
     let export = env.export(json!({})).await;
@@ -88,9 +88,9 @@ async fn counts_that_never_end_give_way_to_other_customers(database: TestDatabas
 async fn an_export_deleted_while_it_is_counted_delays_no_other(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let hostile = env.organization("Hostile").await;
-    let (team_id, backfills) = slow_backfills(&env, hostile).await;
+    let (project_id, backfills) = slow_backfills(&env, hostile).await;
     env.pass(0).await;
-    let mut counts = SlowCounts::start(&env.settings.url, &[team_id]).await;
+    let mut counts = SlowCounts::start(&env.settings.url, &[project_id]).await;
     let _process = env.start_through(&counts.url);
     counts.until_held(1).await;
     let (deleted, _) = backfills[0];
@@ -105,7 +105,7 @@ async fn an_export_deleted_while_it_is_counted_delays_no_other(database: TestDat
 
 async fn a_backfill_of_a_wrong_interval_is_left_alone_and_delays_no_other(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
-    env.store(env.team_id, &[(1, -WINDOW, -WINDOW)]).await;
+    env.store(env.project_id, &[(1, -WINDOW, -WINDOW)]).await;
     let wrong = env.export(json!({})).await;
     env.pass(0).await;
     let left = env.backfill(wrong.id, None, None).await;

@@ -46,7 +46,7 @@ async fn a_backfill_makes_the_same_files_again(database: TestDatabase) {
         let mut next = 0;
         for window in 0..5 {
             let rows = arrivals(&env, &mut random, window, LATE_MAX, &mut next);
-            env.store(env.team_id, &rows).await;
+            env.store(env.project_id, &rows).await;
         }
         env.pass(env.window_start(5)).await;
         let _process = env.start();
@@ -77,7 +77,7 @@ async fn a_backfill_and_windows_by_the_clock_have_each_event_once(database: Test
         // Events from before the export, and old ones that arrive while it runs.
         for window in -3..0 {
             let rows = arrivals(&env, &mut random, window, LATE_MAX, &mut next);
-            env.store(env.team_id, &rows).await;
+            env.store(env.project_id, &rows).await;
         }
         let export = env.export(json!({})).await;
         let (length, arrived) = (env.window_micros(), env.window_start(0));
@@ -86,7 +86,7 @@ async fn a_backfill_and_windows_by_the_clock_have_each_event_once(database: Test
             (next + 1, arrived, arrived - 900 * length),
             (next + 2, arrived, arrived - length),
         ];
-        env.store(env.team_id, &old).await;
+        env.store(env.project_id, &old).await;
         env.pass(env.window_start(2)).await;
         env.pass_time(2 * length);
         let backfill = env.backfill(export.id, None, None).await;
@@ -94,7 +94,7 @@ async fn a_backfill_and_windows_by_the_clock_have_each_event_once(database: Test
         let ended = env.backfill_ended(export.id, backfill).await;
         assert_eq!(ended, RunStatus::Completed);
         let settled = async {
-            while env.exported() != env.stored(env.team_id) {
+            while env.exported() != env.stored(env.project_id) {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
@@ -113,7 +113,7 @@ async fn a_pause_and_its_backfill_have_each_event_once_when_the_interval_changes
     let export = env.export(json!({})).await;
     let minutes = (0..200).map(|n: i64| (n as u64, n * MINUTE, n * MINUTE));
     let minutes: Vec<_> = minutes.collect();
-    env.store(env.team_id, &minutes).await;
+    env.store(env.project_id, &minutes).await;
     let planned = env.catalog.plan_export_windows(at(5 * MINUTE)).await;
     assert_eq!(planned.unwrap(), 1);
     // Paused from 0:13 to 1:53: what is skipped begins at 0:05, and not at the hour.
@@ -145,7 +145,7 @@ async fn a_pause_and_its_backfill_have_each_event_once_when_the_interval_changes
         runs.iter().map(window).collect::<Vec<_>>(),
         [(0, 5), (5, 60), (60, 120), (120, 180), (180, 1_440)]
     );
-    assert_eq!(env.exported(), env.stored(env.team_id));
+    assert_eq!(env.exported(), env.stored(env.project_id));
 }
 
 fn at(micros: i64) -> UtcTime {
@@ -156,7 +156,7 @@ async fn a_backfill_ends_with_the_runs_it_has_when_rows_were_deleted(database: T
     let env = TestEnv::open(&database).await;
     let length = env.window_micros();
     let events = [(1, -length, -length), (2, -2 * length, -2 * length)];
-    env.store(env.team_id, &events).await;
+    env.store(env.project_id, &events).await;
     env.pass(0).await;
     let mut counted = Vec::new();
     for (config, left) in [(json!({"include_events": ["none"]}), 0), (json!({}), 2)] {

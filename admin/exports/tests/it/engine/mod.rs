@@ -10,7 +10,7 @@ mod stopping;
 mod test_env;
 
 use millrace_catalog::testing::{TestDatabase, on_both};
-use millrace_catalog::{DestinationType, RunStatus, TeamId};
+use millrace_catalog::{DestinationType, ProjectId, RunStatus};
 use millrace_exports::engine::{MinimumPace, Notice};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -30,7 +30,7 @@ on_both!(
     old_runs_are_deleted_by_the_leader,
 );
 
-const ANOTHER: TeamId = TeamId(4_711);
+const ANOTHER: ProjectId = ProjectId(4_711);
 
 /// Number of an event, and the times of its arrival and its own, in microseconds since the start.
 type Event = (u64, i64, i64);
@@ -64,7 +64,7 @@ async fn every_event_is_in_one_window_though_processes_die(database: TestDatabas
     let (mut next, mut cut_off) = (0, 0);
     for window in 0..30 {
         let rows = arrivals(&env, &mut random, window, 40, &mut next);
-        env.store(env.team_id, &rows).await;
+        env.store(env.project_id, &rows).await;
         env.store(ANOTHER, &[(next, window * WINDOW, 0)]).await;
         env.pass((window + 1) * WINDOW).await;
         // The process is killed at any moment, and every third time while a run is under way,
@@ -85,7 +85,7 @@ async fn every_event_is_in_one_window_though_processes_die(database: TestDatabas
     let _last = env.start();
     let runs = env.until_ended(export.id, 30).await;
     assert_eq!(runs.len(), 30);
-    let stored = env.stored(env.team_id);
+    let stored = env.stored(env.project_id);
     assert_eq!(env.exported(), stored);
     let events = stored.len();
     println!("{events} events; {cut_off} times a run was under way when its process died");
@@ -100,7 +100,7 @@ async fn every_event_is_in_one_window_though_processes_die(database: TestDatabas
 
 async fn a_failing_backfill_does_not_affect_others(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
-    env.store(env.team_id, &[(1, -WINDOW, -WINDOW)]).await;
+    env.store(env.project_id, &[(1, -WINDOW, -WINDOW)]).await;
     // As if an earlier version had accepted the query.
     let mut new = new_export(DestinationType::FileSystem, &json!({"path": "never"}));
     new.hogql_query = Some("SELECT * FROM system.tables".to_owned());
@@ -119,7 +119,7 @@ async fn a_failing_backfill_does_not_affect_others(database: TestDatabase) {
 
 async fn an_export_that_never_ran_is_backfilled(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
-    env.store(env.team_id, &[(1, -WINDOW, -WINDOW)]).await;
+    env.store(env.project_id, &[(1, -WINDOW, -WINDOW)]).await;
     let mut new = new_export(DestinationType::FileSystem, &json!({"path": "out"}));
     new.paused = true;
     let export = env.make(new).await;
@@ -135,7 +135,7 @@ async fn an_empty_backfill_has_a_reason(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let export = env.export(json!({})).await;
     // All events arrive after the export was created.
-    env.store(env.team_id, &[(1, 1, 1)]).await;
+    env.store(env.project_id, &[(1, 1, 1)]).await;
     env.pass(2 * WINDOW).await;
     let young = env.backfill(export.id, None, None).await;
     // The window after that is empty.
@@ -167,7 +167,7 @@ async fn a_run_that_cannot_succeed_is_given_up_with_a_notice(database: TestDatab
         "host": "127.0.0.1", "port": port, "database": "d", "user": "u", "password": "p",
     });
     let export = env.export_to(DestinationType::Postgres, config).await;
-    env.store(env.team_id, &[(1, 0, 0)]).await;
+    env.store(env.project_id, &[(1, 0, 0)]).await;
     env.pass(WINDOW).await;
     let _process = env.start();
     let runs = env.until_ended(export.id, 1).await;
@@ -188,7 +188,7 @@ async fn progress_of_a_run_is_recorded_while_it_runs(database: TestDatabase) {
     let config = json!({"url": server.url(), "token": "t"});
     let export = env.export_to(DestinationType::Http, config).await;
     let rows: Vec<_> = (0..ROWS).map(|n| (n as u64, n, n)).collect();
-    env.store(env.team_id, &rows).await;
+    env.store(env.project_id, &rows).await;
     env.pass(WINDOW).await;
     let _process = env.start();
     let running = env
@@ -218,7 +218,7 @@ async fn a_destination_that_takes_rows_too_slowly_loses_its_slot(database: TestD
     let config = json!({"url": server.url(), "token": "t"});
     let export = env.export_to(DestinationType::Http, config).await;
     let rows: Vec<_> = (0..ROWS).map(|n| (n as u64, n, n)).collect();
-    env.store(env.team_id, &rows).await;
+    env.store(env.project_id, &rows).await;
     env.pass(WINDOW).await;
     let _process = env.start();
     let is_slow = |error: &String| error.contains("too slowly");
@@ -231,7 +231,7 @@ async fn a_destination_that_takes_rows_too_slowly_loses_its_slot(database: TestD
 async fn old_runs_are_deleted_by_the_leader(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let export = env.export(json!({})).await;
-    env.store(env.team_id, &[(1, 0, 0)]).await;
+    env.store(env.project_id, &[(1, 0, 0)]).await;
     env.pass(15 * WINDOW).await;
     let _process = env.start();
     env.until_ended(export.id, 15).await;

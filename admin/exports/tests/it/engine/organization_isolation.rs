@@ -2,7 +2,7 @@
 
 use super::test_env::{TestEnv, WINDOW, new_export};
 use millrace_catalog::testing::{TestDatabase, on_both};
-use millrace_catalog::{DestinationType, ExportPlace, NewBatchExport, RunStatus, TeamId};
+use millrace_catalog::{DestinationType, ExportPlace, NewBatchExport, ProjectId, RunStatus};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -73,8 +73,9 @@ async fn a_destination_that_never_answers_delays_no_other_organization(database:
         "aws_access_key_id": "a", "aws_secret_access_key": "b",
     });
     let exports = exports_of(&env, hostile, new_export(DestinationType::S3, &config)).await;
-    env.store(team_of(&env, hostile).await, &[(1, 0, 0)]).await;
-    env.store(env.team_id, &[(1, -WINDOW, -WINDOW)]).await;
+    env.store(project_of(&env, hostile).await, &[(1, 0, 0)])
+        .await;
+    env.store(env.project_id, &[(1, -WINDOW, -WINDOW)]).await;
     env.pass(WINDOW).await;
     let _process = env.start();
     server.until_called().await;
@@ -92,8 +93,8 @@ async fn a_slow_query_delays_no_other_organization(database: TestDatabase) {
     let exports = exports_of(&env, hostile, new).await;
     // Three patterns take some three seconds per event: no longer, as ClickHouse does not stop
     // within a pattern.
-    env.store_large(team_of(&env, hostile).await, 12);
-    env.store(env.team_id, &[(1, -WINDOW, -WINDOW)]).await;
+    env.store_large(project_of(&env, hostile).await, 12);
+    env.store(env.project_id, &[(1, -WINDOW, -WINDOW)]).await;
     env.pass(WINDOW).await;
     let _process = env.start();
     env.until_under_way_at(hostile, &exports).await;
@@ -101,8 +102,8 @@ async fn a_slow_query_delays_no_other_organization(database: TestDatabase) {
 }
 
 /// Project of an organization's exports.
-async fn team_of(env: &TestEnv, place: ExportPlace) -> TeamId {
+async fn project_of(env: &TestEnv, place: ExportPlace) -> ProjectId {
     let mut new = new_export(DestinationType::NoOp, &json!({}));
     new.paused = true;
-    TeamId(env.make_at(place, new).await.team_id)
+    ProjectId(env.make_at(place, new).await.team_id)
 }

@@ -1,6 +1,6 @@
 //! Proxy to ClickHouse that holds counts of some projects' windows until they are released.
 
-use millrace_catalog::TeamId;
+use millrace_catalog::ProjectId;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -14,13 +14,15 @@ pub struct SlowCounts {
 
 impl SlowCounts {
     /// Starts a proxy to a ClickHouse that holds counts of these projects' windows.
-    pub async fn start(clickhouse_url: &str, teams: &[TeamId]) -> Self {
+    pub async fn start(clickhouse_url: &str, project_ids: &[ProjectId]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let address = clickhouse_url.strip_prefix("http://").unwrap();
         let address = address.trim_end_matches('/').to_owned();
-        let teams = teams.iter().map(|team| format!("team_id = {} ", team.0));
-        let teams: Arc<[String]> = teams.collect();
+        let project_ids = project_ids
+            .iter()
+            .map(|of_project| format!("team_id = {} ", of_project.0));
+        let project_ids: Arc<[String]> = project_ids.collect();
         let (sender, held) = watch::channel(0);
         let permits = Arc::new(Semaphore::new(0));
         let (sender, free) = (Arc::new(sender), Arc::clone(&permits));
@@ -28,7 +30,7 @@ impl SlowCounts {
             while let Ok((client, _)) = listener.accept().await {
                 let server = TcpStream::connect(&address).await.unwrap();
                 let (sender, free) = (Arc::clone(&sender), Arc::clone(&free));
-                let teams = Arc::clone(&teams);
+                let project_ids = Arc::clone(&project_ids);
                 tokio::spawn(async move {
                     let (mut from_client, mut to_client) = client.into_split();
                     let (mut from_server, mut to_server) = server.into_split();
@@ -38,7 +40,9 @@ impl SlowCounts {
                     let mut piece = vec![0; 256 << 10];
                     while let Ok(length @ 1..) = from_client.read(&mut piece).await {
                         let text = String::from_utf8_lossy(&piece[..length]);
-                        let is_slow = teams.iter().any(|team| text.contains(team));
+                        let is_slow = project_ids
+                            .iter()
+                            .any(|of_project| text.contains(of_project));
                         if text.contains("uniqExact(number)") && is_slow {
                             sender.send_modify(|count| *count += 1);
                             free.acquire().await.unwrap().forget();

@@ -88,7 +88,7 @@ struct Stopping {
 async fn stopping(env: &TestEnv) -> Stopping {
     let new = new_export(DestinationType::NoOp, &json!({}));
     let export = env.make(new).await;
-    env.store(env.team_id, &[(1, 0, 0)]).await;
+    env.store(env.project_id, &[(1, 0, 0)]).await;
     env.pass(WINDOW).await;
     let held = Held::default();
     let opened = held.clone();

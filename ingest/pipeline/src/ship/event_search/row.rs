@@ -6,8 +6,8 @@ use millrace_rows::{Micros, Month};
 
 /// Most bytes of an event's name and of a distinct id, of 200 characters each.
 const NAME_BYTES_MAX: u64 = 800;
-/// Bound of the numbers of projects, which are given out one by one.
-const TEAM_ID_MAX: i64 = 1 << 40;
+/// Bound of the ids of projects, which are given out one by one.
+const PROJECT_ID_MAX: i64 = 1 << 40;
 
 impl Search<'_> {
     /// Returns true if a row may begin at an offset: a cheap test before its bytes are looked at.
@@ -42,8 +42,9 @@ impl Search<'_> {
         let rest = name(rest)?;
         let rest = properties(rest)?;
         let (timestamp, rest) = number(rest).ok_or(Step::Cut)?;
-        let (team_id, rest) = number(rest).ok_or(Step::Cut)?;
-        if Month::of(Micros(timestamp)) != self.month || !(1..TEAM_ID_MAX).contains(&team_id) {
+        let (project_id, rest) = number(rest).ok_or(Step::Cut)?;
+        if Month::of(Micros(timestamp)) != self.month || !(1..PROJECT_ID_MAX).contains(&project_id)
+        {
             return Err(Step::Other);
         }
         let rest = name(rest)?;

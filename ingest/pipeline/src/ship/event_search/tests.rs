@@ -1,7 +1,7 @@
 //! Rows that are found wherever bytes begin, and likenesses that are not.
 
 use super::*;
-use millrace_rows::{EventRow, TeamId};
+use millrace_rows::{EventRow, ProjectId};
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -13,7 +13,7 @@ fn row<'a>(nth: i64, name: &'a [u8], properties: &'a [&'a [u8]]) -> EventRow<'a>
         event: name,
         properties,
         timestamp: Micros(NOVEMBER - nth),
-        team_id: TeamId(1 + nth),
+        team_id: ProjectId(1 + nth),
         distinct_id: name,
         created_at: Micros(NOVEMBER + nth),
         historical_migration: nth % 2 == 0,
@@ -91,7 +91,7 @@ fn forged(nth: i64) -> EventRow<'static> {
         event: b"an event with a name",
         properties: &[b"{\"a\":1}"],
         timestamp: Micros(NOVEMBER + nth),
-        team_id: TeamId(256),
+        team_id: ProjectId(256),
         distinct_id: b"01234567\x01e\x02{}",
         created_at: Micros(NOVEMBER + nth),
         historical_migration: true,

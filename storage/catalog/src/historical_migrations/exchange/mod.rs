@@ -16,7 +16,7 @@ use crate::entities::{historical_allowances as quota_rows, ingest_nodes::NodeSta
 use crate::entities::{historical_nodes as nodes, historical_slices as lease_rows, ingest_nodes};
 use crate::error::{CatalogError, ChangeError};
 use crate::transaction::{Abort, lock_organization, locked};
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use quota_ledger::QuotaLedger;
 use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::Expr;
@@ -42,7 +42,7 @@ pub struct NodeCounts {
     /// Position in its log up to which all is counted; `None` if it never got a lease.
     pub counted_to: Option<LogPlace>,
     /// Events that it counted, ever, by project.
-    pub counted: BTreeMap<TeamId, i64>,
+    pub counted: BTreeMap<ProjectId, i64>,
 }
 
 impl Catalog {
@@ -83,7 +83,7 @@ impl Catalog {
             };
             let of_node = lease_rows::Entity::find().filter(lease_rows::Column::Node.eq(node));
             for lease in of_node.all(&self.db).await? {
-                let counted = counts.counted.entry(TeamId(lease.team_id)).or_default();
+                let counted = counts.counted.entry(ProjectId(lease.team_id)).or_default();
                 *counted += lease.events_counted;
             }
             Ok(counts)
@@ -103,16 +103,16 @@ impl Catalog {
         &self,
         node: &str,
         counted_to: LogPlace,
-        lease_reports: &BTreeMap<TeamId, LeaseReport>,
-    ) -> Result<BTreeMap<TeamId, Option<LeaseDecision>>, ChangeError> {
+        lease_reports: &BTreeMap<ProjectId, LeaseReport>,
+    ) -> Result<BTreeMap<ProjectId, Option<LeaseDecision>>, ChangeError> {
         let transaction = self.begin().await?;
         let settled = async {
             let now = self.shared_now(&transaction).await?;
             let mut ledger =
                 QuotaLedger::open(&transaction, now, lease_reports.keys().copied()).await?;
             let mut answers = BTreeMap::new();
-            for (team_id, lease_report) in lease_reports {
-                answers.insert(*team_id, ledger.settle(*team_id, node, *lease_report));
+            for (project_id, lease_report) in lease_reports {
+                answers.insert(*project_id, ledger.settle(*project_id, node, *lease_report));
             }
             ledger.write(&transaction).await?;
             write_node(&transaction, node, counted_to, now).await?;

@@ -11,7 +11,7 @@ use crate::entities::{
 };
 use crate::features::HISTORICAL_MIGRATIONS;
 use crate::transaction::{Abort, locked};
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::{Expr, ExprTrait, LockType, OnConflict};
 use sea_orm::{
@@ -34,7 +34,7 @@ const ROWS_MAX: usize = 1_000;
 /// Quotas of the projects that a node reports on.
 pub struct QuotaLedger {
     now: i64,
-    quotas: BTreeMap<TeamId, ProjectQuota>,
+    quotas: BTreeMap<ProjectId, ProjectQuota>,
 }
 
 impl QuotaLedger {
@@ -42,13 +42,13 @@ impl QuotaLedger {
     pub async fn open(
         within: &DatabaseTransaction,
         now: i64,
-        teams: impl Iterator<Item = TeamId>,
+        project_ids: impl Iterator<Item = ProjectId>,
     ) -> Result<Self, Abort> {
-        let teams: Vec<i64> = teams.map(|team| team.0).collect();
+        let project_ids: Vec<i64> = project_ids.map(|project| project.0).collect();
         let mut quotas = BTreeMap::new();
         // All organizations before any project: changes of organizations lock in that order.
-        let organizations = lock_organizations(within, &teams).await?;
-        for part in teams.chunks(ROWS_MAX) {
+        let organizations = lock_organizations(within, &project_ids).await?;
+        for part in project_ids.chunks(ROWS_MAX) {
             let owners = owners(within, part).await?;
             let living: Vec<i64> = owners.keys().copied().collect();
             create_quotas(within, &living, now).await?;
@@ -72,7 +72,7 @@ impl QuotaLedger {
                     is_allowed: organization
                         .is_some_and(|it| it.has_feature(HISTORICAL_MIGRATIONS)),
                 };
-                quotas.insert(TeamId(row.team_id), quota);
+                quotas.insert(ProjectId(row.team_id), quota);
             }
         }
         Ok(Self { now, quotas })
@@ -81,11 +81,11 @@ impl QuotaLedger {
     /// Settles a node's report about a project; `None` if there is no such project.
     pub fn settle(
         &mut self,
-        team_id: TeamId,
+        project_id: ProjectId,
         node: &str,
         lease_report: LeaseReport,
     ) -> Option<LeaseDecision> {
-        let quota = self.quotas.get_mut(&team_id)?;
+        let quota = self.quotas.get_mut(&project_id)?;
         Some(quota.settle(node, self.now, lease_report, DEFAULT_QUOTA_PER_MINUTE))
     }
 
@@ -121,11 +121,11 @@ impl QuotaLedger {
 
     async fn write_leases(&self, within: &DatabaseTransaction) -> Result<(), DbErr> {
         let mut rows = Vec::new();
-        for (team_id, quota) in &self.quotas {
+        for (project_id, quota) in &self.quotas {
             let changed = quota.leases.iter().filter(|lease| lease.has_changed);
             rows.extend(changed.map(|lease| lease_rows::ActiveModel {
                 node: ActiveValue::Set(lease.node.clone()),
-                team_id: ActiveValue::Set(team_id.0),
+                team_id: ActiveValue::Set(project_id.0),
                 grant_id: ActiveValue::Set(lease.grant_id),
                 events_counted: ActiveValue::Set(lease.counted),
                 events_held: ActiveValue::Set(lease.held),
@@ -150,7 +150,7 @@ impl QuotaLedger {
     }
 
     async fn write_quotas(&self, within: &DatabaseTransaction) -> Result<(), DbErr> {
-        for (team_id, quota) in &self.quotas {
+        for (project_id, quota) in &self.quotas {
             let default_quota = quota.grants.iter().find(|grant| grant.id == DEFAULT_QUOTA);
             let counted = default_quota.map_or(0, |grant| grant.newly_counted);
             let (by, since) = quota.revoke_request.clone().unzip();
@@ -165,7 +165,7 @@ impl QuotaLedger {
                     ..Default::default()
                 })
                 .col_expr(events, Expr::col(events).add(counted))
-                .filter(quota_rows::Column::TeamId.eq(team_id.0))
+                .filter(quota_rows::Column::TeamId.eq(project_id.0))
                 .exec(within)
                 .await?;
         }
@@ -176,10 +176,10 @@ impl QuotaLedger {
 /// Locks the organizations of these projects, so that none is deleted or changed until the end.
 async fn lock_organizations(
     within: &DatabaseTransaction,
-    teams: &[i64],
+    project_ids: &[i64],
 ) -> Result<BTreeMap<Uuid, organizations::Model>, DbErr> {
     let mut ids = BTreeSet::new();
-    for part in teams.chunks(ROWS_MAX) {
+    for part in project_ids.chunks(ROWS_MAX) {
         ids.extend(owners(within, part).await?.into_values());
     }
     let ids: Vec<Uuid> = ids.into_iter().collect();
@@ -198,12 +198,15 @@ async fn lock_organizations(
 }
 
 /// Finds the organization of each project; projects that are gone are missing.
-async fn owners(within: &DatabaseTransaction, teams: &[i64]) -> Result<BTreeMap<i64, Uuid>, DbErr> {
+async fn owners(
+    within: &DatabaseTransaction,
+    project_ids: &[i64],
+) -> Result<BTreeMap<i64, Uuid>, DbErr> {
     let found: Vec<(i64, Uuid)> = projects::Entity::find()
         .select_only()
         .column(projects::Column::Id)
         .column(projects::Column::OrganizationId)
-        .filter(projects::Column::Id.is_in(teams.iter().copied()))
+        .filter(projects::Column::Id.is_in(project_ids.iter().copied()))
         .into_tuple()
         .all(within)
         .await?;
@@ -211,19 +214,25 @@ async fn owners(within: &DatabaseTransaction, teams: &[i64]) -> Result<BTreeMap<
 }
 
 /// Creates the rows of projects that import for the first time.
-async fn create_quotas(within: &DatabaseTransaction, teams: &[i64], now: i64) -> Result<(), DbErr> {
-    if teams.is_empty() {
+async fn create_quotas(
+    within: &DatabaseTransaction,
+    project_ids: &[i64],
+    now: i64,
+) -> Result<(), DbErr> {
+    if project_ids.is_empty() {
         return Ok(());
     }
-    let rows = teams.iter().map(|team_id| quota_rows::ActiveModel {
-        team_id: ActiveValue::Set(*team_id),
-        events_unasked: ActiveValue::Set(0),
-        bucket_units: ActiveValue::Set(Bucket::FULL.units),
-        bucket_per_minute: ActiveValue::Set(Bucket::FULL.per_minute),
-        bucket_at: ActiveValue::Set(now),
-        wanted_by: ActiveValue::Set(None),
-        wanted_at: ActiveValue::Set(0),
-    });
+    let rows = project_ids
+        .iter()
+        .map(|project_id| quota_rows::ActiveModel {
+            team_id: ActiveValue::Set(*project_id),
+            events_unasked: ActiveValue::Set(0),
+            bucket_units: ActiveValue::Set(Bucket::FULL.units),
+            bucket_per_minute: ActiveValue::Set(Bucket::FULL.per_minute),
+            bucket_at: ActiveValue::Set(now),
+            wanted_by: ActiveValue::Set(None),
+            wanted_at: ActiveValue::Set(0),
+        });
     let mut known = OnConflict::column(quota_rows::Column::TeamId);
     known.do_nothing();
     quota_rows::Entity::insert_many(rows)
@@ -235,10 +244,10 @@ async fn create_quotas(within: &DatabaseTransaction, teams: &[i64], now: i64) ->
 
 async fn lock_quotas(
     within: &DatabaseTransaction,
-    teams: &[i64],
+    project_ids: &[i64],
 ) -> Result<Vec<quota_rows::Model>, DbErr> {
     let query = quota_rows::Entity::find()
-        .filter(quota_rows::Column::TeamId.is_in(teams.iter().copied()))
+        .filter(quota_rows::Column::TeamId.is_in(project_ids.iter().copied()))
         .order_by_asc(quota_rows::Column::TeamId);
     locked(within, query).all(within).await
 }
@@ -246,10 +255,10 @@ async fn lock_quotas(
 /// Reads approved and ended grants, by project, oldest first.
 async fn grants(
     within: &DatabaseTransaction,
-    teams: &[i64],
+    project_ids: &[i64],
 ) -> Result<BTreeMap<i64, Vec<(migrations::Model, Grant)>>, DbErr> {
     let found = migrations::Entity::find()
-        .filter(migrations::Column::TeamId.is_in(teams.iter().copied()))
+        .filter(migrations::Column::TeamId.is_in(project_ids.iter().copied()))
         .filter(migrations::Column::State.ne(MigrationState::Requested))
         .order_by_asc(migrations::Column::CreatedAt)
         .order_by_asc(migrations::Column::Id)
@@ -266,8 +275,8 @@ async fn grants(
             is_open: migration.state == MigrationState::Approved,
             newly_counted: 0,
         };
-        let of_team = grants.entry(migration.team_id).or_default();
-        of_team.push((migration, grant));
+        let of_project = grants.entry(migration.team_id).or_default();
+        of_project.push((migration, grant));
     }
     Ok(grants)
 }
@@ -293,14 +302,14 @@ fn with_default_quota(known: Vec<(migrations::Model, Grant)>, counted: i64) -> V
 /// Reads the leases of all nodes, by project.
 async fn leases_of_nodes(
     within: &DatabaseTransaction,
-    teams: &[i64],
+    project_ids: &[i64],
     now: i64,
 ) -> Result<BTreeMap<i64, Vec<Lease>>, DbErr> {
     let seen = nodes::Entity::find().all(within).await?;
     let live = seen.iter().filter(|it| now - it.seen_at < LIVES_MICROS);
     let live: BTreeSet<&str> = live.map(|node| &*node.node).collect();
     let found = lease_rows::Entity::find()
-        .filter(lease_rows::Column::TeamId.is_in(teams.iter().copied()))
+        .filter(lease_rows::Column::TeamId.is_in(project_ids.iter().copied()))
         .all(within)
         .await?;
     let mut leases_of_nodes: BTreeMap<i64, Vec<Lease>> = BTreeMap::new();

@@ -18,7 +18,7 @@ const DEVICES: i64 = 20_000;
 const USER: Uuid = Uuid::from_u128(7);
 
 /// Creates the devices, those that were identified last first.
-async fn make(database: &TestDatabase, team: i64) {
+async fn make(database: &TestDatabase, project_id: i64) {
     let (numbers, user) = match database.kind() {
         DatabaseKind::Sqlite => (
             "WITH RECURSIVE numbers(n) AS \
@@ -34,7 +34,7 @@ async fn make(database: &TestDatabase, team: i64) {
     let sql = format!(
         "{numbers} INSERT INTO person_distinct_ids \
          (team_id, distinct_id, person_id, identified_at, identified_by, version) \
-         SELECT {team}, 'device ' || n, {user}, {DEVICES} - n, {user}, 1 FROM numbers"
+         SELECT {project_id}, 'device ' || n, {user}, {DEVICES} - n, {user}, 1 FROM numbers"
     );
     database.execute(&sql).await.unwrap();
 }
@@ -42,9 +42,9 @@ async fn make(database: &TestDatabase, team: i64) {
 async fn the_first_devices_of_a_user_are_read_without_the_others(database: TestDatabase) {
     let catalog = Catalog::open(database.url()).await.unwrap();
     let made = catalog.bootstrap(BootstrapOptions::default()).await;
-    let team = made.unwrap().unwrap().team_id.0;
-    make(&database, team).await;
-    let keys = [(team, USER), (team, Uuid::from_u128(8))];
+    let project_id = made.unwrap().unwrap().project_id.0;
+    make(&database, project_id).await;
+    let keys = [(project_id, USER), (project_id, Uuid::from_u128(8))];
     let statement = first_identified(&keys).unwrap();
     let plan = match database.kind() {
         DatabaseKind::Sqlite => {
@@ -83,10 +83,10 @@ async fn the_first_devices_of_a_user_are_read_without_the_others(database: TestD
 async fn a_person_without_devices_costs_no_statement_for_their_properties(database: TestDatabase) {
     let catalog = Catalog::open(database.url()).await.unwrap();
     let made = catalog.bootstrap(BootstrapOptions::default()).await;
-    let team_id = made.unwrap().unwrap().team_id;
+    let project_id = made.unwrap().unwrap().project_id;
     let of = |kind, id, device, at| {
         let mut update = update_of(kind, (id, device, at));
-        update.team_id = team_id;
+        update.project_id = project_id;
         update
     };
     let mut updates = [

@@ -2,19 +2,19 @@
 
 use super::super::person_state::PersonState;
 use super::super::update::{PersonUpdate, UpdatePosition};
-use millrace_rows::{Micros, TeamId, UpdateKind, person_id};
+use millrace_rows::{Micros, ProjectId, UpdateKind, person_id};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
-const TEAM: TeamId = TeamId(1);
+const PROJECT: ProjectId = ProjectId(1);
 
 /// Use of a device: user, device, time.
 pub type DeviceUse = (&'static str, &'static str, i64);
 
 pub fn update_of(kind: UpdateKind, (id, other, at): DeviceUse) -> PersonUpdate {
     PersonUpdate {
-        team_id: TEAM,
+        project_id: PROJECT,
         position: UpdatePosition {
             created_at: Micros(0),
             request_id: Uuid::nil(),
@@ -59,7 +59,7 @@ fn state(updates: &[PersonUpdate]) -> PersonState {
 }
 
 fn person(state: &PersonState, id: &str) -> Uuid {
-    state.person_of(TEAM.0, id).unwrap()
+    state.person_of(PROJECT.0, id).unwrap()
 }
 
 /// All orders of a few updates.
@@ -243,8 +243,8 @@ fn a_user_is_never_attached_to_one_who_is_identified() {
             assert_eq!(are_one, is_one, "{kind:?} {used:?} {is_known}");
             assert_eq!(state.stats.refused, u64::from(!is_one), "{kind:?} {used:?}");
             if !is_one {
-                assert_eq!(person(&state, "erik"), person_id(TEAM, "erik"));
-                let erik = &state.persons[&(TEAM.0, person_id(TEAM, "erik"))];
+                assert_eq!(person(&state, "erik"), person_id(PROJECT, "erik"));
+                let erik = &state.persons[&(PROJECT.0, person_id(PROJECT, "erik"))];
                 assert!(erik.is_identified);
             }
         }
@@ -261,7 +261,7 @@ fn a_device_that_moves_takes_along_its_own_properties_only() {
         seen("d1", 8),
     ]);
     let text = |state: &PersonState, id| {
-        let record = &state.persons[&(TEAM.0, person_id(TEAM, id))];
+        let record = &state.persons[&(PROJECT.0, person_id(PROJECT, id))];
         record.properties.registers.to_json()
     };
     assert_eq!(person(&state, "d1"), person(&state, "erik"));
@@ -299,13 +299,13 @@ fn an_id_that_was_merged_for_good_never_moves_again() {
             let state = state(&updates);
             let case = format!("{kind:?} {id} {other}");
             for id in ["d1", id, other] {
-                assert_eq!(person(&state, id), person_id(TEAM, "alice"), "{case}");
+                assert_eq!(person(&state, id), person_id(PROJECT, "alice"), "{case}");
             }
-            assert_eq!(person(&state, "erik"), person_id(TEAM, "erik"), "{case}");
+            assert_eq!(person(&state, "erik"), person_id(PROJECT, "erik"), "{case}");
             // Properties of its own are the person's now, once.
-            assert_eq!(state.known(TEAM.0, "d1").unwrap().identified, None);
+            assert_eq!(state.known(PROJECT.0, "d1").unwrap().identified, None);
             let text = |id| {
-                let record = &state.persons[&(TEAM.0, person_id(TEAM, id))];
+                let record = &state.persons[&(PROJECT.0, person_id(PROJECT, id))];
                 record.properties.registers.to_json()
             };
             assert_eq!(text("d1"), "{}", "{case}");
@@ -372,7 +372,7 @@ proptest! {
             prop_assert!(!id.is_empty());
             let device = first.get(id.as_str()).filter(|_| !users.contains(id.as_str()));
             let owner = device.map_or(id.as_str(), |(.., user)| user);
-            prop_assert_eq!(person(&state, id), person_id(TEAM, owner), "{}", id);
+            prop_assert_eq!(person(&state, id), person_id(PROJECT, owner), "{}", id);
         }
         let mut others = updates;
         let mut seed = seed;

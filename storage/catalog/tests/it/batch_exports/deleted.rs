@@ -231,7 +231,8 @@ async fn exports_are_deleted_with_their_project_and_their_organization_in_pieces
         rows_of(&database, own.id).await,
         rows_of(&database, other.id).await,
     );
-    let deleted = catalog.delete_project(&fixture.actor, fixture.organization_id, fixture.team_id);
+    let deleted =
+        catalog.delete_project(&fixture.actor, fixture.organization_id, fixture.project_id);
     deleted.await.unwrap();
     assert_eq!(rows_of(&database, own.id).await, of_own);
     let deleted = catalog.delete_organization(&COMMAND_LINE, fixture.foreign_id);

@@ -21,7 +21,7 @@ const BEFORE: u32 = 27;
 static SYSTEM: Actor = Actor::command_line();
 
 /// Writes an export to files as the version before wrote it.
-async fn written(database: &TestDatabase, organization: Uuid, team_id: i64, path: &str) -> Uuid {
+async fn written(database: &TestDatabase, organization: Uuid, project_id: i64, path: &str) -> Uuid {
     let id = Uuid::now_v7();
     let literal = |id: Uuid| {
         if database.is_sqlite() {
@@ -35,7 +35,7 @@ async fn written(database: &TestDatabase, organization: Uuid, team_id: i64, path
     let row = format!(
         "INSERT INTO batch_exports (id, organization_id, team_id, name, model, destination_type, \
          destination_config, destination_secrets, interval, paused, runs_count, created_at, \
-         last_updated_at) VALUES ({id_text}, {organization}, {team_id}, 'files', 'events', \
+         last_updated_at) VALUES ({id_text}, {organization}, {project_id}, 'files', 'events', \
          'FileSystem', '{config}', '{{}}', 'hour', false, 0, 1000, 1000)"
     );
     database.execute(&row).await.unwrap();
@@ -52,27 +52,27 @@ async fn exports_keep_their_folders_unless_others_have_files_there(database: Tes
         let old = old.clone();
         async move { old.list_projects(Some(id)).await.unwrap()[0].id }
     };
-    let (acme_team, eve_team) = (of(acme).await, of(eve.id).await);
+    let (acme_project, eve_project) = (of(acme).await, of(eve.id).await);
     old.close().await.unwrap();
     let planted = format!("{acme}/lake");
     let table = [
-        (acme, acme_team, "lake/acme", false),
-        (acme, acme_team, "lake/acme/{year}", false),
-        (acme, acme_team, "own/{year}", true),
-        (acme, acme_team, "own", true),
-        (eve.id, eve_team, "lake/acme", false),
-        (eve.id, eve_team, "eve", true),
-        (eve.id, eve_team, planted.as_str(), false),
+        (acme, acme_project, "lake/acme", false),
+        (acme, acme_project, "lake/acme/{year}", false),
+        (acme, acme_project, "own/{year}", true),
+        (acme, acme_project, "own", true),
+        (eve.id, eve_project, "lake/acme", false),
+        (eve.id, eve_project, "eve", true),
+        (eve.id, eve_project, planted.as_str(), false),
     ];
     let mut ids = Vec::new();
-    for (organization, team_id, path, _) in table {
-        ids.push(written(&database, organization, team_id, path).await);
+    for (organization, project_id, path, _) in table {
+        ids.push(written(&database, organization, project_id, path).await);
     }
     let catalog = Catalog::open(database.url()).await.unwrap();
     for (id, (organization_id, _, path, keeps)) in ids.iter().zip(table) {
         let place = ExportPlace {
             organization_id,
-            team_id: None,
+            project_id: None,
         };
         let seen = catalog.batch_export(place, *id).await.unwrap().unwrap();
         let export = seen.export;
@@ -89,7 +89,7 @@ async fn exports_keep_their_folders_unless_others_have_files_there(database: Tes
     }
     let place = ExportPlace {
         organization_id: acme,
-        team_id: None,
+        project_id: None,
     };
     for (path, stays) in [("own", true), ("./own", false), ("own", false)] {
         let kept = change_path(&catalog, place, ids[3], path).await;

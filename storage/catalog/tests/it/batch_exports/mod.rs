@@ -54,14 +54,14 @@ impl TestEnv {
     fn place(&self) -> ExportPlace {
         ExportPlace {
             organization_id: self.fixture.organization_id,
-            team_id: None,
+            project_id: None,
         }
     }
 
     fn foreign_place(&self) -> ExportPlace {
         ExportPlace {
             organization_id: self.fixture.foreign_id,
-            team_id: None,
+            project_id: None,
         }
     }
 

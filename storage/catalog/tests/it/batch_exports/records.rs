@@ -7,7 +7,7 @@ use millrace_catalog::{
     ActivityScope, BatchExportChange, CatalogLimits, ChangeError, DestinationType, ExportModel,
     ExportPlace, NewBatchExport, NewRun, PageRequest, UtcTime,
 };
-use millrace_rows::TeamId;
+use millrace_rows::ProjectId;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -85,7 +85,7 @@ async fn an_export_is_made_found_and_deleted(database: TestDatabase) {
     let made = env.made().await;
     assert_eq!(
         (made.team_id, made.interval.as_str()),
-        (fixture.team_id.0, "hour")
+        (fixture.project_id.0, "hour")
     );
     assert!(!made.paused && made.last_paused_at.is_none() && made.runs_count == 0);
     let seen = catalog
@@ -135,7 +135,7 @@ async fn bad_exports_are_refused_with_the_field_at_fault(database: TestDatabase)
             "invalid_choice",
         ),
         (
-            |new| new.team_id = Some(TeamId(999_999)),
+            |new| new.project_id = Some(ProjectId(999_999)),
             "team_id",
             "invalid_input",
         ),
@@ -167,7 +167,7 @@ async fn an_export_belongs_to_a_project_of_its_organization(database: TestDataba
     let env = TestEnv::open(&database).await;
     let (fixture, catalog) = (&env.fixture, &env.fixture.catalog);
     let foreign = NewBatchExport {
-        team_id: Some(fixture.foreign_team_id),
+        project_id: Some(fixture.foreign_project_id),
         ..new_export()
     };
     let error = env.make(foreign).await.unwrap_err();
@@ -179,14 +179,14 @@ async fn an_export_belongs_to_a_project_of_its_organization(database: TestDataba
         .await
         .unwrap();
     let in_second = ExportPlace {
-        team_id: Some(TeamId(second.id)),
+        project_id: Some(ProjectId(second.id)),
         ..env.place()
     };
     let mut writer = env.writer();
     writer.place = in_second;
     // The project of the path wins over the body's.
     let new = NewBatchExport {
-        team_id: Some(fixture.team_id),
+        project_id: Some(fixture.project_id),
         ..new_export()
     };
     let there = catalog
@@ -342,7 +342,7 @@ async fn exports_are_deleted_with_their_project(database: TestDatabase) {
         .await
         .unwrap();
     catalog
-        .delete_project(&fixture.actor, fixture.organization_id, fixture.team_id)
+        .delete_project(&fixture.actor, fixture.organization_id, fixture.project_id)
         .await
         .unwrap();
     assert_eq!(catalog.batch_export(env.place(), id).await.unwrap(), None);

@@ -13,20 +13,21 @@ on_both!(
 
 async fn the_watermark_of_a_backlog_is_its_own_progress(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let (team, other, catalog) = (fixture.team_id, fixture.foreign_team_id, &fixture.catalog);
+    let (id, other) = (fixture.project_id, fixture.foreign_project_id);
+    let catalog = &fixture.catalog;
     let from = catalog.person_progress().await.unwrap();
     catalog
         .note_persons_passed(&from, Micros(NOW.0 - 1).into())
         .await
         .unwrap();
-    assert_eq!(catalog.defer_persons(&from, &[team]).await.unwrap(), 1);
+    assert_eq!(catalog.defer_persons(&from, &[id]).await.unwrap(), 1);
     assert_eq!(
         catalog.defer_persons(&from, &[other]).await.unwrap(),
         0,
         "that is not where it is"
     );
     let (late, end) = (
-        update_in_hour(team, 1, 0, "a"),
+        update_in_hour(id, 1, 0, "a"),
         update_in_hour(other, 2, 1, "a").position.created_at,
     );
     let applied = apply(
@@ -39,7 +40,7 @@ async fn the_watermark_of_a_backlog_is_its_own_progress(database: TestDatabase) 
     let version = applied.progress.version;
     assert!(version >= end.0);
     let watermarks = async || {
-        let own = catalog.persons_watermark_of(team).await.unwrap().unwrap();
+        let own = catalog.persons_watermark_of(id).await.unwrap().unwrap();
         let others = catalog.persons_watermark_of(other).await.unwrap().unwrap();
         let all = catalog.persons_watermark().await.unwrap().unwrap();
         assert_eq!(all, own.min(others));
@@ -52,7 +53,7 @@ async fn the_watermark_of_a_backlog_is_its_own_progress(database: TestDatabase) 
         .await
         .unwrap();
     catalog
-        .rejoin_persons(&from, &[team], end.into(), true)
+        .rejoin_persons(&from, &[id], end.into(), true)
         .await
         .unwrap();
     assert_eq!(watermarks().await, (NOW.0 - 1, NOW.0 - 1));
@@ -63,19 +64,19 @@ async fn the_watermark_of_a_backlog_is_its_own_progress(database: TestDatabase) 
         .unwrap();
     let own = late.position.created_at.0.max(NOW.0 - 1);
     assert_eq!(watermarks().await, (own, end.0));
-    let teams = [team];
-    let joining = catalog.rejoin_persons(&applied.progress, &teams, end.into(), true);
+    let project_ids = [id];
+    let joining = catalog.rejoin_persons(&applied.progress, &project_ids, end.into(), true);
     joining.await.unwrap();
     assert_eq!(watermarks().await, (end.0, end.0));
     // A step of updates that arrived long ago has no lower number than exports have passed.
     let from = catalog.person_progress().await.unwrap();
-    assert_eq!(catalog.defer_persons(&from, &[team]).await.unwrap(), 1);
+    assert_eq!(catalog.defer_persons(&from, &[id]).await.unwrap(), 1);
     let from = catalog.person_progress().await.unwrap();
     let options = ApplyOptions {
         before: Some(Micros(end.0 + 500).into()),
         ..ApplyOptions::default()
     };
-    let late = update_in_hour(team, 5, 0, "b");
+    let late = update_in_hour(id, 5, 0, "b");
     let applied = catalog.apply_person_updates(&from, &[late], options).await;
     assert_eq!(applied.unwrap().unwrap().progress.version, end.0 + 500);
     assert!(catalog.bytes().await.unwrap() > 4_096);
@@ -85,10 +86,10 @@ async fn a_project_with_a_backlog_never_goes_back_nor_joins_those_behind_it(
     database: TestDatabase,
 ) {
     let fixture = Fixture::open(&database).await;
-    let (teams, catalog) = ([fixture.team_id], &fixture.catalog);
+    let (project_ids, catalog) = ([fixture.project_id], &fixture.catalog);
     let at = |micros: i64| UtcTime(NOW.0 + micros);
     let from = catalog.person_progress().await.unwrap();
-    assert_eq!(catalog.defer_persons(&from, &teams).await.unwrap(), 1);
+    assert_eq!(catalog.defer_persons(&from, &project_ids).await.unwrap(), 1);
     let from = catalog.person_progress().await.unwrap();
     // Time up to which the backlog is applied, whether the others are there, and the project's
     // watermark then: `None` if it has no backlog any more.
@@ -100,7 +101,7 @@ async fn a_project_with_a_backlog_never_goes_back_nor_joins_those_behind_it(
         (30, true, None),
     ];
     for (passed, rejoin, expected) in steps {
-        let noting = catalog.rejoin_persons(&from, &teams, at(passed), rejoin);
+        let noting = catalog.rejoin_persons(&from, &project_ids, at(passed), rejoin);
         noting.await.unwrap();
         let progress = catalog.person_progress().await.unwrap();
         let own = progress.backlogs.first().map(|backlog| backlog.passed);

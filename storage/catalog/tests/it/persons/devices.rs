@@ -58,10 +58,10 @@ fn uses_of_a_device() -> [(DeviceEvent, &'static str, Vec<ShownPerson>); 5] {
 
 async fn properties_of_a_device_are_shown_with_its_first_user(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let team = fixture.team_id;
+    let project = fixture.project_id;
     for ((event, owner, expected), number) in uses_of_a_device().into_iter().zip(1..) {
         let (id, device, at, set) = event;
-        let mut update = update(team, number);
+        let mut update = update(project, number);
         update.timestamp = Micros(NOW.0 + at);
         update.distinct_id = id.to_owned();
         update.person_set = set.to_string();
@@ -73,11 +73,11 @@ async fn properties_of_a_device_are_shown_with_its_first_user(database: TestData
         let refused = apply(&fixture.catalog, &[update]).await.refused;
         assert_eq!(refused, u64::from(id == "carol"));
         let (ids, _) = kept(&fixture.catalog).await;
-        let shown = |id: &str| &ids[&(team.0, id.to_owned())];
+        let shown = |id: &str| &ids[&(project.0, id.to_owned())];
         assert_eq!(shown("d1"), shown(owner), "{number}");
         for (person, at, properties) in expected {
             let is_user = person != "d1";
-            let expected = (person_id(team, person), is_user, NOW.0 + at, properties);
+            let expected = (person_id(project, person), is_user, NOW.0 + at, properties);
             assert_eq!(*shown(person), expected, "{number}: {person}");
         }
     }

@@ -5,7 +5,7 @@ use crate::fixture::{Fixture, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     AppliedUpdates, ApplyOptions, Catalog, Growth, GrowthLimits, LimitedProject, PersonUpdate,
-    TeamId,
+    ProjectId,
 };
 use millrace_rows::{Micros, UpdateKind, person_id};
 use serde_json::{Value, json};
@@ -21,8 +21,8 @@ on_both!(
 const HOUR: i64 = 3_600_000_000;
 
 /// Event of an id that arrives in an hour, counted from the present one.
-pub fn update_in_hour(team_id: TeamId, number: i64, hour: i64, id: &str) -> PersonUpdate {
-    let mut update = update(team_id, number);
+pub fn update_in_hour(project_id: ProjectId, number: i64, hour: i64, id: &str) -> PersonUpdate {
+    let mut update = update(project_id, number);
     let start = NOW.0 - NOW.0.rem_euclid(HOUR) + hour * HOUR;
     update.position.created_at = Micros(start + number);
     update.distinct_id = id.to_owned();
@@ -60,15 +60,19 @@ async fn apply_within(
 
 async fn the_limit_of_new_ids_is_exact_and_renews_with_the_next_hour(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let (team, other) = (fixture.team_id, fixture.foreign_team_id);
+    let (project, other) = (fixture.project_id, fixture.foreign_project_id);
     let catalog = &fixture.catalog;
     // Three ids may become known: an `$identify` makes two.
     let first = [
-        update_in_hour(team, 1, 0, "a"),
-        with_other(update_in_hour(team, 2, 0, "u"), UpdateKind::Identify, "d"),
-        update_in_hour(team, 3, 0, "a"),
-        update_in_hour(team, 4, 0, "b"),
-        with_other(update_in_hour(team, 5, 0, "a"), UpdateKind::Alias, "c"),
+        update_in_hour(project, 1, 0, "a"),
+        with_other(
+            update_in_hour(project, 2, 0, "u"),
+            UpdateKind::Identify,
+            "d",
+        ),
+        update_in_hour(project, 3, 0, "a"),
+        update_in_hour(project, 4, 0, "b"),
+        with_other(update_in_hour(project, 5, 0, "a"), UpdateKind::Alias, "c"),
         update_in_hour(other, 6, 0, "a"),
     ];
     let applied = apply(catalog, &first, 3).await;
@@ -76,7 +80,7 @@ async fn the_limit_of_new_ids_is_exact_and_renews_with_the_next_hour(database: T
     assert_eq!((stats.applied, stats.new_ids, stats.over_limit), (6, 4, 2));
     let start = NOW.0 - NOW.0.rem_euclid(HOUR);
     let limited = |hour: i64| LimitedProject {
-        team_id: team,
+        project_id: project,
         hour: Micros(start + hour * HOUR).into(),
         growth: Growth::Ids,
     };
@@ -85,8 +89,8 @@ async fn the_limit_of_new_ids_is_exact_and_renews_with_the_next_hour(database: T
     let applied = apply(
         catalog,
         &[
-            update_in_hour(team, 7, 0, "c"),
-            update_in_hour(team, 8, 0, "d"),
+            update_in_hour(project, 7, 0, "c"),
+            update_in_hour(project, 8, 0, "d"),
         ],
         3,
     )
@@ -94,7 +98,7 @@ async fn the_limit_of_new_ids_is_exact_and_renews_with_the_next_hour(database: T
     assert_eq!((applied.stats.new_ids, applied.stats.over_limit), (0, 1));
     assert_eq!(applied.limited, []);
     // The hour is that of the arrival: both are in one step.
-    let next = ["b", "c", "e", "f", "g"].map(|id| update_in_hour(team, 9, 1, id));
+    let next = ["b", "c", "e", "f", "g"].map(|id| update_in_hour(project, 9, 1, id));
     let applied = apply(catalog, &next, 3).await;
     assert_eq!((applied.stats.new_ids, applied.stats.over_limit), (3, 2));
     assert_eq!(applied.limited, [limited(1)]);
@@ -112,11 +116,11 @@ fn setting(update: PersonUpdate, set: &str) -> PersonUpdate {
 
 async fn properties_grow_by_a_bounded_number_of_bytes_within_an_hour(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let (team, catalog) = (fixture.team_id, &fixture.catalog);
+    let (project, catalog) = (fixture.project_id, &fixture.catalog);
     // A value of 502 bytes, a key of one, and 80 beside them.
     let text = |letter: &str| format!(r#"{{"a":"{}"}}"#, letter.repeat(500));
     let sets = |number: i64, hour: i64, id: &str, letter: &str| {
-        let mut update = setting(update_in_hour(team, number, hour, id), &text(letter));
+        let mut update = setting(update_in_hour(project, number, hour, id), &text(letter));
         update.timestamp = Micros(NOW.0 + number);
         update
     };
@@ -138,7 +142,7 @@ async fn properties_grow_by_a_bounded_number_of_bytes_within_an_hour(database: T
     );
     let start = NOW.0 - NOW.0.rem_euclid(HOUR);
     let limited = |hour: i64| LimitedProject {
-        team_id: team,
+        project_id: project,
         hour: Micros(start + hour * HOUR).into(),
         growth: Growth::Bytes,
     };
@@ -154,18 +158,18 @@ async fn properties_grow_by_a_bounded_number_of_bytes_within_an_hour(database: T
     let (ids, _) = kept(catalog).await;
     for (id, letter) in [("u", Some("y")), ("v", None), ("w", Some("z"))] {
         let expected: Value = letter.map_or(json!({}), |letter| json!({"a": letter.repeat(500)}));
-        assert_eq!(ids[&(team.0, id.to_owned())].3, expected, "{id}");
+        assert_eq!(ids[&(project.0, id.to_owned())].3, expected, "{id}");
     }
 }
 
 async fn beyond_the_limit_updates_still_apply_to_known_ids(database: TestDatabase) {
     use UpdateKind::{Alias, Identify, Merge};
     let fixture = Fixture::open(&database).await;
-    let (team, catalog) = (fixture.team_id, &fixture.catalog);
+    let (project, catalog) = (fixture.project_id, &fixture.catalog);
     let first = [
-        update_in_hour(team, 1, 0, "u"),
-        update_in_hour(team, 2, 0, "v"),
-        with_other(update_in_hour(team, 3, 0, "w"), Identify, "d"),
+        update_in_hour(project, 1, 0, "u"),
+        update_in_hour(project, 2, 0, "v"),
+        with_other(update_in_hour(project, 3, 0, "w"), Identify, "d"),
     ];
     let stats = apply(catalog, &first, 4).await.stats;
     assert_eq!((stats.new_ids, stats.over_limit), (4, 0));
@@ -180,11 +184,11 @@ async fn beyond_the_limit_updates_still_apply_to_known_ids(database: TestDatabas
     ];
     let beyond = beyond.map(|(number, id, kind, other, set)| {
         setting(
-            with_other(update_in_hour(team, number, 0, id), kind, other),
+            with_other(update_in_hour(project, number, 0, id), kind, other),
             set,
         )
     });
-    let of = |id: &str, set: Value| (person_id(team, id), true, NOW.0, set);
+    let of = |id: &str, set: Value| (person_id(project, id), true, NOW.0, set);
     let w = of("w", json!({"a": 1, "d": 4}));
     let expected = [
         ("d", w.clone()),
@@ -192,7 +196,7 @@ async fn beyond_the_limit_updates_still_apply_to_known_ids(database: TestDatabas
         ("v", of("v", json!({"a": 1, "b": 2, "c": 3}))),
         ("w", w),
     ];
-    let expected = BTreeMap::from(expected.map(|(id, seen)| ((team.0, id.to_owned()), seen)));
+    let expected = BTreeMap::from(expected.map(|(id, seen)| ((project.0, id.to_owned()), seen)));
     // What comes again changes nothing.
     for _ in 0..2 {
         let stats = apply(catalog, &beyond, 4).await.stats;
@@ -200,25 +204,25 @@ async fn beyond_the_limit_updates_still_apply_to_known_ids(database: TestDatabas
         assert_eq!(kept(catalog).await.0, expected);
     }
     // A named person is nobody's device, and a merged id moves no more.
-    let mut earlier = with_other(update_in_hour(team, 11, 1, "x"), Identify, "d");
+    let mut earlier = with_other(update_in_hour(project, 11, 1, "x"), Identify, "d");
     earlier.timestamp = Micros(NOW.0 - 1);
     let taking = [
-        with_other(update_in_hour(team, 10, 1, "x"), Identify, "u"),
+        with_other(update_in_hour(project, 10, 1, "x"), Identify, "u"),
         earlier,
     ];
     let stats = apply(catalog, &taking, 4).await.stats;
     assert_eq!((stats.new_ids, stats.refused), (1, 2));
     let (ids, _) = kept(catalog).await;
-    let person = |id: &str| ids[&(team.0, id.to_owned())].0;
+    let person = |id: &str| ids[&(project.0, id.to_owned())].0;
     for (id, holder) in [("u", "u"), ("d", "w"), ("x", "x")] {
-        assert_eq!(person(id), person_id(team, holder), "{id}");
+        assert_eq!(person(id), person_id(project, holder), "{id}");
     }
 }
 
 async fn groups_count_as_new_ids(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let describe = |number: i64, kind: &str, key: &str| {
-        let mut update = update_in_hour(fixture.team_id, number, 0, "");
+        let mut update = update_in_hour(fixture.project_id, number, 0, "");
         update.group_type = kind.to_owned();
         update.group_key = key.to_owned();
         update

@@ -19,7 +19,7 @@ fn merge(fixture: &Fixture, number: i64, id: &str, other: &str) -> PersonUpdate 
         kind: UpdateKind::Merge,
         distinct_id: id.to_owned(),
         other_id: other.to_owned(),
-        ..update(fixture.team_id, number)
+        ..update(fixture.project_id, number)
     }
 }
 
@@ -67,8 +67,8 @@ async fn a_person_with_too_many_ids_is_not_merged(database: TestDatabase) {
     assert_eq!(sizes(&fixture).await, [4, 3]);
     // The event's properties are written all the same.
     let (ids, _) = kept(&fixture.catalog).await;
-    let (person, _, _, properties) = &ids[&(fixture.team_id.0, "b 0".to_owned())];
-    assert_eq!(*person, person_id(fixture.team_id, "b 0"));
+    let (person, _, _, properties) = &ids[&(fixture.project_id.0, "b 0".to_owned())];
+    assert_eq!(*person, person_id(fixture.project_id, "b 0"));
     assert_eq!(properties.to_string(), "{\"k\":1}");
     // The other way round the smaller person is merged.
     let turned = merge(&fixture, 21, "a 0", "b 1");

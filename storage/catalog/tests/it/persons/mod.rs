@@ -10,7 +10,7 @@ mod transactions;
 use crate::fixture::{Fixture, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ApplyOptions, Catalog, PersonProgress, PersonUpdate, TeamId, UpdatePosition,
+    ApplyOptions, Catalog, PersonProgress, PersonUpdate, ProjectId, UpdatePosition,
 };
 use millrace_rows::{Micros, UpdateKind, person_id};
 use model::Model;
@@ -64,9 +64,9 @@ async fn kept(catalog: &Catalog) -> (Ids, Groups) {
 }
 
 /// Update that says nothing yet.
-pub fn update(team_id: TeamId, number: i64) -> PersonUpdate {
+pub fn update(project_id: ProjectId, number: i64) -> PersonUpdate {
     PersonUpdate {
-        team_id,
+        project_id,
         position: UpdatePosition {
             created_at: Micros(NOW.0 + number),
             request_id: Uuid::from_u128(7),
@@ -125,8 +125,8 @@ fn any_update() -> impl Strategy<Value = PersonUpdate> {
         any::<u8>(),
     )
         .prop_map(
-            |(team, distinct_id, other_id, kind, set, once, unset, group, at, uuid)| {
-                let mut update = update(TeamId(team), i64::from(uuid));
+            |(project, distinct_id, other_id, kind, set, once, unset, group, at, uuid)| {
+                let mut update = update(ProjectId(project), i64::from(uuid));
                 update.timestamp = Micros(NOW.0 + at);
                 update.distinct_id = distinct_id.to_owned();
                 if distinct_id != other_id {
@@ -178,7 +178,11 @@ fn any_mode() -> impl Strategy<Value = (usize, BatchMode)> {
 
 async fn any_updates_in_any_batches_give_the_models_result(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let teams = [fixture.team_id, fixture.foreign_team_id, TeamId(9_999)];
+    let project_ids = [
+        fixture.project_id,
+        fixture.foreign_project_id,
+        ProjectId(9_999),
+    ];
     let catalog = &fixture.catalog;
     let cases = prop::collection::vec(any_update(), 1..80);
     let ids_max = prop::option::of(1..4_u64);
@@ -201,21 +205,21 @@ async fn any_updates_in_any_batches_give_the_models_result(database: TestDatabas
             if let Some(before) = before.as_ref().filter(|_| chance < 30) {
                 // A client sends an event again.
                 update.clone_from(before);
-                update.position = self::update(update.team_id, number.get()).position;
-                if update.team_id != teams[2] {
+                update.position = self::update(update.project_id, number.get()).position;
+                if update.project_id != project_ids[2] {
                     model.borrow_mut().apply(update);
                 }
                 continue;
             }
             update.uuid = Uuid::from_u128(chance << 64 | number.get() as u128);
-            update.team_id = teams[update.team_id.0 as usize];
-            update.position = self::update(update.team_id, number.get()).position;
+            update.project_id = project_ids[update.project_id.0 as usize];
+            update.position = self::update(update.project_id, number.get()).position;
             // Persons of another case are others.
             update.distinct_id = format!("{case_number} {}", update.distinct_id);
             if !update.other_id.is_empty() {
                 update.other_id = format!("{case_number} {}", update.other_id);
             }
-            if update.team_id != teams[2] {
+            if update.project_id != project_ids[2] {
                 model.borrow_mut().apply(update);
             }
             before = Some(update.clone());
@@ -244,11 +248,14 @@ async fn drive(
     let mut before: Option<(PersonProgress, Vec<PersonUpdate>)> = None;
     loop {
         let (size, mode) = *modes.next().unwrap();
-        if let BatchMode::Apart(team) = mode {
+        if let BatchMode::Apart(project) = mode {
             let from = catalog.person_progress().await.unwrap();
-            let teams = [TeamId(team), TeamId(9_999)];
-            let deferred = catalog.defer_persons(&from, &teams).await.unwrap();
-            let was_apart = from.backlogs.iter().any(|it| it.team_id == teams[0]);
+            let project_ids = [ProjectId(project), ProjectId(9_999)];
+            let deferred = catalog.defer_persons(&from, &project_ids).await.unwrap();
+            let was_apart = from
+                .backlogs
+                .iter()
+                .any(|it| it.project_id == project_ids[0]);
             assert_eq!(deferred, usize::from(!was_apart));
         }
         let from = catalog.person_progress().await.unwrap();
@@ -298,7 +305,7 @@ async fn drive(
 fn left(from: &PersonProgress, updates: &[PersonUpdate]) -> (Vec<PersonUpdate>, Vec<PersonUpdate>) {
     let own = |update: &PersonUpdate| {
         let mut backlogs = from.backlogs.iter();
-        backlogs.find(|backlog| backlog.team_id == update.team_id)
+        backlogs.find(|backlog| backlog.project_id == update.project_id)
     };
     let left = updates.iter().filter(|update| {
         let place = own(update).map_or(from.position, |backlog| backlog.position);
@@ -309,41 +316,41 @@ fn left(from: &PersonProgress, updates: &[PersonUpdate]) -> (Vec<PersonUpdate>, 
 
 /// Rejoins projects with an empty backlog.
 async fn together(catalog: &Catalog, from: &PersonProgress, left: &[PersonUpdate]) {
-    let teams = from.backlogs.iter().map(|backlog| backlog.team_id);
-    let has_more = |team: &TeamId| left.iter().any(|update| update.team_id == *team);
-    let teams: Vec<TeamId> = teams.filter(|team| !has_more(team)).collect();
-    let rejoining = catalog.rejoin_persons(from, &teams, NOW.into(), true);
+    let project_ids = from.backlogs.iter().map(|backlog| backlog.project_id);
+    let has_more = |project: &ProjectId| left.iter().any(|update| update.project_id == *project);
+    let project_ids: Vec<ProjectId> = project_ids.filter(|project| !has_more(project)).collect();
+    let rejoining = catalog.rejoin_persons(from, &project_ids, NOW.into(), true);
     rejoining.await.unwrap();
     let now = catalog.person_progress().await.unwrap();
-    assert_eq!(now.backlogs.len(), from.backlogs.len() - teams.len());
+    assert_eq!(now.backlogs.len(), from.backlogs.len() - project_ids.len());
 }
 
 async fn properties_over_the_size_limit_are_left_out(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let large = "x".repeat(600 << 10);
-    let mut first = update(fixture.team_id, 1);
+    let mut first = update(fixture.project_id, 1);
     first.distinct_id = "d".to_owned();
     first.person_set = json!({ "a": large }).to_string();
-    let mut second = update(fixture.team_id, 2);
+    let mut second = update(fixture.project_id, 2);
     second.distinct_id = "d".to_owned();
     second.person_set = json!({ "b": large }).to_string();
-    let mut third = update(fixture.team_id, 3);
+    let mut third = update(fixture.project_id, 3);
     third.distinct_id = "d".to_owned();
     third.person_set = json!({ "a": 1 }).to_string();
     let stats = apply(&fixture.catalog, &[first, second, third]).await;
     assert_eq!((stats.applied, stats.too_large), (3, 1));
     let (ids, _) = kept(&fixture.catalog).await;
-    let (id, _, _, properties) = &ids[&(fixture.team_id.0, "d".to_owned())];
+    let (id, _, _, properties) = &ids[&(fixture.project_id.0, "d".to_owned())];
     assert_eq!(
         (id, properties),
-        (&person_id(fixture.team_id, "d"), &json!({ "a": 1 }))
+        (&person_id(fixture.project_id, "d"), &json!({ "a": 1 }))
     );
 }
 
 async fn a_sixth_type_of_group_is_refused(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let describe = |number: i64| {
-        let mut update = update(fixture.team_id, number);
+        let mut update = update(fixture.project_id, number);
         update.group_type = format!("type {number}");
         update.group_key = "k".to_owned();
         update
@@ -359,35 +366,37 @@ async fn a_sixth_type_of_group_is_refused(database: TestDatabase) {
 
 async fn persons_and_groups_are_deleted_with_their_project(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let numbered_update = |team_id: TeamId, number: i64| {
-        let mut update = update(team_id, number);
+    let numbered_update = |project_id: ProjectId, number: i64| {
+        let mut update = update(project_id, number);
         update.distinct_id = "d".to_owned();
         update.group_type = "t".to_owned();
         update.group_key = "k".to_owned();
         update
     };
     let updates = [
-        numbered_update(fixture.team_id, 1),
-        numbered_update(fixture.foreign_team_id, 2),
+        numbered_update(fixture.project_id, 1),
+        numbered_update(fixture.foreign_project_id, 2),
     ];
     apply(&fixture.catalog, &updates).await;
     let deleting =
         fixture
             .catalog
-            .delete_project(&fixture.actor, fixture.organization_id, fixture.team_id);
+            .delete_project(&fixture.actor, fixture.organization_id, fixture.project_id);
     deleting.await.unwrap();
-    let stats = apply(&fixture.catalog, &[numbered_update(fixture.team_id, 3)]).await;
+    let stats = apply(&fixture.catalog, &[numbered_update(fixture.project_id, 3)]).await;
     assert_eq!((stats.applied, stats.orphaned), (0, 1));
     let (ids, groups) = kept(&fixture.catalog).await;
-    let teams = ids.keys().map(|(team, _)| *team);
-    let teams: Vec<i64> = teams.chain(groups.keys().map(|(team, ..)| *team)).collect();
-    assert_eq!(teams, [fixture.foreign_team_id.0; 2]);
+    let project_ids = ids.keys().map(|(project, _)| *project);
+    let project_ids: Vec<i64> = project_ids
+        .chain(groups.keys().map(|(project, ..)| *project))
+        .collect();
+    assert_eq!(project_ids, [fixture.foreign_project_id.0; 2]);
 }
 
 async fn changes_are_read_page_by_page(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let numbered_update = |number: i64| {
-        let mut update = update(fixture.team_id, number);
+        let mut update = update(fixture.project_id, number);
         update.distinct_id = format!("d{number}");
         update
     };

@@ -18,7 +18,7 @@ struct Properties {
 #[derive(Clone, Debug)]
 pub struct Person {
     pub id: Uuid,
-    pub team: i64,
+    pub project: i64,
     pub ids: BTreeSet<String>,
     pub is_identified: bool,
     own: Record,
@@ -117,13 +117,13 @@ impl Record {
 
 impl Model {
     pub fn apply(&mut self, update: &PersonUpdate) {
-        let (team, at) = (update.team_id.0, update.timestamp.0);
+        let (project, at) = (update.project_id.0, update.timestamp.0);
         let stamp = (at, update.uuid);
         if !update.group_type.is_empty() {
-            let types = self.types.entry(team).or_default();
+            let types = self.types.entry(project).or_default();
             if types.len() < 5 || types.contains(&update.group_type) {
                 types.insert(update.group_type.clone());
-                let key = (team, update.group_type.clone(), update.group_key.clone());
+                let key = (project, update.group_type.clone(), update.group_key.clone());
                 let group = self
                     .groups
                     .entry(key)
@@ -137,7 +137,10 @@ impl Model {
         }
         let index = self.person_for(update);
         self.persons[index].is_identified |= update.kind != UpdateKind::Properties;
-        let record = match self.identified.get_mut(&(team, update.distinct_id.clone())) {
+        let record = match self
+            .identified
+            .get_mut(&(project, update.distinct_id.clone()))
+        {
             Some(first) => &mut first.own,
             None => &mut self.persons[index].own,
         };
@@ -148,15 +151,15 @@ impl Model {
             .write(stamp, set, once, &update.person_unset);
     }
 
-    fn find(&self, team: i64, id: &str) -> Option<usize> {
-        let has = |person: &Person| person.team == team && person.ids.contains(id);
+    fn find(&self, project: i64, id: &str) -> Option<usize> {
+        let has = |person: &Person| person.project == project && person.ids.contains(id);
         self.persons.iter().position(has)
     }
 
     fn add(&mut self, update: &PersonUpdate) -> usize {
         self.persons.push(Person {
-            id: person_id(update.team_id, &update.distinct_id),
-            team: update.team_id.0,
+            id: person_id(update.project_id, &update.distinct_id),
+            project: update.project_id.0,
             ids: BTreeSet::from([update.distinct_id.clone()]),
             is_identified: false,
             own: Record {
@@ -168,8 +171,8 @@ impl Model {
     }
 
     fn person_for(&mut self, update: &PersonUpdate) -> usize {
-        let team = update.team_id.0;
-        let own = self.find(team, &update.distinct_id);
+        let project = update.project_id.0;
+        let own = self.find(project, &update.distinct_id);
         match update.kind {
             UpdateKind::Properties => own.unwrap_or_else(|| self.add(update)),
             UpdateKind::Identify => {
@@ -185,7 +188,7 @@ impl Model {
 
     /// Makes an id its user's own, also if it was taken for a device.
     fn user(&mut self, holder: usize, update: &PersonUpdate) -> usize {
-        let key = (update.team_id.0, update.distinct_id.clone());
+        let key = (update.project_id.0, update.distinct_id.clone());
         let Some(first) = self.identified.remove(&key) else {
             return holder;
         };
@@ -200,7 +203,7 @@ impl Model {
         if ["", &update.distinct_id].contains(&update.other_id.as_str()) {
             return index;
         }
-        let key = (update.team_id.0, update.other_id.clone());
+        let key = (update.project_id.0, update.other_id.clone());
         let stamp = (update.timestamp.0, update.uuid);
         let holder = self.find(key.0, &key.1);
         let user = self.persons[index].id;
@@ -228,7 +231,7 @@ impl Model {
 
     /// Joins two persons for good, in the order of arrival.
     fn merge(&mut self, own: Option<usize>, update: &PersonUpdate) -> usize {
-        let other = self.find(update.team_id.0, &update.other_id);
+        let other = self.find(update.project_id.0, &update.other_id);
         let index = own.or(other).unwrap_or_else(|| self.add(update));
         self.persons[index].ids.insert(update.distinct_id.clone());
         let Some(other) = other.filter(|other| *other != index) else {
@@ -257,7 +260,7 @@ impl Model {
     /// Makes both ids of a merge the person's for good, with their own properties.
     fn keep(&mut self, index: usize, update: &PersonUpdate) {
         for id in [&update.distinct_id, &update.other_id] {
-            let first = self.identified.remove(&(update.team_id.0, id.clone()));
+            let first = self.identified.remove(&(update.project_id.0, id.clone()));
             if let Some(first) = first {
                 self.persons[index].own.merge(first.own);
             }
@@ -270,14 +273,14 @@ impl Model {
         for person in &self.persons {
             let mut record = person.own.clone();
             for id in &person.ids {
-                let first = self.identified.get(&(person.team, id.clone()));
+                let first = self.identified.get(&(person.project, id.clone()));
                 record.merge(first.map(|first| first.own.clone()).unwrap_or_default());
             }
             let created_at = record.created_at.unwrap();
             for id in &person.ids {
                 let shown = record.properties.json();
                 let seen = (person.id, person.is_identified, created_at, shown);
-                ids.insert((person.team, id.clone()), seen);
+                ids.insert((person.project, id.clone()), seen);
             }
         }
         ids

@@ -39,7 +39,7 @@ async fn a_transaction_has_no_more_rows_than_keep_others_waiting_for_a_moment(
     let catalog = &fixture.catalog;
     // Half of them make two ids and persons known, and a group each.
     let numbered_update = |number: i64| {
-        let mut update = update(fixture.team_id, number);
+        let mut update = update(fixture.project_id, number);
         update.distinct_id = format!("d{number}");
         if number % 2 == 0 {
             update.kind = UpdateKind::Merge;
@@ -69,7 +69,7 @@ async fn a_transaction_has_no_more_rows_than_keep_others_waiting_for_a_moment(
 async fn updates_of_few_people_are_one_transaction(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let numbered_update = |number: i64| {
-        let mut update = update(fixture.team_id, number);
+        let mut update = update(fixture.project_id, number);
         update.distinct_id = format!("d{}", number % 100);
         update.person_set = format!("{{\"n\":{number}}}");
         update
@@ -82,7 +82,7 @@ async fn large_updates_end_a_transaction_early(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let text = "x".repeat(20_000);
     let numbered_update = |number: i64| {
-        let mut update = update(fixture.team_id, number);
+        let mut update = update(fixture.project_id, number);
         update.distinct_id = "d".to_owned();
         update.person_set = format!("{{\"k\":\"{text}\"}}");
         update

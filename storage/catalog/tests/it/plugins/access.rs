@@ -41,7 +41,7 @@ async fn outcomes(
         .update_plugin_source(writer, id, none, changes)
         .await;
     let upgraded = catalog.upgrade_plugin(writer, id, fields(), None).await;
-    let set = catalog.set_plugin_use(writer, id, fixture.team_id, setting);
+    let set = catalog.set_plugin_use(writer, id, fixture.project_id, setting);
     let set = set.await;
     let deleted = match &created {
         // Later calls still need the other plugins.

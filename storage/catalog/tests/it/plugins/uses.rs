@@ -33,9 +33,9 @@ async fn used_plugins_are_not_listed_as_unused(database: TestDatabase) {
     let writer = writer_in(&fixture, PluginFamily::FrontendApps);
     let page = create(writer, &fixture, "Page").await.plugin.id;
     let writer = writer_in(&fixture, PluginFamily::Plugins);
-    let team_id = fixture.team_id;
+    let project_id = fixture.project_id;
     for (plugin, enabled) in [(used, ENABLED), (off, !ENABLED), (page, ENABLED)] {
-        let set = catalog.set_plugin_use(writer, plugin, team_id, setting(enabled));
+        let set = catalog.set_plugin_use(writer, plugin, project_id, setting(enabled));
         set.await.unwrap();
     }
     let unused = catalog
@@ -50,14 +50,15 @@ async fn used_plugins_are_not_listed_as_unused(database: TestDatabase) {
     let config = &exporting.rows[0].config;
     assert_eq!((config.plugin_id, config.enabled), (used, ENABLED));
 
-    let foreign = catalog.set_plugin_use(writer, used, fixture.foreign_team_id, setting(ENABLED));
+    let foreign =
+        catalog.set_plugin_use(writer, used, fixture.foreign_project_id, setting(ENABLED));
     assert_eq!(code_of(&foreign.await.unwrap_err()), (None, "not_found"));
     let mut list = setting(ENABLED);
     list.config = json!([]);
-    let refused = catalog.set_plugin_use(writer, used, team_id, list).await;
+    let refused = catalog.set_plugin_use(writer, used, project_id, list).await;
     let blamed = (Some("config".to_owned()), "invalid_input");
     assert_eq!(code_of(&refused.unwrap_err()), blamed);
-    let again = catalog.set_plugin_use(writer, used, team_id, setting(!ENABLED));
+    let again = catalog.set_plugin_use(writer, used, project_id, setting(!ENABLED));
     assert_eq!(again.await.unwrap().id, config.id, "a project uses it once");
 }
 
@@ -73,7 +74,7 @@ async fn an_organization_sees_the_plugins_it_uses(database: TestDatabase) {
     let made = catalog.create_plugin(operator, new).await.unwrap();
     let id = made.plugin.id;
     let writer = writer_in(&fixture, PluginFamily::Plugins);
-    let set = catalog.set_plugin_use(writer, id, fixture.team_id, setting(ENABLED));
+    let set = catalog.set_plugin_use(writer, id, fixture.project_id, setting(ENABLED));
     set.await.unwrap();
     // Withdrawals of earlier versions left the others' configurations in place.
     let withdrawn = "UPDATE plugins SET is_global = false";
@@ -121,11 +122,14 @@ async fn an_organization_whose_global_plugins_others_use_is_not_deleted(database
     for name in ["A", "B", "C", "D"] {
         let made = catalog.create_plugin(operator, global(name)).await.unwrap();
         let id = made.plugin.id;
-        for (writer, team_id) in [
-            (writer_in(&fixture, PluginFamily::Plugins), fixture.team_id),
-            (foreign(&fixture), fixture.foreign_team_id),
+        for (writer, project_id) in [
+            (
+                writer_in(&fixture, PluginFamily::Plugins),
+                fixture.project_id,
+            ),
+            (foreign(&fixture), fixture.foreign_project_id),
         ] {
-            let set = catalog.set_plugin_use(writer, id, team_id, setting(ENABLED));
+            let set = catalog.set_plugin_use(writer, id, project_id, setting(ENABLED));
             set.await.unwrap();
         }
         shared.push(id);
@@ -175,7 +179,7 @@ async fn shown(fixture: &Fixture) -> Value {
 
 async fn a_secret_stays_secret_whatever_the_schema_becomes(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let (catalog, team_id) = (&fixture.catalog, fixture.team_id);
+    let (catalog, project_id) = (&fixture.catalog, fixture.project_id);
     let writer = writer_in(&fixture, PluginFamily::Destinations);
     let id = create(writer, &fixture, "Used").await.plugin.id;
     let schema = |schema: Value| PluginFields {
@@ -190,7 +194,7 @@ async fn a_secret_stays_secret_whatever_the_schema_becomes(database: TestDatabas
         config: json!({"token": token, "url": "u"}),
         ..setting(ENABLED)
     };
-    let set = catalog.set_plugin_use(writer, id, team_id, with("hunter2"));
+    let set = catalog.set_plugin_use(writer, id, project_id, with("hunter2"));
     set.await.unwrap();
     let hidden = json!({"token": "********", "url": "u"});
     assert_eq!(shown(&fixture).await, hidden);
@@ -210,7 +214,7 @@ async fn a_secret_stays_secret_whatever_the_schema_becomes(database: TestDatabas
     written.await.unwrap();
     assert_eq!(shown(&fixture).await, hidden);
     // Not even a new value is shown.
-    let set = catalog.set_plugin_use(writer, id, team_id, with("hunter3"));
+    let set = catalog.set_plugin_use(writer, id, project_id, with("hunter3"));
     set.await.unwrap();
     assert_eq!(shown(&fixture).await, hidden);
     let nothing = json!({"token": "********", "url": "********"});
@@ -234,7 +238,7 @@ async fn all_values_from_older_schemas_count_as_secrets(database: TestDatabase) 
     let set = || {
         fixture
             .catalog
-            .set_plugin_use(writer, id, fixture.team_id, setting(ENABLED))
+            .set_plugin_use(writer, id, fixture.project_id, setting(ENABLED))
     };
     set().await.unwrap();
     assert_eq!(shown(&fixture).await, json!({"key": "v"}));

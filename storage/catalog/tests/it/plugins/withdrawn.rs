@@ -5,7 +5,7 @@ use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Activity, ActivityScope, Actor, ChangeError, PluginFamily, PluginFields, PluginSetting,
-    PluginWriter, TeamId,
+    PluginWriter, ProjectId,
 };
 use serde_json::json;
 use std::sync::Arc;
@@ -56,23 +56,23 @@ async fn global(fixture: &Fixture, organization_id: Uuid, name: &str) -> i64 {
 }
 
 /// Organization with a project.
-async fn organization(fixture: &Fixture, name: &str) -> (Uuid, TeamId) {
+async fn organization(fixture: &Fixture, name: &str) -> (Uuid, ProjectId) {
     let system = Actor::system();
     let made = fixture.catalog.create_organization(&system, name, None);
     let id = made.await.unwrap().id;
     let projects = fixture.catalog.list_projects(Some(id)).await.unwrap();
-    (id, TeamId(projects[0].id))
+    (id, ProjectId(projects[0].id))
 }
 
 async fn use_plugin(
     fixture: &Fixture,
-    (organization_id, team_id): (Uuid, TeamId),
+    (organization_id, project_id): (Uuid, ProjectId),
     plugin: i64,
 ) -> Result<i64, ChangeError> {
     let writer = operator_in(organization_id);
     let set = fixture
         .catalog
-        .set_plugin_use(writer, plugin, team_id, setting());
+        .set_plugin_use(writer, plugin, project_id, setting());
     set.await.map(|config| config.id)
 }
 
@@ -88,8 +88,8 @@ async fn a_withdrawn_plugin_is_removed_with_an_entry_in_the_log_of_each_organiza
 ) {
     let fixture = Fixture::open(&database).await;
     let (catalog, operator) = (&fixture.catalog, operator_in(fixture.foreign_id));
-    let user = (fixture.organization_id, fixture.team_id);
-    let owner = (fixture.foreign_id, fixture.foreign_team_id);
+    let user = (fixture.organization_id, fixture.project_id);
+    let owner = (fixture.foreign_id, fixture.foreign_project_id);
     for way in ["update", "upgrade", "source"] {
         let plugin = global(&fixture, fixture.foreign_id, way).await;
         let config = use_plugin(&fixture, user, plugin).await.unwrap();
@@ -143,7 +143,7 @@ async fn nobody_loses_the_use_of_a_plugin_whose_organization_is_deleted_meanwhil
     database: TestDatabase,
 ) {
     let fixture = Arc::new(Fixture::open(&database).await);
-    let user = (fixture.organization_id, fixture.team_id);
+    let user = (fixture.organization_id, fixture.project_id);
     for _ in 0..ROUNDS {
         let (maker, _) = organization(&fixture, "Maker").await;
         let plugin = global(&fixture, maker, "Shared").await;

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
     Actor, BatchExport, BatchExportRun, BootstrapOptions, Catalog, DestinationChange,
-    DestinationType, ExportInterval, ExportPlace, NewBatchExport, NodeStarts, Published, SecretKey,
-    TeamId, UtcTime,
+    DestinationType, ExportInterval, ExportPlace, NewBatchExport, NodeStarts, ProjectId, Published,
+    SecretKey, UtcTime,
 };
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::shared;
@@ -42,7 +42,7 @@ pub struct TestEnv {
     pub clock: TestClock,
     pub settings: Settings,
     url: String,
-    pub team_id: TeamId,
+    pub project_id: ProjectId,
     pub notices: Arc<Mutex<Vec<(Notice, String)>>>,
     /// Slowest pace at which destinations may take rows.
     pub pace: MinimumPace,
@@ -78,7 +78,7 @@ impl TestEnv {
             clock,
             settings,
             url: database.url().to_owned(),
-            team_id: made.team_id,
+            project_id: made.project_id,
             notices: Arc::default(),
             pace: EngineOptions::DEFAULT.pace,
             window_search_max: EngineOptions::DEFAULT.window_search_max,
@@ -86,7 +86,7 @@ impl TestEnv {
             key: SecretKey::generate().unwrap(),
             place: ExportPlace {
                 organization_id: made.organization_id,
-                team_id: None,
+                project_id: None,
             },
             actor: Actor::system(),
             root: tempfile::tempdir().unwrap(),
@@ -179,13 +179,13 @@ impl TestEnv {
     }
 
     /// Stores rows: number of the event, microseconds of arrival and of the event since the start.
-    pub async fn store(&self, team_id: TeamId, rows: &[(u64, i64, i64)]) {
+    pub async fn store(&self, project_id: ProjectId, rows: &[(u64, i64, i64)]) {
         let line = |(number, arrived, happened): &(u64, i64, i64)| {
-            let uuid = Uuid::from_u128(u128::from(*number) << 64 | u128::from(team_id.0 as u64));
+            let uuid = Uuid::from_u128(u128::from(*number) << 64 | u128::from(project_id.0 as u64));
             json!({
                 "uuid": uuid, "event": format!("event {}", number % 5),
                 "properties": json!({"n": number}).to_string(),
-                "timestamp": seconds(NOW.0 + happened), "team_id": team_id.0,
+                "timestamp": seconds(NOW.0 + happened), "team_id": project_id.0,
                 "distinct_id": format!("person {}", number % 11),
                 "created_at": seconds(NOW.0 + arrived), "historical_migration": false,
             })
@@ -213,11 +213,11 @@ impl TestEnv {
     }
 
     /// Numbers of a project's events in the table.
-    pub fn stored(&self, team_id: TeamId) -> Vec<u64> {
+    pub fn stored(&self, project_id: ProjectId) -> Vec<u64> {
         let sql = format!(
             "SELECT toUInt64(JSONExtractUInt(properties, 'n')) AS n FROM `{}`.events \
              WHERE team_id = {} ORDER BY n FORMAT TSV",
-            self.database, team_id.0
+            self.database, project_id.0
         );
         let answer = self.ask(&sql, String::new());
         answer.lines().map(|line| line.parse().unwrap()).collect()

@@ -3,7 +3,7 @@
 use super::TestEnv;
 use millrace_catalog::{
     BatchExport, BatchExportRun, DestinationLimits, ExportPlace, ExportWriter, NewBatchExport,
-    PageRequest, RunFilter, RunOrder, TeamId,
+    PageRequest, ProjectId, RunFilter, RunOrder,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -14,7 +14,7 @@ impl TestEnv {
         let made = self.catalog.create_organization(&self.actor, name, None);
         ExportPlace {
             organization_id: made.await.unwrap().id,
-            team_id: None,
+            project_id: None,
         }
     }
 
@@ -75,7 +75,7 @@ impl TestEnv {
     }
 
     /// Stores a number of events of half a megabyte each, in the first window.
-    pub fn store_large(&self, team_id: TeamId, count: u32) {
+    pub fn store_large(&self, project_id: ProjectId, count: u32) {
         let arrived = super::seconds(super::NOW.0);
         // As random as possible: repetitive texts cost patterns nothing.
         let text = "translate(hex(randomString(250000)), '0123456789ABCDEF', 'abababababababab')";
@@ -83,7 +83,7 @@ impl TestEnv {
             "INSERT INTO `{}`.events (uuid, event, properties, timestamp, team_id, distinct_id, created_at, \
              historical_migration) SELECT generateUUIDv4(), 'large', {text}, toDateTime64({arrived}, 6, 'UTC'), {}, 'a', \
              toDateTime64({arrived}, 6, 'UTC'), false FROM numbers({count})",
-            self.database, team_id.0
+            self.database, project_id.0
         );
         self.ask(&sql, String::new());
     }

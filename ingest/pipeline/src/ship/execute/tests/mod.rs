@@ -11,7 +11,7 @@ use millrace_log::block::Compressor;
 use millrace_log::fs::DiskFs;
 use millrace_log::{Log, LogOptions, Position, SectionHeader};
 use millrace_rows::testing::events;
-use millrace_rows::{EventRow, Micros, Month, RowKey, Table, TeamId};
+use millrace_rows::{EventRow, Micros, Month, ProjectId, RowKey, Table};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use uuid::Uuid;
@@ -24,7 +24,7 @@ fn row() -> EventRow<'static> {
         event: b"seen",
         properties: &[b"{}"],
         timestamp: DECEMBER,
-        team_id: TeamId(1),
+        team_id: ProjectId(1),
         distinct_id: b"somebody",
         created_at: DECEMBER,
         historical_migration: false,

@@ -8,7 +8,7 @@ use millrace_log::block::Compressor;
 use millrace_log::fs::Fs;
 use millrace_log::testing::MemoryFs;
 use millrace_log::{Log, LogHandle, LogOptions, Section, SectionHeader};
-use millrace_rows::{EventRow, Lane, Table, TeamId, TestClock};
+use millrace_rows::{EventRow, Lane, ProjectId, Table, TestClock};
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -106,7 +106,7 @@ fn row(nth: u128, event: &[u8]) -> EventRow<'_> {
         event,
         properties: &[b"{}"],
         timestamp: NOVEMBER,
-        team_id: TeamId(1),
+        team_id: ProjectId(1),
         distinct_id: b"somebody",
         created_at: NOVEMBER,
         historical_migration: false,
