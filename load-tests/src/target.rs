@@ -31,7 +31,7 @@ impl Target {
         let default_port = if tls { 443 } else { 80 };
         let authority = uri
             .authority()
-            .with_context(|| format!("{url:?} names no host"))?;
+            .with_context(|| format!("{url:?} has no host"))?;
         let path = match uri.path_and_query().map(http::uri::PathAndQuery::as_str) {
             None | Some("" | "/") => "/batch/",
             Some(path) => path,

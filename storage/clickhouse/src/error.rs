@@ -26,8 +26,8 @@ pub enum InsertOutcome {
     /// The rows are not stored, and trying again helps only after an operator changes something: a
     /// password, a right, a table, a certificate.
     Misconfigured,
-    /// A gateway before ClickHouse takes no request this large: ClickHouse has hardly seen the rows,
-    /// and a smaller insert may be taken.
+    /// A gateway before ClickHouse takes no request this large: ClickHouse has hardly seen the
+    /// rows, and a smaller insert may be taken.
     TooLarge,
 }
 
