@@ -235,6 +235,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn all_spellings_of_a_mailbox_have_one_limit() {
+        for spelled in [
+            "BOB@Example.org",
+            "bob@e\u{ff58}ample.org",
+            "bob@EXAMPLE.org",
+        ] {
+            assert_eq!(email_key(spelled), email_key("bob@example.org"));
+        }
+    }
+
     #[tokio::test]
     async fn five_thousand_mails_wait_for_another_try_and_more_are_given_up() {
         const ORGANIZATIONS: u128 = 52;

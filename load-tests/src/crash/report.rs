@@ -240,7 +240,7 @@ mod tests {
         assert!(!report.is_clean());
         let text = report.to_string();
         for part in [
-            "1 kills",
+            "1 kill in",
             "7 events",
             "COULD NOT GO ON: kill 3: no disk",
             "WRONG",

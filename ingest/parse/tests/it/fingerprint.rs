@@ -60,12 +60,10 @@ impl Sent {
             }),
             key => find(key),
         };
-        // Only batches come by version 1, and not to /engage.
-        let v1 = self.v1.filter(|_| self.shape == "batch" && !self.engage);
         let context = ParseContext {
             historical_query: self.historical,
             engage: self.engage,
-            protocol: v1.map_or(Protocol::V0, |sdk_info| Protocol::V1 {
+            protocol: self.v1.map_or(Protocol::V0, |sdk_info| Protocol::V1 {
                 key: self.key,
                 sent_at: None,
                 sdk_info: Some(sdk_info),
@@ -269,19 +267,15 @@ fn any_request() -> impl Strategy<Value = Sent> {
         prop::sample::select(vec!["batch", "array", "single"]),
         prop::sample::select(vec![KEY, KEY, OTHER_KEY]),
         any::<[bool; 2]>(),
-        prop::option::of(prop::sample::select(vec![
-            "posthog-python/7.91.1",
-            "posthog-go/1.2.0",
-        ])),
     )
-        .prop_map(|(events, shape, key, [historical, engage], v1)| Sent {
+        .prop_map(|(events, shape, key, [historical, engage])| Sent {
             events,
             shape,
             key: if shape == "batch" { key } else { KEY },
             sent_at: "2026-11-20T15:38:18Z",
             historical,
             engage,
-            v1,
+            v1: None,
         })
 }
 
@@ -292,7 +286,7 @@ proptest! {
     fn requests_that_differ_in_what_is_stored_have_different_fingerprints(
         one in any_request(),
         other in any_request(),
-        with in prop::sample::select(vec!["all", "events", "shape", "lane", "path", "sdk"]),
+        with in prop::sample::select(vec!["all", "events", "shape", "lane", "path"]),
     ) {
         // Mostly alike but for one thing.
         let other = match with {
@@ -300,7 +294,6 @@ proptest! {
             "shape" => Sent { shape: other.shape, ..one.clone() },
             "lane" => Sent { historical: !one.historical, ..one.clone() },
             "path" => Sent { engage: !one.engage, ..one.clone() },
-            "sdk" => Sent { v1: other.v1, ..one.clone() },
             _ => other,
         };
         let (a, b) = (one.parsed(&context()), other.parsed(&context()));

@@ -293,7 +293,7 @@ async fn settle(
         let result = tokio::time::timeout(Duration::from_secs(5), executed).await;
         let now = Some(Uuid::from_u128(sink.state().boot_id));
         match result {
-            Ok(InsertResult::DeadLettered) => return,
+            Ok(InsertResult::Stored | InsertResult::DeadLettered) => return,
             Ok(InsertResult::Absent) => {
                 batch.attempt += 1;
                 batch.in_doubt = false;
