@@ -1,5 +1,5 @@
-//! Background deletion of rows of deleted projects and organizations, and of old entries of the
-//! activity log.
+//! Background deletion of rows of deleted projects and organizations, of old entries of the
+//! activity log, and of keys and users that nobody needs any more.
 //!
 //! Every process with the organization API takes part; the one that holds the lease deletes. All
 //! its state is in the catalog, so another process goes on wherever it was killed.
@@ -15,8 +15,10 @@ use uuid::Uuid;
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// Pause between two transactions, in which others write: SQLite has one writer.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Interval of pruning the activity log.
+/// Interval of pruning the activity log, and keys and users.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(3_600);
+/// Time for which a revoked key is kept, and a user without organization, invite and key.
+const PEOPLE_KEPT: Duration = Duration::from_secs(90 * 86_400);
 /// Lifetime of the lease: a silent process loses it. A transaction takes far less.
 const LEASE_LIFETIME: Duration = Duration::from_secs(10);
 
@@ -31,16 +33,42 @@ pub async fn run(catalog: &Catalog, activity_kept: Option<Duration>) -> Infallib
             tracing::warn!(%error, "rows of deleted projects cannot be deleted; trying again");
         }
         let now = Instant::now();
-        if let Some(kept) = activity_kept.filter(|_| prune_at <= now) {
-            match prune_activity(catalog, holder, kept).await {
+        if prune_at <= now {
+            match prune(catalog, holder, activity_kept).await {
                 Ok(()) => prune_at = now + PRUNE_INTERVAL,
                 Err(error) => {
-                    tracing::warn!(%error, "old activity cannot be forgotten; trying again");
+                    tracing::warn!(%error, "old rows cannot be deleted; trying again");
                 }
             }
         }
         tokio::time::sleep(CHECK_INTERVAL).await;
     }
+}
+
+/// Prunes whatever is kept for a time only.
+async fn prune(
+    catalog: &Catalog,
+    holder: Uuid,
+    activity_kept: Option<Duration>,
+) -> Result<(), ChangeError> {
+    if let Some(kept) = activity_kept {
+        prune_activity(catalog, holder, kept).await?;
+    }
+    prune_people(catalog, holder).await
+}
+
+/// Prunes keys and users in pieces, as long as the lease is held and there are any.
+async fn prune_people(catalog: &Catalog, holder: Uuid) -> Result<(), ChangeError> {
+    while catalog
+        .hold_lease(CLEANUP_LEASE, holder, LEASE_LIFETIME)
+        .await?
+    {
+        if catalog.prune_people(PEOPLE_KEPT).await? == 0 {
+            break;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(())
 }
 
 /// Prunes the activity log in pieces, as long as the lease is held and entries are too old.

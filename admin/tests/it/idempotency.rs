@@ -11,6 +11,7 @@ on_both!(
     keys_of_invalid_length_are_refused,
     a_key_is_the_same_for_every_spelling_of_a_path,
     ids_in_other_forms_are_not_found,
+    new_keys_are_refused_where_too_many_responses_are_kept,
 );
 on_both!(threads: only_one_of_many_concurrent_requests_is_made);
 
@@ -199,6 +200,42 @@ async fn ids_in_other_forms_are_not_found() {
         let renamed = fixture.call("PATCH", &path, &json!({ "name": "A" })).await;
         assert_eq!(renamed.status, expected, "{id}");
     }
+}
+
+async fn new_keys_are_refused_where_too_many_responses_are_kept() {
+    let fixture = Fixture::new().await;
+    let (owner, organization) = (fixture.owner_key(), fixture.made.organization_id);
+    let roles = format!("{ALL}{organization}/roles/");
+    let (known, new) = (json!({ "name": "A" }), json!({ "name": "B" }));
+    let made = post(&fixture, owner, &roles, "one", &known).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let table = [
+        (
+            "'user ' || (SELECT MIN(id) FROM users)".to_owned(),
+            64 << 20,
+        ),
+        (format!("'organization {organization}'"), 256 << 20),
+    ];
+    for (holder, bytes) in table {
+        fixture.execute("DELETE FROM idempotency_bytes").await;
+        // Of an hour that is yet to come.
+        let kept = format!(
+            "INSERT INTO idempotency_bytes (holder, hour, bytes) \
+             VALUES ({holder}, 4000000000000000, {bytes})"
+        );
+        fixture.execute(&kept).await;
+        let refused = post(&fixture, owner, &roles, "two", &new).await;
+        assert_eq!(refused.error(), (429, "throttled", None), "{holder}");
+        assert_ne!(refused.header("retry-after"), "");
+        assert_eq!(fixture.get(&roles).await.body["count"], 1);
+        let replay = post(&fixture, owner, &roles, "one", &known).await;
+        assert_eq!(
+            (replay.status, replay.header("idempotent-replayed")),
+            (201, "true")
+        );
+    }
+    // Without a key nothing is kept.
+    assert_eq!(fixture.call("POST", &roles, &new).await.status, 201);
 }
 
 async fn only_one_of_many_concurrent_requests_is_made() {

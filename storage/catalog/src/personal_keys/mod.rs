@@ -112,7 +112,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Revokes a key; the row stays, so that its owner can still be told.
+    /// Revokes a key; `cleanup` deletes its row later.
     async fn end_key(
         &self,
         within: &DatabaseTransaction,
@@ -142,7 +142,7 @@ fn checked_label(label: &str) -> Result<String, ChangeError> {
 }
 
 /// Condition for the keys that are in force at `now`.
-fn in_force(now: UtcTime) -> Condition {
+pub(crate) fn in_force(now: UtcTime) -> Condition {
     Condition::all().add(keys::Column::RevokedAt.is_null()).add(
         Condition::any()
             .add(keys::Column::ExpiresAt.is_null())

@@ -4,6 +4,14 @@
 //! requests executes. Responses are stored for 24 hours, and later claims sweep old ones. A claim
 //! that did not end, because its process died or hangs, lapses after two minutes; its former holder
 //! can neither complete nor release the claim that another one has made since.
+//!
+//! A response is never forgotten before its time, as its request would be executed again. What a
+//! user and an organization store is bounded all the same (`response_bytes`): a new request is
+//! refused at its claim, before anything is done, while known ones get their responses.
+
+mod response_bytes;
+
+pub use response_bytes::{ResponseOwners, ResponsesFull};
 
 use crate::catalog::Catalog;
 use crate::entities::idempotency_keys as keys;
@@ -22,6 +30,8 @@ const KEPT_MICROS: i64 = 24 * 3_600 * 1_000_000;
 const CLAIM_MICROS: i64 = 120 * 1_000_000;
 /// Most responses that a claim sweeps: each claim adds one.
 const SWEPT_MAX: u64 = 100;
+/// Time for which the bytes of an hour's responses count, from its start.
+pub(crate) const RESPONSES_COUNTED_MICROS: i64 = response_bytes::COUNTED_MICROS;
 
 /// Outcome of claiming a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +44,8 @@ pub enum IdempotencyClaim {
     Mismatch,
     /// The request was executed, with this response.
     Done(StoredResponse),
+    /// New request, which may not be executed: its response could not be stored.
+    Full(ResponsesFull),
 }
 
 /// Response for replays.
@@ -71,7 +83,8 @@ impl Catalog {
         Ok(found.map(|had| known(Some(had), request_hash)))
     }
 
-    /// Claims a request: `id` names it, `request_hash` stands for its body.
+    /// Claims a request: `id` names it, `request_hash` stands for its body, and its response will
+    /// count for `owners`.
     ///
     /// # Errors
     ///
@@ -80,9 +93,10 @@ impl Catalog {
         &self,
         id: &str,
         request_hash: &str,
+        owners: ResponseOwners,
     ) -> Result<IdempotencyClaim, CatalogError> {
         let transaction = self.begin().await?;
-        let claimed = claim(&transaction, id, request_hash, self.now()).await;
+        let claimed = claim(&transaction, id, request_hash, owners, self.now()).await;
         let claimed = claimed.map_err(|error| self.error(&error))?;
         self.commit(transaction).await?;
         Ok(claimed)
@@ -98,6 +112,7 @@ impl Catalog {
         &self,
         id: &str,
         claim: Uuid,
+        owners: ResponseOwners,
         status: u16,
         body: &str,
     ) -> Result<(), CatalogError> {
@@ -106,12 +121,21 @@ impl Catalog {
             body: ActiveValue::Set(Some(body.to_owned())),
             ..Default::default()
         };
-        let kept = keys::Entity::update_many()
-            .set(answer)
-            .filter(is_claimed_by(id, claim))
-            .exec(&self.writer)
-            .await;
-        kept.map(drop).map_err(|error| self.error(&error))
+        let transaction = self.begin().await?;
+        let kept = async {
+            let updated = keys::Entity::update_many()
+                .set(answer)
+                .filter(is_claimed_by(id, claim))
+                .exec(&transaction)
+                .await?;
+            if updated.rows_affected > 0 {
+                response_bytes::count(&transaction, owners, body.len(), self.now()).await?;
+            }
+            Ok(())
+        };
+        let kept: Result<(), DbErr> = kept.await;
+        kept.map_err(|error| self.error(&error))?;
+        self.commit(transaction).await
     }
 
     /// Releases the claim of a failed request, so that it can be repeated, unless the claim lapsed
@@ -142,6 +166,7 @@ async fn claim(
     within: &DatabaseTransaction,
     id: &str,
     request_hash: &str,
+    owners: ResponseOwners,
     now: UtcTime,
 ) -> Result<IdempotencyClaim, DbErr> {
     let before = |micros: i64| UtcTime(now.0.saturating_sub(micros));
@@ -156,6 +181,13 @@ async fn claim(
         .exec(within)
         .await?;
     sweep(within, is_forgotten).await?;
+    if let Some(full) = response_bytes::full(within, owners, now).await? {
+        let had = keys::Entity::find_by_id(id.to_owned()).one(within).await?;
+        return Ok(match had {
+            Some(had) => known(Some(had), request_hash),
+            None => IdempotencyClaim::Full(full),
+        });
+    }
     let claim = Uuid::new_v4();
     let row = keys::ActiveModel {
         id: ActiveValue::Set(id.to_owned()),
