@@ -11,10 +11,8 @@ use millrace_catalog::{
 use millrace_rows::Micros;
 use sea_orm::{ConnectionTrait, Database, DatabaseTransaction, TransactionTrait};
 use serde_json::json;
-use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, RwLock};
-use std::task::{Context, Waker};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -25,6 +23,8 @@ const DATA_PIPELINES: &str = "data_pipelines";
 const ROUNDS: usize = 12;
 /// Time limit of a change that should not wait at all.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Time in which a change comes as far as the lock that another transaction holds.
+const WAIT: Duration = Duration::from_millis(300);
 
 /// Transaction that has run a statement and stays open.
 async fn holding(database: &TestDatabase, sql: &str) -> DatabaseTransaction {
@@ -230,12 +230,15 @@ async fn a_secret_is_sealed_with_the_key_of_the_time_at_which_it_is_stored(datab
     let read = kept.clone();
     let key = old.with_older(0);
     let key = key.with_reload(move || Some(read.read().unwrap().clone()));
+    // Its transaction waits for this one before anything is sealed.
+    let other = holding(&database, "UPDATE organizations SET name = name").await;
     let mut made = pin!(new_export(&fixture, &key));
-    let polled = made.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    assert!(polled.is_pending(), "its transaction has not begun");
+    let waited = tokio::time::timeout(WAIT, made.as_mut()).await;
+    assert!(waited.is_err(), "it waits for nothing");
     // The second rotation drops the key.
     let next = old.successor().unwrap().successor().unwrap().with_older(1);
     *kept.write().unwrap() = next.clone();
+    other.commit().await.unwrap();
     let made = made.await;
     assert_eq!(made.secrets(&next).unwrap()["token"], "s3cret");
 }
