@@ -20,6 +20,7 @@
 //! | `failure` | failures of a round |
 //! | `leader` | the lease of the process that works |
 //! | `reading` | reads updates from ClickHouse |
+//! | `round_size` | the number of updates in a round |
 //! | `replicate` | copies changes of the catalog to ClickHouse |
 //! | `retention` | drops updates that were applied long ago |
 //! | `metrics` | metrics for Prometheus |
@@ -33,6 +34,7 @@ mod metrics;
 mod reading;
 mod replicate;
 mod retention;
+mod round_size;
 mod worker;
 
 pub use failure::Failure;

@@ -3,6 +3,7 @@
 use crate::batch::{self, Batch, NextBatch};
 use crate::failure::Failure;
 use crate::leader::Leader;
+use crate::round_size::RoundSize;
 use crate::{metrics, replicate, retention};
 use millrace_catalog::{ApplyOptions, Catalog, GrowthLimits, PersonProgress, UtcTime};
 use millrace_clickhouse::{ClickHouse, QueryError};
@@ -28,6 +29,9 @@ pub struct WorkerOptions {
     pub updates_max: usize,
     /// Bytes of updates that are read at once, roughly.
     pub bytes_max: usize,
+    /// Time of a round after which updates of projects with a backlog wait for the next one, so
+    /// that what comes meanwhile from others waits for little more.
+    pub apply_max: Duration,
     /// Wait between rounds when there is nothing to do.
     pub look_every: Duration,
     /// Wait after a failure.
@@ -48,6 +52,7 @@ impl Default for WorkerOptions {
         Self {
             updates_max: 20_000,
             bytes_max: 32 << 20,
+            apply_max: Duration::from_secs(1),
             look_every: Duration::from_millis(500),
             retry_pause: Duration::from_secs(2),
             lapse_after: Duration::from_secs(6),
@@ -78,6 +83,8 @@ pub struct Worker {
     catalog: Catalog,
     clickhouse: ClickHouse,
     options: WorkerOptions,
+    /// Updates that the next round reads at most.
+    round_size: RoundSize,
     /// Cause of the failure that was logged last, until a round succeeds.
     last_cause: Mutex<Option<String>>,
 }
@@ -91,6 +98,7 @@ impl Worker {
             catalog,
             clickhouse,
             options,
+            round_size: RoundSize::new(options.updates_max),
             last_cause: Mutex::default(),
         }
     }
@@ -244,7 +252,7 @@ impl Worker {
             // All that may be applied has been.
             return Ok((Round::Done, progress.passed));
         }
-        let limits = (self.options.updates_max, self.options.bytes_max);
+        let limits = (self.round_size.get(), self.options.bytes_max);
         let next = batch::next_batch(&self.clickhouse, &progress, watermark, limits).await?;
         let batch = match next {
             NextBatch::Ready(batch) => batch,
@@ -272,6 +280,7 @@ impl Worker {
         watermark: UtcTime,
     ) -> Result<(Round, Option<UtcTime>), Failure> {
         let (mut at, mut count) = (progress, 0);
+        let began = Instant::now();
         let options = ApplyOptions {
             before: Some(watermark),
             growth: self.options.growth,
@@ -279,6 +288,10 @@ impl Worker {
         };
         while let Some(left @ [_, ..]) = batch.updates.get(count..) {
             if count > 0 {
+                let is_late = began.elapsed() >= self.options.apply_max;
+                if is_late && batch.has_all_others(count) {
+                    break;
+                }
                 sleep(BETWEEN_TRANSACTIONS).await;
             }
             let applying = self.catalog.apply_person_updates(&at, left, options);
@@ -290,6 +303,8 @@ impl Worker {
             (at, count) = (applied.progress, count + applied.count);
         }
         if count > 0 {
+            self.round_size
+                .adapt(began.elapsed(), self.options.apply_max);
             self.copy(&at).await?;
         }
         let has_all = batch.has_all_others(count);

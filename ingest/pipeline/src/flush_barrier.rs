@@ -18,18 +18,35 @@ use std::time::Duration;
 /// Pause before a barrier tries a full channel again.
 const FULL_PAUSE: Duration = Duration::from_millis(20);
 
+/// End of each lane's log at a flush barrier: all that was submitted before lies below.
+#[derive(Clone, Debug)]
+pub struct FlushEnds(Vec<(Lane, Position)>);
+
 impl Pipeline {
     /// Waits until everything that was submitted before the call, to either lane, is in ClickHouse
     /// or dead-lettered. Never returns once a log has failed or a shipper has ended: then nobody
     /// knows.
     pub async fn wait_for_flush(&self) {
+        let ends = self.flush_ends().await;
+        self.wait_until_shipped(&ends).await;
+    }
+
+    /// Sends a barrier through each lane, and returns the ends of the logs that it was answered
+    /// with. Never returns once a log has failed.
+    pub async fn flush_ends(&self) -> FlushEnds {
         let mut ends = Vec::with_capacity(Lane::ALL.len());
         for lane in Lane::ALL {
             ends.push((lane, end_of_submitted(self.0.input(lane)).await));
         }
-        for (lane, end) in ends {
-            let mut shipped = self.0.input(lane).shipped.clone();
-            let is_shipped = shipped.wait_for(|below| *below >= end).await.is_ok();
+        FlushEnds(ends)
+    }
+
+    /// Waits until everything below these ends is in ClickHouse or dead-lettered. Never returns
+    /// once a shipper has ended.
+    pub async fn wait_until_shipped(&self, ends: &FlushEnds) {
+        for (lane, end) in &ends.0 {
+            let mut shipped = self.0.input(*lane).shipped.clone();
+            let is_shipped = shipped.wait_for(|below| below >= end).await.is_ok();
             if !is_shipped {
                 pending::<()>().await;
             }

@@ -53,6 +53,7 @@ mod unwritten_rows;
 
 pub use capacity::Refusal;
 pub use committed::{Committed, Pending};
+pub use flush_barrier::FlushEnds;
 pub use import_count::{ImportCount, ImportReservation};
 pub use lanes::Ack;
 pub use millrace_log::Position;

@@ -51,10 +51,14 @@ pub async fn capture(
         permit,
         offload,
     } = payload;
-    let epoch = request.epoch_guard();
+    // Rows of the offload pool get their time when they are complete, so that the watermark need
+    // not wait for them.
+    let epoch = offload.is_none().then(|| request.epoch_guard());
     let context = ParseContext {
         received_at: request.received_at,
-        created_at: epoch.created_at,
+        created_at: epoch
+            .as_ref()
+            .map_or(request.received_at, |epoch| epoch.created_at),
         request_id: request.request_id,
         engage: request.route == Route::Engage,
         sent_at_query: query.sent_at.as_deref(),
@@ -70,6 +74,7 @@ pub async fn capture(
         false => Some(request.core.admission.reserve_slot(lane, json.len())?),
     };
     let ParsedRequest { parsed, unnoted } = parse(request, json, &context, offload).await?;
+    let epoch = epoch.unwrap_or_else(|| request.epoch_guard());
     share.mark_project_known();
     // Replaces the share of the body, which is no longer needed: rows may take more than it did.
     if !share.grow_to(parsed.batch.bytes()) {

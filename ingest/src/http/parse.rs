@@ -30,7 +30,8 @@ pub struct FirstEventNote {
     pub project_id: ProjectId,
 }
 
-/// Parses a body, and looks up the key when it is not in the cache.
+/// Parses a body, and looks up the key when it is not in the cache. Rows of the offload pool get
+/// the time at which they are complete, and the request an epoch of that time.
 pub async fn parse(
     request: &RequestContext<'_>,
     json: BodyBuf,
@@ -101,6 +102,7 @@ async fn parse_offloaded(
             if let Some((key, _)) = &work.asked {
                 request.conn.note_project(key);
             }
+            let parsed = restamp(request, parsed, offload).await?;
             let unnoted = work
                 .asked
                 .and_then(|(key, lookup)| first_events(&key, lookup));
@@ -108,6 +110,26 @@ async fn parse_offloaded(
         }
         // The body is parsed again, with a key that was found.
         offload.mark_project_known();
+    }
+}
+
+/// Enters an epoch, and gives the rows its time: the watermark has not waited for them so far.
+async fn restamp(
+    request: &RequestContext<'_>,
+    mut parsed: Parsed,
+    offload: OffloadSlot,
+) -> Result<Parsed, ApiError> {
+    let epoch = request.core.enter_epoch();
+    let created_at = epoch.created_at;
+    request.epoch_guard.set(Some(epoch));
+    let restamped = offload.run(move || {
+        let is_complete = parsed.batch.restamp(created_at);
+        (parsed, is_complete)
+    });
+    match restamped.await {
+        Ok((_, (parsed, true))) => Ok(parsed),
+        // Rows that are not as they should be are nothing that a client could mend.
+        Ok((_, (_, false))) | Err(OffloadFailed) => Err(request.core.admission.overloaded()),
     }
 }
 

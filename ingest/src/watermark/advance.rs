@@ -3,18 +3,25 @@
 use super::clock_guard::{ClockGuard, ClockSkew, JUMP_HOLD};
 use super::request_epochs::RequestEpochs;
 use crate::metrics;
-use millrace_pipeline::Pipeline;
+use millrace_pipeline::{FlushEnds, Pipeline};
 use millrace_rows::{Clock, Micros};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 /// Interval in which the end of an epoch is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
+/// Times that may wait for shipping. While ClickHouse is away no more are named: they would only
+/// take memory.
+const UNSHIPPED_MAX: usize = 8;
+
 /// Advances the watermark for ever, at most once each `every`. `min_created_at` is the time before
 /// which the node may not make rows, as the catalog has it; `request_epochs` must have it already.
+///
+/// The next time is named while rows of the last one are still being shipped, so that the watermark
+/// is behind by the time that shipping takes, and not by twice that time.
 pub async fn advance(
     request_epochs: RequestEpochs,
     pipeline: Pipeline,
@@ -23,10 +30,39 @@ pub async fn advance(
     every: Duration,
     watermark: watch::Sender<Option<Micros>>,
 ) {
+    let (unshipped, mut named) = mpsc::channel(UNSHIPPED_MAX);
+    let naming = name_times(
+        request_epochs,
+        &pipeline,
+        clock,
+        min_created_at,
+        every,
+        unshipped,
+    );
+    let shipping = async {
+        while let Some((time, ends)) = named.recv().await {
+            pipeline.wait_until_shipped(&ends).await;
+            watermark.send_replace(Some(time));
+        }
+    };
+    tokio::join!(naming, shipping);
+}
+
+/// Names a time once each `every`: no row of an earlier `created_at` will be submitted any more,
+/// and those that were end below the ends that are sent along.
+async fn name_times(
+    request_epochs: RequestEpochs,
+    pipeline: &Pipeline,
+    clock: Arc<dyn Clock>,
+    min_created_at: Option<Micros>,
+    every: Duration,
+    named: mpsc::Sender<(Micros, FlushEnds)>,
+) {
     let started = Instant::now();
     let mut clock_guard = ClockGuard::new(min_created_at.unwrap_or_else(|| clock.now()));
     let mut skew = ClockSkew::None;
     loop {
+        let begun = Instant::now();
         let time = clock_guard.observe(clock.now(), started.elapsed());
         report(&mut skew, clock_guard.skew());
         request_epochs.raise_min_created_at(time);
@@ -34,9 +70,11 @@ pub async fn advance(
         while !request_epochs.is_over(epoch) {
             tokio::time::sleep(LOOK_EVERY).await;
         }
-        pipeline.wait_for_flush().await;
-        watermark.send_replace(Some(time));
-        tokio::time::sleep(every).await;
+        let ends = pipeline.flush_ends().await;
+        if named.send((time, ends)).await.is_err() {
+            return;
+        }
+        tokio::time::sleep_until(begun + every).await;
     }
 }
 

@@ -9,9 +9,10 @@
 //!    now on, whatever the clock does;
 //! 2. begin a new epoch, and wait until the requests of the old one have ended: those may have rows
 //!    that are older than T ([`RequestEpochs`]);
-//! 3. wait until all that was submitted by now is shipped, and all that the log held from before
-//!    ([`Pipeline::wait_for_flush`]);
-//! 4. W = T.
+//! 3. let all that was submitted by now be committed, and note the ends of the logs
+//!    ([`Pipeline::flush_ends`]);
+//! 4. wait until all below those ends is shipped ([`Pipeline::wait_until_shipped`]): W = T. The next
+//!    time is named meanwhile.
 //!
 //! So W stands still while ClickHouse is unreachable, and no waiting is ever for a guessed time. W
 //! waits for a body that comes slowly or not at all for [`HttpLimits::body_hold`], for a commit as
@@ -25,7 +26,8 @@
 //! | [`Node`] (`node`) | registers the node, and publishes its watermark |
 //!
 //! [`HttpLimits::body_hold`]: crate::HttpLimits::body_hold
-//! [`Pipeline::wait_for_flush`]: millrace_pipeline::Pipeline::wait_for_flush
+//! [`Pipeline::flush_ends`]: millrace_pipeline::Pipeline::flush_ends
+//! [`Pipeline::wait_until_shipped`]: millrace_pipeline::Pipeline::wait_until_shipped
 
 mod advance;
 mod clock_guard;

@@ -8,6 +8,7 @@ use proptest::prelude::{Strategy, any, prop_oneof};
 use proptest::{collection, prop_assert, proptest};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -27,8 +28,10 @@ enum Step {
     Ship,
     /// The clock goes on, or back.
     Tick(i8),
-    /// The advancing watermark does its next step.
+    /// The next time does its next step towards being named.
     Advance,
+    /// The watermark goes on to the oldest named time, if its rows are shipped.
+    Pass,
 }
 
 /// Fault that is injected, to see that it is noticed.
@@ -75,7 +78,7 @@ struct Core {
     under_way: Vec<(u64, i64)>,
 }
 
-/// Progress of the advancing watermark.
+/// Progress of the time that is being named.
 #[derive(Clone, Copy)]
 enum Advancing {
     Idle,
@@ -83,7 +86,6 @@ enum Advancing {
     Raised { time: i64 },
     Turned { time: i64, epoch: u64 },
     Over { time: i64 },
-    Marked { time: i64, end: usize },
 }
 
 struct Model {
@@ -92,6 +94,10 @@ struct Model {
     cores: Vec<Core>,
     clock: i64,
     advancing: Advancing,
+    /// Latest time that was noted.
+    noted: i64,
+    /// Named times, each with the length of the log then, the oldest first.
+    named: VecDeque<(i64, usize)>,
     /// `created_at` of the rows in the order of the log, and how many of them are shipped.
     log: Vec<i64>,
     shipped: usize,
@@ -112,6 +118,8 @@ impl Model {
             request_epochs,
             clock: 0,
             advancing: Advancing::Idle,
+            noted: i64::MIN,
+            named: VecDeque::new(),
             log: Vec::new(),
             shipped: 0,
             watermark: i64::MIN,
@@ -139,6 +147,7 @@ impl Model {
             Step::Ship => self.shipped = self.log.len().min(self.shipped + 1),
             Step::Tick(by) => self.clock += i64::from(by),
             Step::Advance => self.advance(),
+            Step::Pass => self.pass(),
         }
         let late = self.log[self.shipped..].iter().min();
         match late.filter(|created_at| **created_at < self.watermark) {
@@ -215,7 +224,8 @@ impl Model {
         self.advancing = match self.advancing {
             Advancing::Idle => Advancing::Noted { time: self.clock },
             Advancing::Noted { time } => {
-                let time = time.max(self.watermark);
+                let time = time.max(self.noted);
+                self.noted = time;
                 if fault != Fault::MinRaisedAfterEpoch {
                     self.request_epochs.raise_min_created_at(Micros(time));
                 }
@@ -235,19 +245,20 @@ impl Model {
                     self.advancing
                 }
             }
-            Advancing::Over { time } => Advancing::Marked {
-                time,
-                end: self.log.len(),
-            },
-            Advancing::Marked { time, end } => {
-                if self.shipped >= end || fault == Fault::NoWaitForShipping {
-                    self.watermark = time;
-                    Advancing::Idle
-                } else {
-                    self.advancing
-                }
+            Advancing::Over { time } => {
+                self.named.push_back((time, self.log.len()));
+                Advancing::Idle
             }
         };
+    }
+
+    fn pass(&mut self) {
+        if let Some((time, end)) = self.named.front()
+            && (self.shipped >= *end || self.fault == Fault::NoWaitForShipping)
+        {
+            self.watermark = *time;
+            self.named.pop_front();
+        }
     }
 }
 
@@ -260,6 +271,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => proptest::strategy::Just(Step::Ship),
         2 => any::<i8>().prop_map(Step::Tick),
         6 => proptest::strategy::Just(Step::Advance),
+        2 => proptest::strategy::Just(Step::Pass),
     ]
 }
 
@@ -283,13 +295,14 @@ fn is_noticed(fault: Fault) -> bool {
         let mut model = Model::new(fault);
         (0..300).any(|_| {
             let core = random.random_range(0..CORES);
-            let step = match random.random_range(0..21) {
+            let step = match random.random_range(0..23) {
                 0..6 => Step::Enter(core),
                 6..9 => Step::Submit(core),
                 9 => Step::GiveUp(core),
                 10..13 => Step::Ship,
                 13..15 => Step::Tick(random.random_range(-128..=127)),
-                _ => Step::Advance,
+                15..21 => Step::Advance,
+                _ => Step::Pass,
             };
             model.step(step).is_err()
         })
@@ -316,7 +329,13 @@ fn the_watermark_goes_on_while_requests_come_and_go() {
     let mut model = Model::new(Fault::None);
     let mut round = |clock: i8| {
         model.step(Step::Tick(clock)).unwrap();
-        for step in [Step::Enter(0), Step::Submit(0), Step::Ship, Step::Advance] {
+        for step in [
+            Step::Enter(0),
+            Step::Submit(0),
+            Step::Ship,
+            Step::Advance,
+            Step::Pass,
+        ] {
             // As many steps as it takes to enter, and to advance.
             for _ in 0..6 {
                 model.step(step).unwrap();

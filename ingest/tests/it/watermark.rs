@@ -115,6 +115,37 @@ fn a_body_that_takes_too_long_releases_the_watermark_and_gets_a_later_created_at
 }
 
 #[test]
+fn rows_of_a_large_body_get_the_time_at_which_they_are_complete() {
+    let env = TestEnv::with(|options| options.server.limits.body_hold = Duration::MAX);
+    env.until_watermark(NOW);
+    let padding = "x".repeat(64 << 10);
+    let events: Vec<_> = (0..100)
+        .map(|number| match number {
+            0 => json!({"event": "", "distinct_id": "d"}),
+            1 => json!({"event": "$set", "distinct_id": "d", "properties": {"$set": {"a": 1}}}),
+            _ => json!({"event": "large", "distinct_id": "d", "properties": {"a": padding}}),
+        })
+        .collect();
+    let body = json!({"api_key": KEY, "batch": events}).to_string();
+    let mut client = env.client();
+    let head = "POST /batch/ HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\n";
+    client.send(format!("{head}Content-Length: {}\r\n\r\n", body.len()).as_bytes());
+    assert!(client.read_once().starts_with(b"HTTP/1.1 100"));
+    env.clock.set(at(5));
+    client.send(body.as_bytes());
+    assert_eq!(client.read().status, 200);
+    let rows = env.rows();
+    assert_eq!((rows.events.len(), rows.rejected.len()), (99, 1));
+    assert!(rows.events.iter().all(|it| it.created_at == at(5)));
+    assert!(rows.events.iter().all(|it| it.timestamp == NOW), "as sent");
+    assert_eq!(rows.rejected[0].received_at, at(5));
+    assert!(!rows.person_updates.is_empty());
+    assert!(rows.person_updates.iter().all(|it| it.created_at == at(5)));
+    env.ship();
+    env.until_watermark(at(5));
+}
+
+#[test]
 fn a_body_that_never_comes_holds_the_watermark_no_longer_than_a_slow_one() {
     let env = TestEnv::with(|options| {
         options.server.limits.body_hold = Duration::from_millis(50);

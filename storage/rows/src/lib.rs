@@ -11,6 +11,7 @@
 //! | `key` | [`RowKey`]: the key by which a stored row is found again |
 //! | `batch` | [`Batch`]: one request's rows, on their way from the parser to the log |
 //! | `event`, `rejected`, `person` | the rows, and their encoding |
+//! | `restamp` | another time of receipt for encoded rows |
 //! | `person_id` | the ids of persons that were never merged |
 //! | `rowbinary` | the primitive writers |
 //! | `clock` | [`Clock`]: the time, settable in tests |
@@ -29,6 +30,7 @@ mod key;
 mod person;
 mod person_id;
 mod rejected;
+mod restamp;
 pub mod rowbinary;
 mod shown;
 mod table;

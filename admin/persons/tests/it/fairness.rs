@@ -6,11 +6,13 @@ use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{GrowthLimits, PersonUpdate, ProjectId};
 use millrace_persons::{Round, Worker, WorkerOptions};
 use millrace_rows::{Micros, UpdateKind};
+use std::time::Duration;
 use uuid::Uuid;
 
 on_both!(
     no_project_waits_for_one_with_a_large_backlog,
     no_project_waits_for_a_few_large_updates,
+    a_round_out_of_time_leaves_the_rest_of_a_backlog_to_the_next_round,
     deferred_projects_lose_nothing_and_rejoin_the_others,
     new_ids_over_the_limit_are_left_out_until_the_next_hour,
 );
@@ -124,6 +126,40 @@ async fn no_project_waits_for_a_few_large_updates(one: TestDatabase, _: TestData
     pass(&env, 1_001).await;
     let rounds = rounds_until(&env, &worker, env.foreign_project_id, "id 1000").await;
     assert!(rounds <= ROUNDS_MAX, "{rounds}");
+}
+
+async fn a_round_out_of_time_leaves_the_rest_of_a_backlog_to_the_next_round(
+    one: TestDatabase,
+    _: TestDatabase,
+) {
+    const WAITING: i64 = 20_000;
+    let env = TestEnv::open(&one).await;
+    register(&env).await;
+    let worker = env.worker_with(WorkerOptions {
+        apply_max: Duration::ZERO,
+        ..options(10_000)
+    });
+    let (hostile, other) = (env.project_id, env.foreign_project_id);
+    let updates: Vec<_> = (0..WAITING)
+        .map(|it| of_new_id(hostile, it, "{}"))
+        .collect();
+    env.store(&updates);
+    env.store(&[of_new_id(other, WAITING, "{}")]);
+    pass(&env, WAITING + 1).await;
+    let rounds = rounds_until(&env, &worker, other, &format!("id {WAITING}")).await;
+    assert!(rounds <= ROUNDS_MAX, "{rounds}");
+    let progress = env.catalog.person_progress().await.unwrap();
+    let [backlog] = progress.backlogs.as_slice() else {
+        panic!("{progress:?}");
+    };
+    let applied = backlog.position.created_at.0 - NOW + 1;
+    assert!((1..5_000).contains(&applied), "{applied}");
+    finish(&worker).await;
+    let ids = format!(
+        "SELECT uniqExact(distinct_id) FROM `{}`.person_distinct_ids",
+        env.database
+    );
+    assert_eq!(env.ask(&ids, &[]).trim(), (WAITING + 1).to_string());
 }
 
 /// Part of a round that is one share.
