@@ -58,8 +58,8 @@ impl Persons {
         }
     }
 
-    /// Finishes the current step, and releases the lease. A step that takes too long is cut off with
-    /// the process, as by a crash: its transaction is not committed, and the lease lapses.
+    /// Finishes the current step, and releases the lease. A step that takes too long is cut off
+    /// with the process, as by a crash: its transaction is not committed, and the lease lapses.
     pub async fn stop(self) {
         self.stop.cancel();
         // An error of the channel is a thread that has ended already.

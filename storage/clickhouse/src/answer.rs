@@ -1,9 +1,9 @@
 //! Text of an answer that is no success.
 //!
 //! Gateways answer with pages of their own, whose numbers look like exceptions: `Error Code: 413`,
-//! `error code: 1020`. An exception's code counts only where ClickHouse writes it: in its header, at
-//! the beginning of a body, or behind the rows of an answer that began with 200. Anything else is
-//! told by its status, so that a page never says that rows are bad.
+//! `error code: 1020`. An exception's code counts only where ClickHouse writes it: in its header,
+//! at the beginning of a body, or behind the rows of an answer that began with 200. Anything else
+//! is told by its status, so that a page never says that rows are bad.
 
 use crate::error::code_in;
 use crate::tail::exception_at_end;
