@@ -70,5 +70,5 @@ pub use app::TableError;
 pub use export_notices::ExportNotices;
 pub use filter::routes;
 pub use key_cache::KeyCache;
-pub use server::serve;
+pub use server::{STOP_TIME_MAX, serve};
 pub use services::{ApiConfig, Services};

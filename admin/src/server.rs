@@ -34,6 +34,8 @@ const CONNECTIONS_MAX: usize = 1_024;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest time that requests in flight may take after `shutdown`.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest time from `shutdown` to the end of [`serve`]: requests in flight, then mails.
+pub const STOP_TIME_MAX: Duration = DRAIN_TIMEOUT.saturating_mul(2);
 /// Pause after `accept` failed, as it does when file descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Size limit of a request's head.

@@ -70,21 +70,34 @@ impl BackgroundParts {
         error
     }
 
-    /// Stops all parts once they have finished what is in flight.
+    /// Stops all parts at the same time, once they have finished what is in flight.
     ///
     /// # Errors
     /// When the API failed.
     pub async fn stop(self) -> anyhow::Result<()> {
-        if let Some(exports) = self.exports {
-            exports.stop().await;
-        }
-        if let Some(persons) = self.persons {
-            persons.stop().await;
-        }
-        match self.admin {
-            Some(admin) => admin.stop().await,
-            None => Ok(()),
-        }
+        let Self {
+            admin,
+            exports,
+            persons,
+        } = self;
+        let exports = async {
+            if let Some(exports) = exports {
+                exports.stop().await;
+            }
+        };
+        let persons = async {
+            if let Some(persons) = persons {
+                persons.stop().await;
+            }
+        };
+        let admin = async {
+            match admin {
+                Some(admin) => admin.stop().await,
+                None => Ok(()),
+            }
+        };
+        let ((), (), stopped) = tokio::join!(exports, persons, admin);
+        stopped
     }
 }
 
@@ -101,8 +114,11 @@ async fn failed<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{exports, persons};
     use anyhow::anyhow;
+    use std::time::Duration;
     use tokio::sync::oneshot;
+    use tokio::time::{Instant, timeout};
 
     /// Ways in which a thread ends, and a part of the reason that is reported.
     fn ends() -> [(Option<anyhow::Result<()>>, &'static str); 3] {
@@ -144,5 +160,23 @@ mod tests {
             other.send(Ok(())).unwrap();
             background_parts.stop().await.unwrap();
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn parts_that_do_not_end_are_waited_for_at_the_same_time() {
+        let (_exports, exports_ended) = oneshot::channel();
+        let (_persons, persons_ended) = oneshot::channel();
+        let background_parts = BackgroundParts {
+            exports: Some(Exports::of_thread(exports_ended)),
+            persons: Some(Persons::of_thread(persons_ended)),
+            ..BackgroundParts::default()
+        };
+        let (began, an_hour) = (Instant::now(), Duration::from_secs(3_600));
+        let stopped = timeout(an_hour, background_parts.stop()).await;
+        stopped
+            .expect("a part is waited for without an end")
+            .unwrap();
+        let longest = exports::STOP_TIMEOUT.max(persons::STOP_TIMEOUT);
+        assert_eq!(began.elapsed().as_secs(), longest.as_secs());
     }
 }

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 /// Runtime threads: compression of one run must not keep another from reporting its progress.
 const THREADS: usize = 2;
 /// Timeout of a stop: runs roll back what they delivered, and release their claims in the catalog.
-const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+pub const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 const _: () = assert!(STOP_TIMEOUT.as_secs() > TAKE_BACK_TIMEOUT.as_secs());
 /// Pause between attempts to start the engine.
 const RETRY_PAUSE: Duration = Duration::from_secs(10);

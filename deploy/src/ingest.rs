@@ -30,9 +30,9 @@ const QUEUE_REQUESTS_MAX: usize = 16 * 1024;
 /// Bytes of requests that may wait for a commit, per lane.
 const QUEUE_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Time that shippers have after the grace period to store their checkpoints.
-const LAST_CHECKPOINT_TIME: Duration = Duration::from_secs(1);
+pub const LAST_CHECKPOINT_TIME: Duration = Duration::from_secs(1);
 /// Shortest time that the node has to deregister, also when the grace period is over.
-const DEREGISTER_TIME_MIN: Duration = Duration::from_secs(1);
+pub const DEREGISTER_TIME_MIN: Duration = Duration::from_secs(1);
 /// Shortest and longest pause between two attempts to create the tables.
 const MIGRATE_PAUSE_MIN: Duration = Duration::from_millis(50);
 const MIGRATE_PAUSE_MAX: Duration = Duration::from_secs(5);

@@ -9,10 +9,13 @@ use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_persons::{Worker, WorkerOptions};
 use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// Runtime threads: a long step must not keep the lease from being renewed.
 const THREADS: usize = 2;
+/// Timeout of a stop: a step reads from ClickHouse and writes to the catalog.
+pub const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 /// Pause between attempts to open the catalog.
 const RETRY_PAUSE: Duration = Duration::from_secs(10);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
@@ -55,11 +58,14 @@ impl Persons {
         }
     }
 
-    /// Finishes the current step, and releases the lease.
+    /// Finishes the current step, and releases the lease. A step that takes too long is cut off
+    /// with the process, as by a crash: its transaction is not committed, and the lease lapses.
     pub async fn stop(self) {
         self.stop.cancel();
-        // An error is a thread that has ended already.
-        drop(self.ended.await);
+        // An error of the channel is a thread that has ended already.
+        if timeout(STOP_TIMEOUT, self.ended).await.is_err() {
+            tracing::warn!("persons could not be stopped in time; the lease on them lapses");
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use std::future::ready;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
+use tokio::time::timeout;
 use uuid::Uuid;
 
 const ACME: Uuid = Uuid::from_u128(1);
@@ -220,6 +221,32 @@ async fn notices_have_their_own_limits_apart_from_invitations() {
     assert!(outbox.reserve(ACME, 100).is_ok());
     drop((notices, others));
     assert!(outbox.reserve_notice(ACME).is_ok());
+}
+
+#[tokio::test]
+async fn four_conversations_are_held_at_a_time_and_two_of_them_for_notices() {
+    let table: [(fn(&Outbox), usize); 2] = [
+        (|outbox| invite(outbox, invitation()), 4),
+        (|outbox| tell(outbox, &["ann@example.com"]), 2),
+    ];
+    for (send, held) in table {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("smtp://{}", listener.local_addr().unwrap());
+        let settings = MailSettings::new(&url, "a@b.example", None).unwrap();
+        let outbox = Outbox::new(settings.with_retry_pause(Duration::from_secs(3_600)));
+        (0..6).for_each(|_| send(&outbox));
+        let mut conversations = Vec::new();
+        for _ in 0..held {
+            conversations.push(listener.accept().await.unwrap());
+        }
+        let soon = Duration::from_millis(200);
+        let more = timeout(soon, listener.accept()).await;
+        assert!(more.is_err(), "more than {held}");
+        // One that ends makes room for another.
+        conversations.pop();
+        let next = timeout(Duration::from_secs(60), listener.accept()).await;
+        assert!(next.is_ok(), "no more than {held} in all");
+    }
 }
 
 #[tokio::test]

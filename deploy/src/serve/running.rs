@@ -92,3 +92,48 @@ async fn stop_engine(engine: Supervisor) -> anyhow::Result<()> {
         .context("the supervisor panicked")?;
     reason.map_or(Ok(()), |reason| Err(anyhow!(reason)))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{cli, exports, ingest, persons};
+    use millrace_embedded::SupervisorOptions;
+    use millrace_ingest::RunningImportQuota;
+    use std::time::Duration;
+
+    /// Time for what has no bound of its own: the disk's last sync, and bodies that threads still
+    /// parse.
+    const SLACK: Duration = Duration::from_secs(10);
+    const UNIT: &str = include_str!("../../systemd/millrace.service");
+
+    /// Default of a setting in seconds.
+    fn seconds(setting: &str) -> Duration {
+        let command = cli::command();
+        let mut arguments = command.get_arguments();
+        let argument = arguments.find(|argument| argument.get_id() == setting);
+        let default = argument.unwrap().get_default_values()[0].to_str();
+        Duration::from_secs(default.unwrap().parse().unwrap())
+    }
+
+    #[test]
+    fn systemd_waits_longer_than_a_stop_may_take() {
+        let at_once = [
+            exports::STOP_TIMEOUT,
+            persons::STOP_TIMEOUT,
+            millrace_admin::STOP_TIME_MAX,
+        ];
+        let steps = [
+            seconds("drain_seconds"),
+            seconds("grace_seconds"),
+            RunningImportQuota::STOP_TIME_MAX,
+            ingest::LAST_CHECKPOINT_TIME,
+            ingest::DEREGISTER_TIME_MIN,
+            at_once.into_iter().max().unwrap(),
+            SupervisorOptions::default().grace,
+        ];
+        let stop: Duration = steps.into_iter().sum();
+        let mut lines = UNIT.lines();
+        let waits = lines.find_map(|line| line.strip_prefix("TimeoutStopSec="));
+        let waits = Duration::from_secs(waits.unwrap().parse().unwrap());
+        assert!(waits >= stop + SLACK, "{waits:?} for {stop:?}");
+    }
+}

@@ -15,21 +15,35 @@ const ROWS: u64 = 2_000;
 /// Key of processes that share a catalog.
 const SECRET_KEY: &str = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
 
+/// Limits of requests that no test of runs meets.
+pub const UNTHROTTLED: [&str; 4] = [
+    "--admin-requests-per-minute-max",
+    "0",
+    "--admin-requests-per-hour-max",
+    "0",
+];
+
 /// Stores rows as if they had arrived in the last hours.
 pub fn store_past(server: &Server) {
-    let project_id = server.credential("team_id");
     server.wait_for("EXISTS TABLE millrace.events", "1");
-    server.query(&format!(
+    server.query(&insert_of_past(server));
+}
+
+/// Statement that stores rows as if they had arrived in the last hours.
+pub fn insert_of_past(server: &Server) -> String {
+    let project_id = server.credential("team_id");
+    format!(
         "INSERT INTO millrace.events SELECT generateUUIDv4(number) AS uuid, 'past' AS event, \
          '{{\"n\":' || toString(number) || '}}' AS properties, \
          now64(6) - 86400 + intDiv(number, {ROWS}) * 300 AS timestamp, {project_id} AS team_id, \
          toString(number % 97) AS distinct_id, timestamp AS created_at, \
          false AS historical_migration FROM numbers({})",
         WINDOWS * ROWS
-    ));
+    )
 }
 
-fn export_to_files(server: &Server) -> String {
+/// Creates an export to files in `out`, and returns its id.
+pub fn export_to_files(server: &Server) -> String {
     let config = json!({"path": "out", "compression": "gzip"});
     let new = json!({
         "name": "Often", "interval": "every 5 minutes",
@@ -45,6 +59,19 @@ fn runs(server: &Server, id: &str) -> Vec<Value> {
     let (status, answer) = ask(server, "GET", &path, &Value::Null);
     assert_eq!(status, 200, "{answer}");
     answer["results"].as_array().unwrap().clone()
+}
+
+/// Asks for all rows of the past, and waits for them; returns the runs.
+pub fn backfilled(server: &Server, id: &str) -> Vec<Value> {
+    let backfill = format!("{ALL}{id}/backfill/");
+    let (status, asked) = ask(server, "POST", &backfill, &json!({}));
+    assert_eq!(status, 200, "{asked}");
+    eventually("the end of the backfill", || {
+        let path = format!("{ALL}{id}/backfills/");
+        let (_, answer) = ask(server, "GET", &path, &Value::Null);
+        let done = answer["results"][0]["status"] == "Completed";
+        done.then(|| runs(server, id))
+    })
 }
 
 fn has_rows(run: &Value) -> bool {
@@ -73,7 +100,7 @@ pub fn organization_folder(root: &Path) -> PathBuf {
 }
 
 /// Numbers of the rows in all files, with their counts.
-fn exported(folder: &Path) -> BTreeMap<u64, usize> {
+pub fn exported(folder: &Path) -> BTreeMap<u64, usize> {
     let mut numbers = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -91,7 +118,8 @@ fn exported(folder: &Path) -> BTreeMap<u64, usize> {
     numbers
 }
 
-fn each_once() -> BTreeMap<u64, usize> {
+/// Numbers of the stored rows, each of them once.
+pub fn each_once() -> BTreeMap<u64, usize> {
     (0..WINDOWS * ROWS).map(|number| (number, 1)).collect()
 }
 
@@ -99,13 +127,7 @@ fn each_once() -> BTreeMap<u64, usize> {
 fn past_events_are_exported_to_a_folder() {
     let (dir, root) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let root_arg = root.path().to_str().unwrap();
-    let unthrottled = [
-        "--admin-requests-per-minute-max",
-        "0",
-        "--admin-requests-per-hour-max",
-        "0",
-    ];
-    let args = [&["--export-root", root_arg][..], &unthrottled].concat();
+    let args = [&["--export-root", root_arg][..], &UNTHROTTLED].concat();
     let server = Server::start_with(dir.path(), &args);
     store_past(&server);
     let id = export_to_files(&server);
@@ -115,17 +137,11 @@ fn past_events_are_exported_to_a_folder() {
     for step in tested["steps"].as_array().unwrap() {
         assert_eq!(step["result"]["status"], "Passed", "{step}");
     }
-    let backfill = format!("{ALL}{id}/backfill/");
-    let (status, asked) = ask(&server, "POST", &backfill, &json!({}));
-    assert_eq!(status, 200, "{asked}");
-    let done = eventually("the end of the backfill", || {
-        let path = format!("{ALL}{id}/backfills/");
-        let (_, answer) = ask(&server, "GET", &path, &Value::Null);
-        let done = answer["results"][0]["status"] == "Completed";
-        done.then(|| runs(&server, &id))
-    });
     // A window may end meanwhile, which has no rows.
-    let done: Vec<_> = done.into_iter().filter(has_rows).collect();
+    let done: Vec<_> = backfilled(&server, &id)
+        .into_iter()
+        .filter(has_rows)
+        .collect();
     assert_eq!(completed(&done), WINDOWS as usize, "{done:?}");
     assert_eq!(rows(&done), WINDOWS * ROWS);
     assert_eq!(

@@ -127,8 +127,7 @@ impl StageStats {
 
     /// Notes a pause in which nothing is sent.
     pub fn note_pause(&self, reason: &str, pause: Duration) {
-        let pause = i64::try_from(pause.as_micros()).unwrap_or(i64::MAX);
-        let until = Micros(SystemClock.now().0.saturating_add(pause));
+        let until = after(pause);
         let mut wait = self.wait.lock().unwrap_or_else(PoisonError::into_inner);
         // Of several pauses, the one that ends last is shown.
         if wait.as_ref().is_none_or(|known| known.until < until) {
@@ -183,6 +182,16 @@ impl StageStats {
             is_waiting: wait.is_some_and(|(_, is_on)| is_on),
         }
     }
+}
+
+/// Time at which a pause that begins now is over, to the second.
+pub(crate) fn time_after(pause: Duration) -> String {
+    text_of(after(pause))
+}
+
+fn after(pause: Duration) -> Micros {
+    let pause = i64::try_from(pause.as_micros()).unwrap_or(i64::MAX);
+    Micros(SystemClock.now().0.saturating_add(pause))
 }
 
 fn text_of(at: Micros) -> String {

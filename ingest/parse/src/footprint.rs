@@ -1,7 +1,7 @@
 //! Footprint of a body: the memory that parsing it may take, known before.
 
 use crate::context::Protocol;
-use crate::splice::SPLICED_BYTES_MAX;
+use crate::splice::spliced_bytes_max;
 
 /// Bytes that the index takes for a mark: its offset and its character.
 const MARK_BYTES: usize = 5;
@@ -46,7 +46,7 @@ impl Footprint {
     pub fn bytes_max(&self, events_max: usize, protocol: Protocol<'_>) -> usize {
         let event_bytes = match protocol {
             Protocol::V0 => EVENT_BYTES,
-            Protocol::V1 { .. } => EVENT_BYTES + GROWTH * SPLICED_BYTES_MAX,
+            Protocol::V1 { sdk_info, .. } => EVENT_BYTES + GROWTH * spliced_bytes_max(sdk_info),
         };
         COPIES * self.body_bytes
             + MARK_BYTES * self.marks_max
@@ -106,6 +106,28 @@ mod tests {
                     prop_assert!(index.escapes().len() <= footprint.escapes_max);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn an_event_has_room_for_the_head_that_came_and_for_no_other() {
+        let body = "{},".repeat(1_000);
+        let bytes_max = |protocol| Footprint::of(body.as_bytes()).bytes_max(1_000, protocol);
+        let without = bytes_max(Protocol::V0);
+        let long = format!("{0}/{0}", "\"".repeat(1_000));
+        for (sdk_info, spliced) in [
+            (None, 0),
+            (Some("a/1"), 90),
+            (Some("posthog-python/7.91.1"), 126),
+            (Some(long.as_str()), 596),
+        ] {
+            let protocol = Protocol::V1 {
+                key: "phc_test",
+                sent_at: None,
+                sdk_info,
+            };
+            let bytes = bytes_max(protocol) - without;
+            assert_eq!(bytes, GROWTH * spliced * 1_000, "{sdk_info:?}");
         }
     }
 

@@ -8,9 +8,18 @@ use std::net::IpAddr;
 /// Bytes of the name or the version of an SDK that are kept: both are copied into every event of a
 /// request, and no SDK has a tenth of it.
 const LIB_BYTES_MAX: usize = 128;
+/// Bytes of an address, and of the names, quotes and commas of what is added.
+const NAMES_BYTES: usize = 84;
 /// Most bytes that a request's head adds to each of its events in v1: both parts of the SDK's name,
 /// each byte of them escaped, and an address, with their names.
-pub const SPLICED_BYTES_MAX: usize = 2 * (2 * LIB_BYTES_MAX + 2) + 80;
+const SPLICED_BYTES_MAX: usize = 2 * 2 * LIB_BYTES_MAX + NAMES_BYTES;
+
+/// Most bytes that this head adds to each of a request's events in v1. Without one there is an
+/// address at most, for which any event has room.
+pub fn spliced_bytes_max(sdk_info: Option<&str>) -> usize {
+    let spliced = |info: &str| SPLICED_BYTES_MAX.min(2 * info.len() + NAMES_BYTES);
+    sdk_info.map_or(0, spliced)
+}
 
 /// Additions to the properties of a request's events.
 #[derive(Debug, Default)]

@@ -37,6 +37,12 @@ pub struct RunningImportQuota {
 }
 
 impl RunningImportQuota {
+    /// Longest time of a stop: two questions to the catalog may be under way, before it is told the
+    /// last counts.
+    pub const STOP_TIME_MAX: Duration = CATALOG_TIMEOUT
+        .saturating_mul(2)
+        .saturating_add(CLOSE_GRACE);
+
     pub(super) const fn new(stop: watch::Sender<bool>, task: JoinHandle<()>) -> Self {
         Self { stop, task }
     }

@@ -76,6 +76,28 @@ fn connections_without_an_end_keep_no_probe_out_and_are_bounded() {
     assert_eq!(&answer, b"HTTP/1.1 200");
 }
 
+#[test]
+fn a_scrape_is_answered_however_many_others_ask_right_after_it() {
+    const SCRAPE: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let health = HealthServer::start(any, Readiness::default(), recorder.handle()).unwrap();
+    let ask = || {
+        let mut stream = TcpStream::connect(health.addr()).unwrap();
+        stream.write_all(SCRAPE).unwrap();
+        stream
+    };
+    // More than may be open at a time come after each, and more than pages are rendered.
+    for _ in 0..20 {
+        let mut scrape = ask();
+        let others: Vec<TcpStream> = (0..100).map(|_| ask()).collect();
+        let mut answer = [0; 12];
+        scrape.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 200");
+        drop(others);
+    }
+}
+
 /// Checks the metrics. In one test with the above, because a process has one recorder.
 fn check_metrics(env: &TestEnv, health: &mut Client) {
     assert_eq!(env.post("/batch/", batch(&["a", "b"])).status, 200);

@@ -83,6 +83,50 @@ impl Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::suite::outcome::Report;
+    use std::path::Path;
+
+    const UNITS: [Unit; 9] = [
+        Unit::Count,
+        Unit::Events,
+        Unit::EventsPerSecond,
+        Unit::Mebibytes,
+        Unit::MebibytesPerMinute,
+        Unit::Milliseconds,
+        Unit::Ratio,
+        Unit::Requests,
+        Unit::Seconds,
+    ];
+    /// Units of cases that write their figures without [`Figure`].
+    const OTHER_UNITS: [&str; 2] = ["us", "rows_per_second"];
+    /// Cases whose tables are their figures.
+    const OF_FIGURES: [&str; 2] = ["overload", "flood"];
+
+    #[test]
+    fn committed_results_have_the_names_that_the_suite_writes() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../benches/report/suite.json");
+        let report: Report = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let units = UNITS.map(Unit::key).into_iter().chain(OTHER_UNITS);
+        let units: Vec<_> = units.collect();
+        for outcome in &report.outcomes {
+            for key in outcome.figures.keys() {
+                let is_known = units.iter().any(|unit| key.ends_with(*unit));
+                assert!(is_known, "{}: {key}", outcome.name);
+            }
+        }
+        for case in OF_FIGURES {
+            let outcome = report.outcomes.iter().find(|it| it.name == case).unwrap();
+            assert_eq!(outcome.rows.len(), outcome.figures.len(), "{case}");
+            for row in &outcome.rows {
+                let is_figure = |unit: &Unit| {
+                    let name = row[0].strip_suffix(&format!(" ({})", unit.text()));
+                    let key = |name: &str| format!("{name}: {}", unit.key());
+                    name.is_some_and(|name| outcome.figures.contains_key(&key(name)))
+                };
+                assert!(UNITS.iter().any(is_figure), "{case}: {}", row[0]);
+            }
+        }
+    }
 
     #[test]
     fn a_figure_has_its_unit_in_the_table_and_in_the_history() {

@@ -8,6 +8,13 @@ use crate::tls;
 use std::error::Error as StdError;
 use std::fmt;
 
+/// Beginnings of ClickHouse's exceptions.
+const EXCEPTION_STARTS: [&str; 3] = [
+    "Code: ",
+    "Poco::Exception. Code: ",
+    "std::exception. Code: ",
+];
+
 /// State of the rows of an insert that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InsertOutcome {
@@ -181,9 +188,11 @@ pub(crate) fn exception_code(error: &clickhouse::error::Error) -> Option<u32> {
     }
 }
 
-/// Parses the number in `Code: 252. DB::Exception: …`.
+/// Parses the number in `Code: 252. DB::Exception: …`, if the text begins so. In the middle of a
+/// text it may be anybody's.
 pub(crate) fn code_in(text: &str) -> Option<u32> {
-    let rest = text.split_once("Code: ")?.1;
+    let mut starts = EXCEPTION_STARTS.iter();
+    let rest = starts.find_map(|start| text.strip_prefix(*start))?;
     let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
     digits.parse().ok()
 }
@@ -298,6 +307,8 @@ mod tests {
             ("502 Bad Gateway", None, Unknown),
             ("413 Payload Too Large: <html>", None, TooLarge),
             ("Code: banana", None, Unknown),
+            ("<html>Error Code: 33</html>", None, Unknown),
+            (" Code: 33. DB::Exception: x", None, Unknown),
         ];
         for (text, code, outcome) in table {
             let error = InsertError::from(Error::BadResponse(text.to_owned()));

@@ -9,7 +9,7 @@
 //! | `schema`, `migrate` | the tables, as numbered migrations, and how they are applied |
 //! | `dialect` | statements of one server and of a cluster |
 //! | `insert`, `insert_body` | [`Insert`]: one block of one month, under a token |
-//! | `post` | sends rows, and checks that ClickHouse answers |
+//! | `post`, `answer` | sends rows, and checks that ClickHouse answers; text of failed answers |
 //! | `quorum` | [`InsertQuorum`]: number of replicas that must have an insert; reads that see it |
 //! | `presence` | looks up stored rows, running inserts and the server's boot id |
 //! | `single_flight` | one query of many callers, run once at a time |
@@ -30,6 +30,7 @@
 
 #![forbid(unsafe_code)]
 
+mod answer;
 mod backup;
 mod dialect;
 mod error;

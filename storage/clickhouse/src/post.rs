@@ -4,7 +4,7 @@
 //! hides the answer's headers, so inserts are requests of our own: ClickHouse names in each answer
 //! the query that it is about.
 
-use crate::error::code_in;
+use crate::answer::failure_text;
 use crate::insert_body::Body;
 use crate::{InsertError, Settings};
 use bytes::Bytes;
@@ -216,16 +216,7 @@ async fn success(response: Response<Incoming>) -> Result<SuccessAnswer, Error> {
     if head.status == StatusCode::OK && code.is_none() && (text.is_empty() || query_id.is_none()) {
         return Ok(SuccessAnswer { query_id });
     }
-    let mut message = String::from_utf8_lossy(&text).trim().to_owned();
-    match code {
-        Some(code) if code_in(&message) != code.parse().ok() => {
-            message = format!("Code: {code}. {message}");
-        }
-        None if message.is_empty() => message = head.status.to_string(),
-        // A gateway's page need not name its status.
-        None if code_in(&message).is_none() => message = format!("{}: {message}", head.status),
-        _ => {}
-    }
+    let message = failure_text(head.status, code.as_deref(), &text);
     Err(Error::BadResponse(message))
 }
 

@@ -56,9 +56,13 @@ impl Tail {
         }
         let mut end = BytesMut::new();
         last.iter().for_each(|piece| end.extend_from_slice(piece));
-        let end = String::from_utf8_lossy(&end);
-        marked(&end).or_else(|| bare(&end))
+        exception_at_end(&String::from_utf8_lossy(&end))
     }
+}
+
+/// Returns the error that a text ends with, behind its rows.
+pub(crate) fn exception_at_end(end: &str) -> Option<String> {
+    marked(end).or_else(|| bare(end))
 }
 
 /// Parses an error between markers with one tag.

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_customers_query_runs_in_small_blocks_with_conditions_after_reading() {
+    fn a_customers_query_runs_in_small_blocks_within_its_limits() {
         for is_of_customer in [false, true] {
             let statement = Statement {
                 sql: String::new(),
@@ -133,7 +133,11 @@ mod tests {
             assert_eq!(options.settings.contains(&waits), is_of_customer);
             let is_small = options.block_rows == QUERY_BLOCK_ROWS;
             assert_eq!(is_small, is_of_customer);
-            assert_eq!(options.work_max == Some(QUERY_WORK_MAX), is_of_customer);
+            let limits = (options.threads_max, options.memory_bytes_max);
+            assert_eq!(limits, (2, 1 << 30));
+            let (time, rows) = (Duration::from_secs(300), 1_000_000_000);
+            assert_eq!(options.work_max, is_of_customer.then_some(time));
+            assert_eq!(options.result_rows_max, is_of_customer.then_some(rows));
         }
     }
 }

@@ -20,4 +20,5 @@ mod full_log;
 pub mod test_env;
 mod tls;
 pub mod tls_proxy;
+mod tls_readers;
 mod unusable;

@@ -228,7 +228,8 @@ fn the_systems_authorities_are_trusted_without_a_ca_file_by_server_and_commands(
     });
 }
 
-const AS_USER: [&str; 4] = [
+/// User and password of the engine.
+pub const AS_USER: [&str; 4] = [
     "--clickhouse-user",
     "millrace",
     "--clickhouse-password",

@@ -1,6 +1,9 @@
-//! Retries of a fetch: a limited number, with growing pauses.
+//! Retries of a fetch: a limited number, with growing pauses, or those that the source asks for.
+//!
+//! A source that asks for a longer pause than a fetch waits is not asked again before that: the
+//! fetch ends at once, and says when it may be started again.
 
-use crate::stats::StageStats;
+use crate::stats::{StageStats, time_after};
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use indicatif::HumanDuration;
 use millrace_sources::FetchError;
@@ -8,8 +11,11 @@ use std::time::Duration;
 
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(120);
-/// Longest pause that a source may ask for: limits of export APIs are of an hour.
-const PAUSE_ASKED_MAX: Duration = Duration::from_secs(3_600);
+/// Most time of the pauses that a source asks for, together: limits of export APIs are of an hour
+/// or of a day.
+const PAUSES_ASKED_MAX: Duration = Duration::from_secs(12 * 3_600);
+/// Longest pause that is named; more is as good as never.
+const PAUSE_NAMED_MAX: Duration = Duration::from_secs(366 * 86_400);
 
 /// Attempts that are left for one operation.
 #[derive(Debug)]
@@ -17,6 +23,8 @@ pub(super) struct Retries {
     pauses: ExponentialBackoff,
     tries_max: usize,
     tried: usize,
+    /// Time that the source may still ask for.
+    asked_left: Duration,
 }
 
 impl Retries {
@@ -32,14 +40,16 @@ impl Retries {
             pauses,
             tries_max,
             tried: 0,
+            asked_left: PAUSES_ASKED_MAX,
         }
     }
 
-    /// Waits after a failure, for as long as the source asks, an hour at most, or the next pause,
-    /// and shows the wait in the progress.
+    /// Waits after a failure, for as long as the source asks, or the next pause, and shows the wait
+    /// in the progress.
     ///
     /// # Errors
-    /// The given error, if it is final or no attempt is left.
+    /// The given error, if it is final, no attempt is left, or the source asks for a longer pause
+    /// than is left.
     pub(super) async fn wait_after(
         &mut self,
         error: FetchError,
@@ -54,7 +64,13 @@ impl Retries {
             return Err(FetchError::Retryable { after, message });
         };
         let pause = match after {
-            Some(asked) => asked.min(PAUSE_ASKED_MAX),
+            Some(asked) => {
+                let Some(left) = self.asked_left.checked_sub(asked) else {
+                    return Err(asks_too_long(asked, &message));
+                };
+                self.asked_left = left;
+                asked
+            }
             // Jitter comes on top of the longest pause.
             None => pause.min(PAUSE_MAX),
         };
@@ -71,31 +87,64 @@ impl Retries {
     }
 }
 
+/// Adds to an error when the source may be asked again.
+fn asks_too_long(asked: Duration, message: &str) -> FetchError {
+    let named = asked.min(PAUSE_NAMED_MAX);
+    FetchError::Retryable {
+        after: Some(asked),
+        message: format!(
+            "{}; the source may be asked again in {}, from {} on",
+            message.trim_end_matches('.'),
+            HumanDuration(named),
+            time_after(named)
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use tokio::time::Instant;
 
-    #[tokio::test(start_paused = true)]
-    async fn no_pause_is_longer_than_two_minutes_or_an_hour_if_the_source_asks() {
-        let day = Duration::from_secs(86_400);
-        // Pause that the source asks for, and the longest that is made, in seconds.
-        let table = [(None, 120), (Some(day), 3_600), (Some(Duration::ZERO), 0)];
+    /// Pauses in seconds, and the error at their end, of a source that fails each time.
+    async fn pauses(after: Option<Duration>) -> (Vec<u64>, String) {
+        let (mut retries, mut pauses) = (Retries::new(12), Vec::new());
         let stats = StageStats::default();
-        for (after, longest) in table {
-            let (mut retries, mut pauses) = (Retries::new(12), Vec::new());
-            loop {
-                let message = "The service is busy.".to_owned();
-                let error = FetchError::Retryable { after, message };
-                let begun_at = Instant::now();
-                let waited = retries.wait_after(error, "a part", &stats);
-                if waited.await.is_err() {
-                    break;
-                }
-                pauses.push(begun_at.elapsed().as_secs());
+        loop {
+            let message = "The service is busy.".to_owned();
+            let error = FetchError::Retryable { after, message };
+            let begun_at = Instant::now();
+            match retries.wait_after(error, "a part", &stats).await {
+                Ok(()) => pauses.push(begun_at.elapsed().as_secs()),
+                Err(error) => return (pauses, error.to_string()),
             }
-            assert_eq!(pauses.len(), 11, "{after:?}");
-            assert_eq!(pauses.into_iter().max(), Some(longest), "{after:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_source_is_waited_for_as_it_asks_for_twelve_hours_in_all() {
+        let (pauses_of_our_own, _) = pauses(None).await;
+        assert_eq!(pauses_of_our_own.len(), 11);
+        assert_eq!(pauses_of_our_own.into_iter().max(), Some(120));
+        // Seconds that the source asks for, and number of pauses.
+        for (asked, count) in [(0, 11), (3_600, 11), (7_200, 6), (43_200, 1)] {
+            let (pauses, error) = pauses(Some(Duration::from_secs(asked))).await;
+            assert_eq!(pauses, vec![asked; count]);
+            assert!(error.starts_with("The service is busy"), "{error}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_source_that_asks_for_longer_ends_the_fetch_at_once_with_the_time_of_the_next_try() {
+        for (asked, words) in [
+            (43_201, "in 12 hours, from 2"),
+            (86_400, "in 24 hours, from 2"),
+            (u64::MAX, "in 52 weeks, from 2"),
+        ] {
+            let (pauses, error) = pauses(Some(Duration::from_secs(asked))).await;
+            assert!(pauses.is_empty(), "{pauses:?}");
+            assert!(error.contains(words), "{error}");
+            assert!(error.ends_with("Z on"), "{error}");
         }
     }
 }

@@ -213,18 +213,29 @@ fn a_footprint_has_room_for_what_a_head_adds_to_each_event() {
     };
     let body = batch(&(1..=1_000).map(event).collect::<Vec<_>>());
     let quotes = "\"".repeat(1_000);
-    let sdk_info = format!("{quotes}/{quotes}");
-    let context = ParseContext {
-        protocol: Protocol::V1 {
-            key: KEY,
-            sent_at: None,
-            sdk_info: Some(&sdk_info),
-        },
-        ..context()
-    };
-    let bytes_max = Footprint::of(body.as_bytes()).bytes_max(1_000, context.protocol);
-    let rows = accepted(body, &context).batch.bytes();
-    assert!(rows > 500_000, "{rows}");
-    // They may have doubled as they grew.
-    assert!(bytes_max > 2 * rows, "{bytes_max} for {rows}");
+    let long = format!("{quotes}/{quotes}");
+    let address = "2001:db8:1111:2222:3333:4444:5555:6666".parse().unwrap();
+    for (sdk_info, rows_min) in [
+        (Some(long.as_str()), 500_000),
+        (Some("\"\"\"\"/\"\"\"\""), 80_000),
+        (None, 80_000),
+    ] {
+        let context = ParseContext {
+            protocol: Protocol::V1 {
+                key: KEY,
+                sent_at: None,
+                sdk_info,
+            },
+            client_ip: Some(address),
+            ..context()
+        };
+        let bytes_max = Footprint::of(body.as_bytes()).bytes_max(1_000, context.protocol);
+        let rows = accepted(&body, &context).batch.bytes();
+        assert!(rows > rows_min, "{rows} for {sdk_info:?}");
+        // They may have doubled as they grew.
+        assert!(
+            bytes_max > 2 * rows,
+            "{bytes_max} for {rows} and {sdk_info:?}"
+        );
+    }
 }

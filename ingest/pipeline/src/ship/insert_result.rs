@@ -24,7 +24,8 @@ pub enum InsertResult {
     /// The rows are absent, and it is open whether they or the server are to blame.
     Unproven {
         error: InsertError,
-        /// True unless it is known that the rows of the batch cannot be told apart.
+        /// True unless it is known that the rows of the batch cannot be told apart, or not be
+        /// looked up.
         can_halve: bool,
     },
     /// Unknown whether the rows are stored, and trying again does not help: they become dead

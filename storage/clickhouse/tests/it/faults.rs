@@ -54,9 +54,8 @@ async fn a_refused_connection_stored_nothing() {
 }
 
 /// A server that reads a request to its end and then sends `answer`, hangs up or hangs.
-async fn settings_of_peer(
-    answer: Option<&'static str>,
-) -> (Settings, tokio::task::JoinHandle<String>) {
+async fn settings_of_peer(answer: Option<&str>) -> (Settings, tokio::task::JoinHandle<String>) {
+    let answer = answer.map(str::to_owned);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut settings = Settings::new(
         format!("http://{}", listener.local_addr().unwrap()),
@@ -74,7 +73,7 @@ async fn settings_of_peer(
                 break head.to_owned();
             }
         };
-        match answer {
+        match answer.as_deref() {
             Some("") => {}
             Some(answer) => stream.write_all(answer.as_bytes()).await.unwrap(),
             None => while stream.read_buf(&mut request).await.unwrap_or(0) > 0 {},
@@ -122,6 +121,56 @@ async fn an_insert_that_a_gateway_takes_for_too_large_is_too_large() {
         assert_eq!(error.outcome, InsertOutcome::TooLarge, "{error}");
         assert!(error.is_too_large() && error.may_be_of_the_rows());
         assert_eq!(error.code, None);
+        peer.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_code_in_a_gateways_page_is_not_clickhouses() {
+    let late = "\r\n__exception__\r\nabcdefghijklmnop\r\nCode: 33. DB::Exception: x\n\
+                26 abcdefghijklmnop\r\n__exception__\r\n";
+    let stored = "X-ClickHouse-Query-Id: t\r\n";
+    let table = [
+        (
+            "413 Payload Too Large",
+            "",
+            "<title>Error Code: 413</title>",
+            (None, InsertOutcome::TooLarge),
+        ),
+        (
+            "502 Bad Gateway",
+            "",
+            "<title>Error Code: 33</title>",
+            (None, InsertOutcome::Unknown),
+        ),
+        (
+            "200 OK",
+            stored,
+            "<title>Error Code: 33</title>",
+            (None, InsertOutcome::Unknown),
+        ),
+        (
+            "500 Internal Server Error",
+            "",
+            "Code: 33. DB::Exception: x",
+            (Some(33), InsertOutcome::BadData),
+        ),
+        (
+            "500 Internal Server Error",
+            "X-ClickHouse-Exception-Code: 33\r\n",
+            "",
+            (Some(33), InsertOutcome::BadData),
+        ),
+        ("200 OK", stored, late, (Some(33), InsertOutcome::BadData)),
+    ];
+    for (status, headers, body, expected) in table {
+        let length = body.len();
+        let answer = format!(
+            "HTTP/1.1 {status}\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        );
+        let (settings, peer) = settings_of_peer(Some(&answer)).await;
+        let error = insert_into(&settings).await.unwrap_err();
+        assert_eq!((error.code, error.outcome), expected, "{status}: {error}");
         peer.await.unwrap();
     }
 }

@@ -86,7 +86,7 @@ impl<B: Body> Delivery<'_, B> {
     }
 
     /// Settles a batch that fails again and again, unless its rows are stored or still being
-    /// stored.
+    /// stored. Rows that cannot be looked up are kept together under their token.
     async fn settle_refusal<K: Sink>(
         &self,
         sink: &K,
@@ -99,7 +99,19 @@ impl<B: Body> Delivery<'_, B> {
         match self.is_present(sink).await? {
             Some(true) => Ok(InsertResult::Stored),
             Some(false) => Ok(result(error)),
-            None => Err(RetryReason::Insert(error)),
+            None if self.stage == DeliveryStage::LastPart => Err(RetryReason::Insert(error)),
+            // Halves have tokens of their own, and would store again what nobody can look up.
+            None => {
+                tracing::warn!(
+                    token = self.token,
+                    "rows of a table that this version does not know are tried on as a whole; \
+                     others of their month go on: {error}"
+                );
+                Ok(InsertResult::Unproven {
+                    error,
+                    can_halve: false,
+                })
+            }
         }
     }
 

@@ -17,6 +17,8 @@
 //! Rows of a table that this version does not know cannot be looked up. If batches of them are
 //! answered with a success that is not proven to be ClickHouse's, again and again while queries are
 //! answered, they are dead-lettered: the proxy before ClickHouse will not change.
+//! If they are refused again and again, for a gateway's limit or without a known reason, they are
+//! tried on under their token and never halved. Other batches of their month do not wait for them.
 //!
 //! A success under a token that was in doubt proves nothing either: on a plain MergeTree the token
 //! may have been recorded by a try that failed before its part got a name. The rows are looked up.

@@ -166,6 +166,50 @@ async fn rows_of_an_unknown_table_are_given_up_once_clickhouse_answers_without_p
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn rows_of_an_unknown_table_that_are_refused_again_and_again_are_never_halved() {
+    let (large, memory) = (
+        (InsertOutcome::TooLarge, None),
+        (InsertOutcome::Unknown, Some(241)),
+    );
+    let (first, last) = (DeliveryStage::First, DeliveryStage::LastPart);
+    // Returned with the answer to whether they can be halved, or tried on.
+    let table = [
+        (Some(Table::Events), large, first, Some(true)),
+        (None, large, first, Some(false)),
+        (None, memory, first, Some(false)),
+        (None, large, DeliveryStage::KeptWhole, Some(false)),
+        (None, large, last, None),
+        (None, memory, last, None),
+    ];
+    for (table, (outcome, code), stage, expected) in table {
+        let stored_counts = StoredCounts::default();
+        let sink = FakeSink::answering(move || {
+            Err(InsertError {
+                outcome,
+                code,
+                message: "no".to_owned(),
+            })
+        });
+        let (retries, _reports) = Retries::new(1);
+        let body = Vec::<Bytes>::new();
+        let delivery = Delivery {
+            table,
+            stage,
+            history: FailureHistory::new(false, stage),
+            ..delivery((&retries, &stored_counts), &body)
+        };
+        let an_hour = Duration::from_secs(3_600);
+        let settled = tokio::time::timeout(an_hour, delivery.settle(&sink)).await;
+        let halved = match settled {
+            Ok(InsertResult::Unproven { can_halve, .. }) => Some(can_halve),
+            Ok(other) => panic!("{outcome:?}, {stage:?}: {other:?}"),
+            Err(_) => None,
+        };
+        assert_eq!(halved, expected, "{table:?}, {outcome:?}, {stage:?}");
+    }
+}
+
 /// Delivers to a server that fails like this for an hour; returns how long after that it has the
 /// rows, and the number of tries.
 async fn after_an_hour_of(outcome: InsertOutcome, code: Option<u32>) -> (Duration, u32) {

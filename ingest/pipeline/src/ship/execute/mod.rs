@@ -101,6 +101,9 @@ impl<K: Sink> InsertContext<K> {
                 let cut = payload.cut.clone();
                 self.refused(&batch, cut, error, true).await
             }
+            InsertResult::Unproven {
+                can_halve: false, ..
+            } => result,
             InsertResult::Unproven { error, .. } => {
                 let cut = payload.cut.clone();
                 self.refused(&batch, cut, error, false).await

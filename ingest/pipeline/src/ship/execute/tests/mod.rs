@@ -279,3 +279,25 @@ async fn rows_of_an_unknown_table_are_dead_lettered_by_section_if_success_stays_
     }
     assert_eq!(tries.load(Ordering::Relaxed), 8, "sent no more than that");
 }
+
+#[tokio::test(start_paused = true)]
+async fn sections_of_an_unknown_table_that_a_gateway_refuses_stay_together() {
+    let (_dir, _log, context, batch) = failing((InsertOutcome::TooLarge, None));
+    let mut next = batch.sections[0].clone();
+    next.position.section = 1;
+    let sections = vec![batch.sections[0].clone(), next];
+    for (insert_target, are_halved) in [("sessions(id)", false), ("events(uuid)", true)] {
+        let batch = InsertBatch {
+            key: InsertKey {
+                insert_target: insert_target.into(),
+                month: batch.key.month,
+            },
+            sections: sections.clone(),
+            ..batch.clone()
+        };
+        let executed = Arc::clone(&context).execute(0, Arc::new(batch), DeliveryStage::First);
+        let an_hour = Duration::from_secs(3_600);
+        let result = tokio::time::timeout(an_hour, executed).await.unwrap();
+        assert_eq!(is_unproven(&result), !are_halved, "{result:?}");
+    }
+}
