@@ -12,7 +12,7 @@ use super::options::PLAN_EVERY;
 use super::planner::PlanError;
 use super::state::Inner;
 use crate::error::ExportErrorKind;
-use millrace_catalog::{BackfillRoundRobin, CatalogError, OpenBackfill, UtcTime};
+use millrace_catalog::{BackfillRoundRobin, CatalogError, IntervalError, OpenBackfill, UtcTime};
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -172,14 +172,13 @@ impl BackfillScheduler {
 /// ends the backfill as failed.
 async fn plan_one(inner: Arc<Inner>, open: OpenBackfill, watermark: UtcTime) -> PlanOutcome {
     let (id, began) = (open.backfill.id, Instant::now());
-    let planned = match backfill::plan(&inner, open, watermark).await {
-        Err(PlanError::Rows(error)) if error.kind == ExportErrorKind::Permanent => {
-            tracing::warn!(backfill = %id, %error, "a backfill is given up");
-            let failed = inner.catalog.fail_export_backfill(id, &error.message).await;
-            failed.map_err(PlanError::from)
-        }
-        planned => planned,
-    };
+    let mut planned = backfill::plan(&inner, open, watermark).await;
+    let reason = planned.as_ref().err().and_then(reason_to_give_up);
+    if let Some(reason) = reason {
+        tracing::warn!(backfill = %id, reason, "a backfill is given up");
+        let failed = inner.catalog.fail_export_backfill(id, &reason).await;
+        planned = failed.map_err(PlanError::from);
+    }
     let mut failed_after = None;
     let is_planned = match planned {
         Ok(is_planned) => {
@@ -203,5 +202,20 @@ async fn plan_one(inner: Arc<Inner>, open: OpenBackfill, watermark: UtcTime) -> 
         id,
         is_planned,
         failed_after,
+    }
+}
+
+/// Reason for which a backfill is given up, for customers; `None`: planning is tried again.
+fn reason_to_give_up(error: &PlanError) -> Option<String> {
+    match error {
+        PlanError::Rows(error) if error.kind == ExportErrorKind::Permanent => {
+            Some(error.message.clone())
+        }
+        // A backfill keeps the interval that it was asked for with.
+        PlanError::Catalog(CatalogError::WrongInterval { interval, .. }) => Some(format!(
+            "The backfill was asked for with the interval {interval:?}, which this version does not know. Change the \
+             export's interval, and ask for the backfill again: {IntervalError}."
+        )),
+        PlanError::Rows(_) | PlanError::Catalog(_) | PlanError::Change(_) => None,
     }
 }

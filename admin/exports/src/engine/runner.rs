@@ -283,8 +283,8 @@ fn time_limit(interval: Result<ExportInterval, CatalogError>) -> Duration {
         Ok(ExportInterval::Week) => TIME_LIMIT_MAX,
         // The window of a run is known whatever the interval is: it is delivered.
         Err(error) => {
-            tracing::warn!(%error, "a run has the longest time limit");
-            TIME_LIMIT_MAX
+            tracing::warn!(%error, "a run has the time limit of an hour's window");
+            6 * HOUR
         }
     }
 }
@@ -305,7 +305,7 @@ mod tests {
             (Ok(ExportInterval::Hour), 6),
             (Ok(ExportInterval::Day), 24),
             (Ok(ExportInterval::Week), 72),
-            (Err(wrong), 72),
+            (Err(wrong), 6),
         ];
         for (interval, hours) in table {
             let name = format!("{interval:?}");

@@ -3,8 +3,8 @@
 //! Windows follow one another without a gap: each begins where the last one ended, also when the
 //! interval has changed since. Windows that end while an export is paused are skipped; a backfill
 //! makes up for them. An export that begins later (`start_at`) leaves the time until then out, once
-//! its first window is planned; before that its start may be moved. Each other instant from the first
-//! window on is in one window by the clock or in one skipped range, and so an export and the
+//! its first window is planned; before that its start may be moved. Each other instant from the
+//! first window on is in one window by the clock or in one skipped range, and so an export and the
 //! backfills of its pauses have each row once.
 
 use super::ExportInterval;

@@ -14,7 +14,7 @@ on_both!(
     a_slow_count_delays_neither_windows_by_the_clock_nor_other_customers,
     counts_that_never_end_give_way_to_other_customers,
     an_export_deleted_while_it_is_counted_delays_no_other,
-    a_backfill_of_a_wrong_interval_is_left_alone_and_delays_no_other,
+    a_backfill_of_a_wrong_interval_fails_and_delays_no_other,
 );
 
 /// Creates exports of another organization, each with a backfill whose count does not end.
@@ -103,12 +103,12 @@ async fn an_export_deleted_while_it_is_counted_delays_no_other(database: TestDat
     }
 }
 
-async fn a_backfill_of_a_wrong_interval_is_left_alone_and_delays_no_other(database: TestDatabase) {
+async fn a_backfill_of_a_wrong_interval_fails_and_delays_no_other(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     env.store(env.project_id, &[(1, -WINDOW, -WINDOW)]).await;
     let wrong = env.export(json!({})).await;
     env.pass(0).await;
-    let left = env.backfill(wrong.id, None, None).await;
+    let fails = env.backfill(wrong.id, None, None).await;
     for spoil in [
         "UPDATE batch_exports SET \"interval\" = 'fortnight'",
         "UPDATE batch_export_backfills SET asked_for = NULL",
@@ -122,8 +122,10 @@ async fn a_backfill_of_a_wrong_interval_is_left_alone_and_delays_no_other(databa
     let ended = env.backfill_ended(good.id, other).await;
     assert_eq!(ended, RunStatus::Completed);
     assert_eq!(env.exported(), [1]);
-    let left = env.backfill_of(wrong.id, left).await;
-    assert!(left.status.is_open(), "{left:?}");
-    assert_eq!(left.total_runs, None);
+    let ended = env.backfill_ended(wrong.id, fails).await;
+    assert_eq!(ended, RunStatus::Failed);
+    let message = env.backfill_of(wrong.id, fails).await.message.unwrap();
+    assert!(message.contains("fortnight"), "{message}");
+    assert!(message.contains("every N minutes"), "{message}");
     assert!(env.runs(wrong.id).await.is_empty());
 }
