@@ -31,14 +31,14 @@ pub(super) async fn claim_one(inner: &Arc<Inner>) -> bool {
     let Ok(slot) = Arc::clone(&inner.slots).try_acquire_owned() else {
         return false;
     };
-    let turns = inner.turns().clone();
+    let mut turns = inner.turns().clone();
     let claimed = inner
         .catalog
-        .claim_export_run(inner.options.lapse_after, &turns)
+        .claim_export_run(inner.options.lapse_after, &mut turns)
         .await;
+    *inner.turns() = turns;
     match claimed {
         Ok(Some(claimed)) => {
-            inner.turns().mark_served(claimed.export.organization_id);
             let inner = Arc::clone(inner);
             let tasks = inner.tasks.clone();
             tasks.spawn(async move {

@@ -9,6 +9,7 @@ use crate::catalog::Catalog;
 use crate::entities::batch_exports::{self as exports, DestinationType, ExportModel};
 use crate::error::CatalogError;
 use sea_orm::prelude::Uuid;
+use sea_orm::sea_query::{Expr, ExprTrait, IntoColumnRef, Query};
 use sea_orm::{
     ActiveEnum, ColumnTrait, Condition, DbErr, EntityTrait, Iterable, QueryFilter, QueryOrder,
     QuerySelect,
@@ -69,6 +70,17 @@ fn is_readable() -> Condition {
     Condition::all()
         .add(exports::Column::Model.is_in(ExportModel::iter()))
         .add(exports::Column::DestinationType.is_in(DestinationType::iter()))
+}
+
+/// Condition of rows whose export can be read, by their column with its id.
+pub(super) fn has_readable_export(export_id: impl IntoColumnRef) -> Expr {
+    let mut export = Query::select();
+    export
+        .expr(Expr::value(1))
+        .from(exports::Entity)
+        .and_where(Expr::col((exports::Entity, exports::Column::Id)).equals(export_id))
+        .cond_where(is_readable());
+    Expr::exists(export)
 }
 
 fn unknown_value((export_id, interval, model, kind): StoredValues) -> Option<UnknownExportValue> {
