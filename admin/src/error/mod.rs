@@ -12,7 +12,7 @@ use crate::mail::QuotaOwner;
 use crate::request::throttle::RateLimitStatus;
 use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, StatusCode};
-use millrace_catalog::{CatalogError, ChangeError};
+use millrace_catalog::{CatalogError, ChangeError, IntervalError};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -213,6 +213,16 @@ impl ApiError {
         self
     }
 
+    /// 400 for an export that a later version, or somebody by hand, gave an interval that this
+    /// version does not know.
+    fn interval_unknown(interval: &str) -> Self {
+        let detail = format!(
+            "The export has the interval {interval:?}, which this version does not know. Change it first: \
+             {IntervalError}."
+        );
+        Self::invalid("invalid_choice", Some("interval"), detail)
+    }
+
     /// HTTP status of the response.
     pub(crate) fn status(&self) -> StatusCode {
         self.0.status
@@ -221,8 +231,12 @@ impl ApiError {
 
 impl From<CatalogError> for ApiError {
     fn from(error: CatalogError) -> Self {
-        if matches!(error, CatalogError::ConditionBroken) {
-            return Self::precondition_failed();
+        match &error {
+            CatalogError::ConditionBroken => return Self::precondition_failed(),
+            CatalogError::WrongInterval { interval, .. } => {
+                return Self::interval_unknown(interval);
+            }
+            _ => {}
         }
         tracing::error!(%error, "the catalog failed");
         match error {

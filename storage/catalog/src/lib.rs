@@ -95,7 +95,7 @@ pub use batch_exports::{
     DestinationSpec, ExportInterval, ExportLogFilter, ExportPlace, ExportWriter, FILE_FORMATS,
     FieldKind, FieldNeed, IntervalError, NeededWhen, NewBatchExport, NewExportLog, NewRun,
     OpenBackfill, PrunedRuns, RunCursor, RunFilter, RunOrder, RunOutcome, RunProgress,
-    RunRoundRobin, Sample, Unpaused,
+    RunRoundRobin, Sample, UnknownExportValue, Unpaused,
 };
 pub use bootstrap::{Bootstrap, BootstrapOptions};
 pub use catalog::Catalog;

@@ -4,7 +4,8 @@
 //! window by the clock waits for that. As many backfills are planned at a time as runs are made,
 //! and one of each organization: so no backfill is planned twice at a time, and a customer with
 //! many backfills delays only their own. A statement that ClickHouse does not finish in time is
-//! given up, and its organization rests for longer than that took.
+//! given up, and its organization rests for longer than that took. After the third such statement
+//! in a row its backfill fails, with the reason for the customer.
 
 use super::backfill;
 use super::leader::Leader;
@@ -12,7 +13,7 @@ use super::options::PLAN_EVERY;
 use super::planner::PlanError;
 use super::state::Inner;
 use crate::error::ExportErrorKind;
-use millrace_catalog::{BackfillRoundRobin, CatalogError, OpenBackfill, UtcTime};
+use millrace_catalog::{BackfillRoundRobin, CatalogError, IntervalError, OpenBackfill, UtcTime};
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -26,6 +27,12 @@ const IDLE_PAUSE: Duration = Duration::from_secs(1);
 /// Rest of an organization after a failure, as a multiple of the time until the failure: so what
 /// never succeeds has a place for a quarter of the time.
 const REST_FACTOR: u32 = 3;
+/// Searches in a row that reach a limit, after which a backfill fails. Other work may have kept
+/// ClickHouse busy at the first one; busy for the 45 minutes that three take with their rests, it
+/// is too slow for the range, and the customer has to be told.
+const SEARCHES_MAX: u32 = 3;
+/// Backfills whose searches are counted. With more, all of them are counted anew.
+const COUNTED_MAX: usize = 1_000;
 
 /// Plans backfills for as long as this process leads.
 pub(super) async fn run(inner: &Arc<Inner>, leads: &Leader) -> Infallible {
@@ -42,6 +49,7 @@ pub(super) async fn run(inner: &Arc<Inner>, leads: &Leader) -> Infallible {
             scheduler.schedule().await;
         } else {
             scheduler.planning.abort_all();
+            scheduler.limits.clear();
         }
     }
 }
@@ -53,6 +61,8 @@ struct PlanOutcome {
     is_planned: bool,
     /// Time that it took to fail; `None`: it did not fail.
     failed_after: Option<Duration>,
+    /// True if it failed because a search for windows reached a limit.
+    has_reached_limit: bool,
 }
 
 /// Fair scheduler of backfills, by organization.
@@ -68,6 +78,9 @@ struct BackfillScheduler {
     resting: HashSet<Uuid>,
     /// Organizations that rest after a failure, and until when.
     failed: HashMap<Uuid, Instant>,
+    /// Number of the last searches of backfills that reached a limit, one after the other. It is
+    /// not kept across restarts: another process counts anew.
+    limits: HashMap<Uuid, u32>,
     idle_since: Instant,
     /// Error of the catalog that was logged last.
     last_error: Option<String>,
@@ -83,6 +96,7 @@ impl BackfillScheduler {
             idle: HashSet::new(),
             resting: HashSet::new(),
             failed: HashMap::new(),
+            limits: HashMap::new(),
             idle_since: Instant::now(),
             last_error: None,
         }
@@ -94,6 +108,7 @@ impl BackfillScheduler {
                 if !outcome.is_planned {
                     self.idle.insert(outcome.id);
                 }
+                self.count_limits(&outcome);
                 let organization_id = self.busy.remove(&task);
                 let rest = outcome.failed_after.map(|took| took * REST_FACTOR);
                 if let Some((organization_id, rest)) = organization_id.zip(rest) {
@@ -105,6 +120,17 @@ impl BackfillScheduler {
                 self.busy.remove(&error.id());
             }
         }
+    }
+
+    fn count_limits(&mut self, outcome: &PlanOutcome) {
+        if !outcome.has_reached_limit {
+            self.limits.remove(&outcome.id);
+            return;
+        }
+        if self.limits.len() >= COUNTED_MAX {
+            self.limits.clear();
+        }
+        *self.limits.entry(outcome.id).or_default() += 1;
     }
 
     /// Starts to plan due backfills while there are free slots, and logs a failure.
@@ -143,7 +169,9 @@ impl BackfillScheduler {
             };
             let organization_id = open.export.organization_id;
             self.turns.mark_served(&open);
-            let planning = plan_one(Arc::clone(&inner), open, watermark);
+            let limits_before = self.limits.get(&open.backfill.id).copied();
+            let limits_before = limits_before.unwrap_or_default();
+            let planning = plan_one(Arc::clone(&inner), open, watermark, limits_before);
             let task = self.planning.spawn(planning);
             self.busy.insert(task.id(), organization_id);
         }
@@ -168,18 +196,23 @@ impl BackfillScheduler {
     }
 }
 
-/// Plans a backfill. A failure to read its rows keeps no other backfill waiting; a permanent one
-/// ends the backfill as failed.
-async fn plan_one(inner: Arc<Inner>, open: OpenBackfill, watermark: UtcTime) -> PlanOutcome {
+/// Plans a backfill whose last searches reached a limit so many times. A failure to read its rows
+/// keeps no other backfill waiting; a permanent one ends the backfill as failed.
+async fn plan_one(
+    inner: Arc<Inner>,
+    open: OpenBackfill,
+    watermark: UtcTime,
+    limits_before: u32,
+) -> PlanOutcome {
     let (id, began) = (open.backfill.id, Instant::now());
-    let planned = match backfill::plan(&inner, open, watermark).await {
-        Err(PlanError::Rows(error)) if error.kind == ExportErrorKind::Permanent => {
-            tracing::warn!(backfill = %id, %error, "a backfill is given up");
-            let failed = inner.catalog.fail_export_backfill(id, &error.message).await;
-            failed.map_err(PlanError::from)
-        }
-        planned => planned,
-    };
+    let mut planned = backfill::plan(&inner, open, watermark).await;
+    let failure = planned.as_ref().err();
+    if let Some(reason) = failure.and_then(|error| reason_to_give_up(error, limits_before)) {
+        tracing::warn!(backfill = %id, reason, "a backfill is given up");
+        let failed = inner.catalog.fail_export_backfill(id, &reason).await;
+        planned = failed.map_err(PlanError::from);
+    }
+    let has_reached_limit = matches!(planned, Err(PlanError::SearchLimit(_)));
     let mut failed_after = None;
     let is_planned = match planned {
         Ok(is_planned) => {
@@ -191,7 +224,12 @@ async fn plan_one(inner: Arc<Inner>, open: OpenBackfill, watermark: UtcTime) -> 
             if inner.unplanned().insert(id) {
                 tracing::warn!(backfill = %id, %error, "a backfill cannot be planned; trying again until it can");
             }
-            failed_after = Some(began.elapsed());
+            // Memory is short sooner than time, and for as long.
+            let least = match has_reached_limit {
+                true => inner.options.window_search_max,
+                false => Duration::ZERO,
+            };
+            failed_after = Some(began.elapsed().max(least));
             false
         }
     };
@@ -203,5 +241,67 @@ async fn plan_one(inner: Arc<Inner>, open: OpenBackfill, watermark: UtcTime) -> 
         id,
         is_planned,
         failed_after,
+        has_reached_limit,
+    }
+}
+
+/// Reason for which a backfill is given up, for customers; `None`: planning is tried again.
+fn reason_to_give_up(error: &PlanError, limits_before: u32) -> Option<String> {
+    match error {
+        PlanError::Rows(error) if error.kind == ExportErrorKind::Permanent => {
+            Some(error.message.clone())
+        }
+        // A backfill keeps the interval that it was asked for with.
+        PlanError::Catalog(CatalogError::WrongInterval { interval, .. }) => Some(format!(
+            "The backfill was asked for with the interval {interval:?}, which this version does not know. Change the \
+             export's interval, and ask for the backfill again: {IntervalError}."
+        )),
+        PlanError::SearchLimit(advice) if limits_before + 1 >= SEARCHES_MAX => Some(advice.clone()),
+        PlanError::Rows(_)
+        | PlanError::Catalog(_)
+        | PlanError::Change(_)
+        | PlanError::SearchLimit(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ExportError;
+
+    #[test]
+    fn a_backfill_is_given_up_for_what_does_not_pass() {
+        let interval = || CatalogError::WrongInterval {
+            export_id: Uuid::nil(),
+            interval: "fortnight".to_owned(),
+        };
+        let away = || CatalogError::Locked {
+            location: String::new(),
+        };
+        let limit = || PlanError::SearchLimit("ask for a shorter range".to_owned());
+        // Failure, searches before that reached a limit, and words of the reason.
+        let table = [
+            (
+                PlanError::Rows(ExportError::permanent("bad query")),
+                0,
+                Some("bad query"),
+            ),
+            (PlanError::Rows(ExportError::retryable("away")), 9, None),
+            (PlanError::Catalog(interval()), 0, Some("\"fortnight\"")),
+            (PlanError::Catalog(interval()), 0, Some("every N minutes")),
+            (PlanError::Catalog(away()), 9, None),
+            (PlanError::Change(away().into()), 9, None),
+            (limit(), 0, None),
+            (limit(), 1, None),
+            (limit(), 2, Some("ask for a shorter range")),
+            (limit(), 3, Some("ask for a shorter range")),
+        ];
+        for (error, limits_before, expected) in table {
+            let reason = reason_to_give_up(&error, limits_before);
+            assert_eq!(reason.is_some(), expected.is_some(), "{error}");
+            if let (Some(reason), Some(words)) = (reason, expected) {
+                assert!(reason.contains(words), "{reason}");
+            }
+        }
     }
 }

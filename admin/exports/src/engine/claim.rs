@@ -13,6 +13,8 @@ const EXTENSIONS_PER_CLAIM: u32 = 4;
 pub(super) struct Claim<'a> {
     inner: &'a Inner,
     claimed: &'a ClaimedRun,
+    /// Latest error of the run, which is recorded with its progress.
+    error: Option<String>,
     held_until: Instant,
 }
 
@@ -31,8 +33,15 @@ impl<'a> Claim<'a> {
         Self {
             inner,
             claimed,
+            error: claimed.run.latest_error.clone(),
             held_until,
         }
+    }
+
+    /// Sets the error that is recorded from the next extension on, while what was delivered is
+    /// taken back.
+    pub(super) fn set_error(&mut self, error: String) {
+        self.error = Some(error);
     }
 
     /// Records the run's progress at intervals, which renews the claim; returns when the claim is
@@ -43,7 +52,7 @@ impl<'a> Claim<'a> {
             tokio::time::sleep(time / EXTENSIONS_PER_CLAIM).await;
             let sent_at = Instant::now();
             let lapses = tokio::time::Instant::from_std(self.held_until);
-            let error = run.latest_error.clone();
+            let error = self.error.clone();
             let recorded_progress = run_progress(RunStatus::Running, progress, error, false);
             let catalog = &self.inner.catalog;
             let recorded = catalog.record_export_run(run.id, run.claim, recorded_progress, time);

@@ -17,6 +17,7 @@
 //! | `delivery` | delivers the rows of one run: read, count, hand over, publish |
 //! | `pace` | minimum pace at which a destination takes rows |
 //! | `source` | rows that a run reads |
+//! | `unknown_values` | logs exports with values of another version, which are left alone |
 //! | `retention` | deletes old runs and log lines |
 //! | `notices` | [`Notices`] to administrators |
 //! | `metrics` | metrics for Prometheus |
@@ -35,6 +36,7 @@ mod retention;
 mod runner;
 mod source;
 mod state;
+mod unknown_values;
 
 pub use notices::{Notice, Notices};
 pub use options::EngineOptions;
@@ -121,6 +123,7 @@ impl Engine {
             never = self.plan_loop(&leads) => match never {},
             never = backfill_scheduler::run(&self.inner, &leads) => match never {},
             never = retention::run(&self.inner, &leads) => match never {},
+            never = unknown_values::run(&self.inner, &leads) => match never {},
             never = metrics::record_lag(&self.inner.catalog) => match never {},
         };
         self.inner.stopped.cancel();

@@ -24,6 +24,8 @@ pub struct EngineOptions {
     pub retry_pause_max: Duration,
     /// Retries before a run is given up.
     pub retries_max: u32,
+    /// Time limit of a try, where that of its interval is not shorter.
+    pub try_max: Duration,
     /// Slowest pace at which a destination may take rows.
     pub pace: MinimumPace,
     /// Longest work of ClickHouse on a statement that finds a backfill's windows.
@@ -47,6 +49,7 @@ impl EngineOptions {
         retry_pause: Duration::from_secs(60),
         retry_pause_max: Duration::from_secs(3_600),
         retries_max: 5,
+        try_max: Duration::from_secs(3 * DAY_SECONDS),
         pace: MinimumPace {
             // Twice what a warehouse may take for one statement, of 2 MiB at most.
             window: Duration::from_secs(7_200),

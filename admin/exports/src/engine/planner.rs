@@ -2,6 +2,7 @@
 
 use super::state::Inner;
 use crate::error::ExportError;
+use crate::rows::WindowSearchError;
 use millrace_catalog::{CatalogError, ChangeError};
 use thiserror::Error;
 
@@ -14,6 +15,20 @@ pub(super) enum PlanError {
     Change(#[from] ChangeError),
     #[error("ClickHouse: {0}")]
     Rows(#[from] ExportError),
+    /// A search for the windows of a backfill reached a limit; the message is for the customer.
+    #[error("{0}")]
+    SearchLimit(String),
+}
+
+impl From<WindowSearchError> for PlanError {
+    fn from(error: WindowSearchError) -> Self {
+        match error {
+            WindowSearchError::Rows(error) => Self::Rows(error),
+            limit @ (WindowSearchError::TooLong | WindowSearchError::TooLarge) => {
+                Self::SearchLimit(limit.to_string())
+            }
+        }
+    }
 }
 
 /// Creates runs of all windows that are due and whose rows are all stored.

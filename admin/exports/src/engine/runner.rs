@@ -23,22 +23,20 @@ const PAUSE_FACTOR: u32 = 4;
 /// that stops waits for longer than that.
 pub const TAKE_BACK_TIMEOUT: Duration = Duration::from_secs(15);
 const HOUR: Duration = Duration::from_secs(3_600);
-/// Time limit of one try for the longest interval.
-const TIME_LIMIT_MAX: Duration = Duration::from_secs(72 * 3_600);
 
 /// Claims a run and carries it out in the background; `false` if none is due, or no slot is free.
 pub(super) async fn claim_one(inner: &Arc<Inner>) -> bool {
     let Ok(slot) = Arc::clone(&inner.slots).try_acquire_owned() else {
         return false;
     };
-    let turns = inner.turns().clone();
+    let mut turns = inner.turns().clone();
     let claimed = inner
         .catalog
-        .claim_export_run(inner.options.lapse_after, &turns)
+        .claim_export_run(inner.options.lapse_after, &mut turns)
         .await;
+    *inner.turns() = turns;
     match claimed {
         Ok(Some(claimed)) => {
-            inner.turns().mark_served(claimed.export.organization_id);
             let inner = Arc::clone(inner);
             let tasks = inner.tasks.clone();
             tasks.spawn(async move {
@@ -76,7 +74,7 @@ async fn execute(inner: &Inner, claimed: ClaimedRun) {
     let stopped = CancellationToken::new();
     let began = Instant::now();
     let delivering = deliver(inner, &claimed, &progress, &stopped);
-    let limit = time_limit(ExportInterval::of(&claimed.export));
+    let limit = time_limit(ExportInterval::of(&claimed.export)).min(inner.options.try_max);
     let mut delivering = std::pin::pin!(delivering);
     let mut claim = Claim::new(inner, &claimed);
     let interrupted = tokio::select! {
@@ -95,6 +93,9 @@ async fn execute(inner: &Inner, claimed: ClaimedRun) {
         () = inner.stopped.cancelled() => TryOutcome::Stopped,
         () = tokio::time::sleep(limit) => TryOutcome::TimedOut(limit),
     };
+    if let TryOutcome::TimedOut(limit) = &interrupted {
+        claim.set_error(timed_out(*limit));
+    }
     stopped.cancel();
     if let Some(ended) = take_back(&mut claim, &progress, delivering, interrupted).await {
         record_end(inner, &claimed, &progress, began, ended).await;
@@ -206,8 +207,7 @@ fn status_after(
     match ended {
         TryOutcome::Delivered(_) => (RunStatus::Completed, None, Duration::ZERO),
         TryOutcome::TimedOut(limit) => {
-            let hours = counted(limit.as_secs() / HOUR.as_secs(), "hour");
-            let error = format!("The run was not done after {hours}.");
+            let error = timed_out(*limit);
             (RunStatus::TimedOut, Some(error), Duration::ZERO)
         }
         TryOutcome::Failed(error) => {
@@ -274,17 +274,22 @@ fn summary(rows: u64, delivered: &Delivered, took: Duration) -> String {
     text
 }
 
+fn timed_out(limit: Duration) -> String {
+    let hours = counted(limit.as_secs() / HOUR.as_secs(), "hour");
+    format!("The run was not done after {hours}.")
+}
+
 /// Time limit of one try: long enough for a window that is much larger than usual.
 fn time_limit(interval: Result<ExportInterval, CatalogError>) -> Duration {
     match interval {
         Ok(ExportInterval::Minutes(_)) => HOUR,
         Ok(ExportInterval::Hour) => 6 * HOUR,
         Ok(ExportInterval::Day) => 24 * HOUR,
-        Ok(ExportInterval::Week) => TIME_LIMIT_MAX,
+        Ok(ExportInterval::Week) => 72 * HOUR,
         // The window of a run is known whatever the interval is: it is delivered.
         Err(error) => {
-            tracing::warn!(%error, "a run has the longest time limit");
-            TIME_LIMIT_MAX
+            tracing::warn!(%error, "a run has the time limit of an hour's window");
+            6 * HOUR
         }
     }
 }
@@ -305,7 +310,7 @@ mod tests {
             (Ok(ExportInterval::Hour), 6),
             (Ok(ExportInterval::Day), 24),
             (Ok(ExportInterval::Week), 72),
-            (Err(wrong), 72),
+            (Err(wrong), 6),
         ];
         for (interval, hours) in table {
             let name = format!("{interval:?}");

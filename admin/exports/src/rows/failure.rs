@@ -3,6 +3,37 @@
 use super::error_codes::OF_QUERY;
 use crate::error::ExportError;
 use millrace_clickhouse::QueryError;
+use thiserror::Error;
+
+/// Error of a search for the windows of a range that have rows, in words for the customer.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum WindowSearchError {
+    /// ClickHouse worked on the search for as long as it may. A retry helps if it was busy.
+    #[error(
+        "ClickHouse takes longer to find the windows of the range that have rows than it may: ask for a shorter \
+         range or a narrower filter."
+    )]
+    TooLong,
+    /// The search reached ClickHouse's limit of memory. A retry helps if others used the memory.
+    #[error(
+        "ClickHouse needs more memory to find the windows of the range that have rows than it may: ask for a \
+         shorter range or a narrower filter, and ask the operator if that does not help."
+    )]
+    TooLarge,
+    /// Any other error.
+    #[error(transparent)]
+    Rows(#[from] ExportError),
+}
+
+impl From<QueryError> for WindowSearchError {
+    fn from(error: QueryError) -> Self {
+        match error.code {
+            Some(159 | 160) => Self::TooLong,
+            Some(241) => Self::TooLarge,
+            _ => Self::Rows(read_failure(&error, false)),
+        }
+    }
+}
 
 /// Code of `ACCESS_DENIED`: to a table, a function or a right that the query needs.
 const ACCESS_DENIED: u32 = 497;
@@ -114,6 +145,36 @@ mod tests {
             let failure = failure(code, is_of_customer);
             assert_eq!(failure.kind, kind, "{code:?}");
             assert!(failure.message.contains(words), "{failure}");
+        }
+    }
+
+    #[test]
+    fn a_search_for_windows_knows_its_limits_from_other_failures() {
+        let table = [
+            (Some(159), WindowSearchError::TooLong, "shorter range"),
+            (Some(160), WindowSearchError::TooLong, "shorter range"),
+            (Some(241), WindowSearchError::TooLarge, "shorter range"),
+            (
+                Some(210),
+                WindowSearchError::Rows(failure(None, false)),
+                "could not be read",
+            ),
+            (
+                None,
+                WindowSearchError::Rows(failure(None, false)),
+                "could not be read",
+            ),
+        ];
+        for (code, expected, words) in table {
+            let error = QueryError {
+                code,
+                ..QueryError::without_code("millrace.events")
+            };
+            let told = WindowSearchError::from(error);
+            assert_eq!(told, expected, "{code:?}");
+            let told = told.to_string();
+            assert!(told.contains(words), "{told}");
+            assert!(!told.contains("millrace"), "{told}");
         }
     }
 

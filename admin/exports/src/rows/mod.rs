@@ -27,7 +27,7 @@ mod windows;
 
 pub use count::{CountError, RowCounter};
 pub use error_codes::OF_QUERY;
-pub use failure::read_failure;
+pub use failure::{WindowSearchError, read_failure};
 pub use settings::options;
 pub use statement::Statement;
 pub use window_query::{EventFilter, Part, WindowQuery};

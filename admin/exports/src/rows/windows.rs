@@ -1,6 +1,6 @@
 //! Windows of a range that have rows.
 
-use super::{Part, Statement, WindowQuery, options, read_failure};
+use super::{Part, Statement, WindowQuery, WindowSearchError, options};
 use crate::error::ExportError;
 use crate::query::Source;
 use crate::window::WindowBy;
@@ -21,43 +21,40 @@ impl WindowQuery<'_> {
     /// Counts the windows of the range that have rows.
     ///
     /// # Errors
-    /// ClickHouse is away, or has worked on it for `work_max`.
+    /// ClickHouse is away, or has worked on it for `work_max`, or needs too much memory.
     pub async fn count_windows(
         &self,
         interval: ExportInterval,
         work_max: Duration,
-    ) -> Result<u64, ExportError> {
+    ) -> Result<u64, WindowSearchError> {
         let sql = format!(
             "SELECT uniqExact(number) FROM ({})",
             self.numbers(interval)?
         );
         let options = search_options(&sql, work_max);
-        let asked = self.clickhouse.read_number(&sql, &options);
-        asked.await.map_err(|error| read_failure(&error, false))
+        Ok(self.clickhouse.read_number(&sql, &options).await?)
     }
 
     /// Finds the first windows of the range that have rows, in order, `count_max` at most: the
     /// start and the end of each.
     ///
     /// # Errors
-    /// ClickHouse is away, or has worked on it for `work_max`.
+    /// ClickHouse is away, or has worked on it for `work_max`, or needs too much memory.
     pub async fn first_windows(
         &self,
         interval: ExportInterval,
         count_max: u64,
         work_max: Duration,
-    ) -> Result<Vec<(UtcTime, UtcTime)>, ExportError> {
+    ) -> Result<Vec<(UtcTime, UtcTime)>, WindowSearchError> {
         let numbers = self.numbers(interval)?;
         let sql = format!(
             "SELECT DISTINCT number FROM ({numbers}) ORDER BY number LIMIT {count_max} \
              FORMAT TSVRawWithNames"
         );
-        let failed = |error| read_failure(&error, false);
         let options = search_options(&sql, work_max);
-        let read = self.clickhouse.read(&sql, &options);
-        let mut stream = read.map_err(failed)?;
+        let mut stream = self.clickhouse.read(&sql, &options)?;
         let mut answer = Vec::new();
-        while let Some(piece) = stream.next().await.map_err(failed)? {
+        while let Some(piece) = stream.next().await? {
             answer.extend_from_slice(&piece);
         }
         let numbers = window_numbers(&answer)

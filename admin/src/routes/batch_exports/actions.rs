@@ -33,7 +33,8 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
             .note("Other fields of the body are ignored.")
             .scopes(&WRITE)
             .feature(FEATURE)
-            .pipelines_level(),
+            .pipelines_level()
+            .fails(400, "invalid_choice", INTERVAL_UNKNOWN),
         Operation::action(paths.backfill, backfill)
             .about("Backfill a batch export")
             .limited_by(&[
@@ -50,9 +51,14 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
             .scopes(&WRITE)
             .feature(FEATURE)
             .pipelines_level()
-            .fails(400, "invalid_input", "The range is invalid, or ends too far in the future."),
+            .fails(400, "invalid_input", "The range is invalid, or ends too far in the future.")
+            .fails(400, "invalid_choice", INTERVAL_UNKNOWN),
     ]
 }
+
+/// Reason for which what depends on an export's windows fails.
+pub(super) const INTERVAL_UNKNOWN: &str =
+    "The export has an interval that this version does not know: change it first.";
 
 /// Options for unpausing an export.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -1,6 +1,6 @@
 //! Operations that list, create, read and cancel backfills.
 
-use super::actions::RangeBody;
+use super::actions::{INTERVAL_UNKNOWN, RangeBody};
 use super::bodies::BackfillBody;
 use super::paths::{FEATURE, Paths, READ, WRITE, place};
 use crate::context::Context;
@@ -29,7 +29,8 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
                 400,
                 "invalid_input",
                 "The range is invalid, or ends too far in the future.",
-            ),
+            )
+            .fails(400, "invalid_choice", INTERVAL_UNKNOWN),
         Operation::get(paths.one_backfill, retrieve)
             .about("Read the progress of a backfill")
             .scopes(&READ),

@@ -12,6 +12,7 @@ on_both!(
     backfills_are_created_listed_and_cancelled,
     a_backfill_of_a_range_without_a_window_is_completed_with_a_message,
     invalid_backfill_ranges_are_refused,
+    an_interval_of_another_version_is_named_with_what_to_set,
     logs_are_the_export_and_a_page_of_lines,
     the_steps_of_a_test_are_listed_for_each_type,
     runs_do_not_change_the_version_of_an_export,
@@ -182,6 +183,42 @@ async fn a_backfill_of_a_range_without_a_window_is_completed_with_a_message() {
         (&json!("Completed"), &json!(0))
     );
     assert!(read.body["message"].is_string(), "{read:?}");
+}
+
+async fn an_interval_of_another_version_is_named_with_what_to_set() {
+    let fixture = Fixture::new().await;
+    for all in [ORGANIZATION, PROJECT] {
+        let (_, path) = export(&fixture, all).await;
+        let pause = format!("{path}pause/");
+        assert_eq!(fixture.call("POST", &pause, &json!({})).await.status, 200);
+        fixture
+            .execute("UPDATE batch_exports SET \"interval\" = 'fortnight'")
+            .await;
+        for (method, path, body) in [
+            ("POST", format!("{path}unpause/"), json!({})),
+            (
+                "POST",
+                format!("{path}unpause/"),
+                json!({ "backfill": true }),
+            ),
+            ("POST", format!("{path}backfill/"), json!({})),
+            ("POST", format!("{path}backfills/"), json!({})),
+            ("PATCH", path.clone(), json!({ "paused": false })),
+        ] {
+            let refused = fixture.call(method, &path, &body).await;
+            let expected = (400, "invalid_choice", Some("interval"));
+            assert_eq!(refused.error(), expected, "{method} {path}");
+            let detail = refused.body["detail"].as_str().unwrap();
+            assert!(detail.contains("fortnight"), "{detail}");
+            assert!(detail.contains("hour, day, week or every N"), "{detail}");
+        }
+        let change = json!({ "interval": "day", "paused": false });
+        let changed = fixture.call("PATCH", &path, &change).await;
+        assert_eq!(
+            (changed.status, &changed.body["interval"]),
+            (200, &json!("day"))
+        );
+    }
 }
 
 async fn invalid_backfill_ranges_are_refused() {

@@ -5,6 +5,7 @@
 //! count, another organization's is planned after one of them.
 
 use super::plan::open_backfills;
+use super::unknown_values::has_readable_export;
 use crate::catalog::Catalog;
 use crate::entities::batch_export_backfills as backfills;
 use crate::entities::batch_export_runs::{self as runs, RunStatus};
@@ -147,8 +148,9 @@ async fn waiting<C: ConnectionTrait>(db: &C, but: &[Uuid]) -> Result<Vec<Uuid>, 
     Ok(ids.into_iter().filter(|id| !but.contains(id)).collect())
 }
 
-/// Backfills that have few open runs and not all runs made. Runs behind one that is tried again may
-/// have been pruned by now, and are not to be made once more: so the number of ended runs counts.
+/// Backfills that have few open runs and not all runs made, of exports that can be read. Runs
+/// behind one that is tried again may have been pruned by now, and are not to be made once more: so
+/// the number of ended runs counts.
 fn to_plan() -> Select<backfills::Entity> {
     let open_runs = || {
         let count = runs::Entity::find()
@@ -168,6 +170,10 @@ fn to_plan() -> Select<backfills::Entity> {
     open_backfills()
         .filter(open_runs().lte(LEFT_MAX))
         .filter(not_all)
+        .filter(has_readable_export((
+            backfills::Entity,
+            backfills::Column::BatchExportId,
+        )))
 }
 
 fn in_order(query: Select<backfills::Entity>) -> Select<backfills::Entity> {

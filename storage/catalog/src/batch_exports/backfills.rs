@@ -167,7 +167,7 @@ impl Catalog {
         check(interval, range, now)?;
         check_backfill_limit(within, export).await?;
         settle_first_window(within, export, interval).await?;
-        let nothing = nothing_ended(interval, range, now);
+        let nothing = nothing_ended(interval, request);
         let is_done = nothing.is_some();
         let backfill = backfills::Model {
             id: Uuid::now_v7(),
@@ -304,8 +304,10 @@ async fn settle_first_window(
 
 /// Explains why a range can have no runs, whatever rows there are: backfills are made of whole
 /// windows that have ended.
-fn nothing_ended(interval: ExportInterval, range: BackfillRange, now: UtcTime) -> Option<String> {
-    let first = interval.window_start(range.start_at?);
+fn nothing_ended(interval: ExportInterval, request: BackfillRequest) -> Option<String> {
+    let (range, now) = (request.range, request.at);
+    let starts_in = range.start_at.map(|at| interval.window_start(at));
+    let first = request.windows_from.or(starts_in)?;
     let current = interval.window_start(now);
     (first >= current).then(|| {
         format!(

@@ -55,7 +55,8 @@ pub enum RunOutcome {
 impl Catalog {
     /// Claims a run of the organization that is next in the round robin: of its runs the one that
     /// is due the longest, of an export of which no run is claimed. Runs by the clock go before
-    /// those of backfills.
+    /// those of backfills. The organization has had its turn then, even if nothing could be
+    /// claimed: its fault delays no other one.
     ///
     /// # Errors
     ///
@@ -63,13 +64,14 @@ impl Catalog {
     pub async fn claim_export_run(
         &self,
         time: Duration,
-        round_robin: &RunRoundRobin,
+        round_robin: &mut RunRoundRobin,
     ) -> Result<Option<ClaimedRun>, ChangeError> {
         let waiting = run_round_robin::waiting(&self.db, round_robin.runs_each_max).await;
         let waiting = waiting.map_err(|error| self.error(&error))?;
         let Some(organization_id) = round_robin.next(&waiting) else {
             return Ok(None);
         };
+        round_robin.mark_served(organization_id);
         let seen = claimable(&self.db)
             .filter(
                 runs::Column::BatchExportId

@@ -35,19 +35,33 @@ pub enum ExportInterval {
 pub struct IntervalError;
 
 impl ExportInterval {
+    /// All intervals.
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        let minutes = (MINUTES_MIN..=MINUTES_MAX).map(Self::Minutes);
+        [Self::Hour, Self::Day, Self::Week]
+            .into_iter()
+            .chain(minutes)
+    }
+
     /// Reads the interval of a stored export.
     ///
     /// # Errors
     ///
     /// [`CatalogError::WrongInterval`]: the text was checked when it was stored, and was changed
-    /// since. Windows of another length would be exported twice or not at all, so there is no
-    /// default.
+    /// since, or a later version stored it. Windows of another length would be exported twice or
+    /// not at all, so there is no default.
     pub fn of(export: &exports::Model) -> Result<Self, CatalogError> {
-        let interval = export.interval.parse();
-        interval.map_err(|IntervalError| CatalogError::WrongInterval {
+        Self::stored(&export.interval).ok_or_else(|| CatalogError::WrongInterval {
             export_id: export.id,
             interval: export.interval.clone(),
         })
+    }
+
+    /// Reads an interval in the form in which it is stored, the only one that the planner's
+    /// statement knows; `None` if it is not known.
+    pub(super) fn stored(text: &str) -> Option<Self> {
+        let interval: Self = text.parse().ok()?;
+        (interval.to_string() == text).then_some(interval)
     }
 
     /// Length of a window, in microseconds.
@@ -145,6 +159,24 @@ mod tests {
         }
         assert_eq!(ExportInterval::Hour.micros(), 3_600_000_000);
         assert_eq!(ExportInterval::Minutes(5).micros(), 300_000_000);
+    }
+
+    #[test]
+    fn an_interval_is_stored_in_one_form() {
+        for interval in ExportInterval::all() {
+            let text = interval.to_string();
+            assert_eq!(ExportInterval::stored(&text), Some(interval));
+        }
+        // Three by name, and from 5 to 59 minutes.
+        assert_eq!(ExportInterval::all().count(), 3 + 55);
+        let other_form = "every 05 minutes";
+        assert_eq!(
+            other_form.parse::<ExportInterval>(),
+            Ok(ExportInterval::Minutes(5))
+        );
+        for text in [other_form, "fortnight", "Hour", ""] {
+            assert_eq!(ExportInterval::stored(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //! | `plan` | runs of due windows, turn by turn |
 //! | `backfill_round_robin` | next backfill to plan |
 //! | `run_round_robin` | organization whose run is claimed next |
+//! | `unknown_values` | exports with values of another version, which are left alone |
 //! | `claims` | exclusive right of a process to make a run |
 //! | `create_runs` | rows of new runs |
 //! | `backfill_progress` | runs that a backfill takes and has, and its end |
@@ -47,6 +48,7 @@ mod retention;
 mod run_round_robin;
 mod runs;
 mod size_limit;
+mod unknown_values;
 mod windows;
 mod write;
 
@@ -65,6 +67,7 @@ pub use pause::Unpaused;
 pub use retention::{PrunedRuns, RunCursor};
 pub use run_round_robin::RunRoundRobin;
 pub use runs::{RunFilter, RunOrder};
+pub use unknown_values::UnknownExportValue;
 pub use write::{BatchExportChange, ExportWriter, NewBatchExport};
 
 use crate::actor::Actor;

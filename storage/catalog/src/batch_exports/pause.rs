@@ -75,7 +75,8 @@ impl Catalog {
                 let request = BackfillRequest {
                     range,
                     at: change.at,
-                    windows_from: change.skipped_from,
+                    // What was not skipped is in windows by the clock.
+                    windows_from: Some(change.skipped_from.unwrap_or(change.at)),
                 };
                 let asked = self.insert_backfill(&transaction, actor, &before, request);
                 Some(asked.await?)

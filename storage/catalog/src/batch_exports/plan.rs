@@ -5,6 +5,7 @@
 
 use super::create_runs::{NewRun, lock_export};
 use super::latest::keep_latest_runs;
+use super::unknown_values::is_known;
 use super::windows::due_windows;
 use crate::catalog::Catalog;
 use crate::entities::batch_export_backfills as backfills;
@@ -28,6 +29,8 @@ const EXPORTS_MAX: u64 = 100;
 impl Catalog {
     /// Creates runs of windows by the clock that ended at `until` or before, whose rows are all
     /// stored by then, of a hundred exports in turns of their organizations; answers how many.
+    /// Exports with values that this version does not know are left alone
+    /// ([`Catalog::unknown_export_values`]).
     ///
     /// # Errors
     ///
@@ -44,6 +47,8 @@ impl Catalog {
             let made = self.plan_windows(&transaction, export_id, until).await;
             match self.finish(transaction, made).await {
                 Ok(made) => planned += made,
+                // The interval was changed since the export was found.
+                Err(ChangeError::Catalog(CatalogError::WrongInterval { .. })) => {}
                 // An export that cannot be planned holds up no other.
                 Err(error) => failed = failed.or(Some(error)),
             }
@@ -114,7 +119,8 @@ impl Catalog {
     }
 }
 
-/// Exports with a window that ended by then, and exports whose next window is not known.
+/// Exports with a window that ended by then, and exports whose next window is not known; without
+/// those that nothing can be planned of.
 pub(super) fn due(until: Expr) -> Select<exports::Entity> {
     let ended = Condition::any()
         .add(exports::Column::NextWindowEnd.is_null())
@@ -125,7 +131,10 @@ pub(super) fn due(until: Expr) -> Select<exports::Entity> {
         .add(exports::Column::Paused.eq(false))
         .add(exports::Column::NextWindowEnd.is_null())
         .add(before_pause);
-    exports::Entity::find().filter(triggers).filter(ended)
+    exports::Entity::find()
+        .filter(triggers)
+        .filter(ended)
+        .filter(is_known())
 }
 
 /// Orders due exports by the turns of their organizations, each with the number of its turn: the

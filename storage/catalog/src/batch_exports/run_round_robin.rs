@@ -6,6 +6,7 @@
 //! since when: an organization may have as many runs due as it likes.
 
 use super::plan::deleted_exports;
+use super::unknown_values::has_readable_export;
 use crate::database_clock::clock;
 use crate::entities::batch_export_runs::{self as runs, RunStatus};
 use crate::entities::batch_exports as exports;
@@ -37,7 +38,7 @@ impl RunRoundRobin {
     }
 
     /// Records that an organization was served.
-    pub fn mark_served(&mut self, organization_id: Uuid) {
+    pub(super) fn mark_served(&mut self, organization_id: Uuid) {
         self.served.retain(|served| *served != organization_id);
         if self.served.len() >= REMEMBERED_MAX {
             self.served.remove(0);
@@ -64,6 +65,10 @@ pub(super) fn claimable<C: ConnectionTrait>(db: &C) -> Select<runs::Entity> {
         .filter(Expr::col(runs::Column::NextTryAt).lte(clock(db)))
         .filter(runs::Column::BatchExportId.not_in_subquery(deleted_exports()))
         .filter(runs::Column::BatchExportId.not_in_subquery(busy))
+        .filter(has_readable_export((
+            runs::Entity,
+            runs::Column::BatchExportId,
+        )))
 }
 
 /// Ids of an organization's exports.

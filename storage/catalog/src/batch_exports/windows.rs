@@ -2,8 +2,10 @@
 //!
 //! Windows follow one another without a gap: each begins where the last one ended, also when the
 //! interval has changed since. Windows that end while an export is paused are skipped; a backfill
-//! makes up for them. Each instant from the first window on is in one window by the clock or in one
-//! skipped range, and so an export and the backfills of its pauses have each row once.
+//! makes up for them. An export that begins later (`start_at`) leaves the time until then out, once
+//! its first window is planned; before that its start may be moved. Each other instant from the
+//! first window on is in one window by the clock or in one skipped range, and so an export and the
+//! backfills of its pauses have each row once.
 
 use super::ExportInterval;
 use crate::entities::batch_exports as exports;
@@ -50,21 +52,27 @@ pub(super) fn due_windows(
     if start > first {
         export.windows_until = Some(start);
     }
-    skipped.retain(|range| range.until > start.0);
+    let settled_until = settled_until(export, interval);
+    skipped.retain(|range| range.until > settled_until.0);
     export.next_window_end = Some(end_of(start, interval, &skipped));
     SkippedRange::keep(skipped, export);
     Ok(windows)
 }
 
-/// Start of the next window. The first window by the clock is the one in which the export is
-/// created.
+/// Start of the next window.
 fn next_start(export: &mut exports::Model, interval: ExportInterval) -> UtcTime {
-    let first = interval.window_start(export.created_at);
-    let live_since = *export.live_since.get_or_insert(first);
-    let start = export.windows_until.unwrap_or(live_since);
-    // An export that begins later skips the time until then.
+    let start = settled_until(export, interval);
+    // An export that begins later leaves the time until then out.
     let begins = export.start_at.map(|at| interval.window_start(at));
     begins.map_or(start, |begins| begins.max(start))
+}
+
+/// End of the time whose windows are planned, skipped or left out, whatever `start_at` will be. The
+/// first window by the clock is the one in which the export is created.
+fn settled_until(export: &mut exports::Model, interval: ExportInterval) -> UtcTime {
+    let first = interval.window_start(export.created_at);
+    let live_since = *export.live_since.get_or_insert(first);
+    export.windows_until.unwrap_or(live_since)
 }
 
 /// End of the window that starts then: no later than the next skipped range, which may begin within
@@ -79,7 +87,8 @@ fn end_of(start: UtcTime, interval: ExportInterval, skipped: &[SkippedRange]) ->
 /// Resumes a paused export: windows that ended meanwhile are skipped. Windows that ended before the
 /// pause and are not planned yet, as their rows are not all stored, stay due. Returns the start of
 /// the first skipped window, which is none by the clock if the interval has changed; they end where
-/// the present window starts.
+/// the present window starts. Windows before `start_at` are skipped as well: the backfill has them,
+/// and the start may be moved earlier.
 ///
 /// # Errors
 ///
@@ -93,10 +102,10 @@ pub(super) fn skip_paused_windows(
     let Some(paused_since) = export.paused_since else {
         return Ok(None);
     };
-    let start = next_start(export, interval);
+    let settled_until = settled_until(export, interval);
     let mut skipped = SkippedRange::of(export);
     let earlier = skipped.iter().map(|range| range.until).max();
-    let from = interval.window_start(paused_since).max(start).0;
+    let from = interval.window_start(paused_since).max(settled_until).0;
     let pause = SkippedRange {
         from: earlier.map_or(from, |until| from.max(until)),
         until: interval.window_start(now).0,
@@ -157,6 +166,8 @@ mod tests {
         /// What ended so many minutes ago is planned.
         Plan(i64),
         Interval(&'static str),
+        /// The export begins so many minutes from now, or ago if negative; `None`: at its creation.
+        StartAt(Option<i64>),
         Pause,
         Resume,
     }
@@ -166,6 +177,7 @@ mod tests {
             (1_i64..3_000).prop_map(Step::Pass),
             (0_i64..5_000).prop_map(Step::Plan),
             prop::sample::select(INTERVALS.to_vec()).prop_map(Step::Interval),
+            prop::option::of(-5_000_i64..5_000).prop_map(Step::StartAt),
             Just(Step::Pause),
             Just(Step::Resume),
         ];
@@ -204,14 +216,33 @@ mod tests {
         }
     }
 
-    /// Ranges of time that were planned or skipped, of an export that lives through steps.
+    /// Half-open range of time.
+    type Range = (UtcTime, UtcTime);
+
+    /// Life of an export: the ranges of time that were planned or skipped in it.
     struct Life {
         export: exports::Model,
         now: UtcTime,
-        ranges: Vec<(UtcTime, UtcTime)>,
+        windows: Vec<Range>,
+        skipped: Vec<Range>,
+        /// Pauses that windows ended in, each until the last of these ends.
+        pauses: Vec<Range>,
+        /// Latest start that the export has begun at: earlier time may be left out.
+        begun_at: UtcTime,
     }
 
     impl Life {
+        fn new() -> Self {
+            Self {
+                export: export(),
+                now: NOW,
+                windows: Vec::new(),
+                skipped: Vec::new(),
+                pauses: Vec::new(),
+                begun_at: UtcTime(i64::MIN),
+            }
+        }
+
         fn take(&mut self, step: Step) {
             match step {
                 Step::Pass(minutes) => self.now = self.now.plus_micros(minutes * MINUTE),
@@ -220,29 +251,48 @@ mod tests {
                     self.export.interval = interval.to_owned();
                     self.export.next_window_end = None;
                 }
+                Step::StartAt(minutes) => {
+                    let start_at = minutes.map(|count| self.now.plus_micros(count * MINUTE));
+                    self.export.start_at = start_at;
+                    self.export.next_window_end = None;
+                }
                 Step::Pause if !self.export.paused => {
                     self.export.paused = true;
                     self.export.paused_since = Some(self.now);
                 }
-                Step::Resume if self.export.paused => {
-                    let skipped = skip_paused_windows(&mut self.export, self.now).unwrap();
-                    let interval = ExportInterval::of(&self.export).unwrap();
-                    let until = interval.window_start(self.now);
-                    self.ranges.extend(skipped.map(|from| (from, until)));
-                    self.export.paused = false;
-                    self.export.paused_since = None;
-                }
+                Step::Resume if self.export.paused => self.resume(),
                 Step::Pause | Step::Resume => {}
             }
         }
 
-        fn plan(&mut self, until: UtcTime) {
-            self.ranges
-                .extend(due_windows(&mut self.export, until).unwrap());
+        fn resume(&mut self) {
+            let paused_since = self.export.paused_since.unwrap();
+            let skipped = skip_paused_windows(&mut self.export, self.now).unwrap();
+            let interval = ExportInterval::of(&self.export).unwrap();
+            let until = interval.window_start(self.now);
+            self.skipped.extend(skipped.map(|from| (from, until)));
+            if until > paused_since {
+                self.pauses.push((paused_since, until));
+            }
+            self.export.paused = false;
+            self.export.paused_since = None;
         }
 
-        /// Plans all that has ended by now.
+        fn plan(&mut self, until: UtcTime) {
+            let before = self.export.windows_until;
+            let windows = due_windows(&mut self.export, until).unwrap();
+            self.windows.extend(windows);
+            let settled_until = before.or(self.export.live_since);
+            let interval = ExportInterval::of(&self.export).unwrap();
+            let begins = self.export.start_at.map(|at| interval.window_start(at));
+            if self.export.windows_until != before && begins > settled_until {
+                self.begun_at = self.begun_at.max(begins.unwrap());
+            }
+        }
+
+        /// Plans all that has ended by now, from the creation on.
         fn end(&mut self) {
+            self.take(Step::StartAt(None));
             self.take(Step::Resume);
             let is_due =
                 |export: &exports::Model, now| export.next_window_end.is_none_or(|end| end <= now);
@@ -255,18 +305,26 @@ mod tests {
     proptest! {
         #[test]
         fn windows_and_skipped_ranges_have_each_instant_once(steps in steps()) {
-            let (export, now, ranges) = (export(), NOW, Vec::new());
-            let mut life = Life { export, now, ranges };
+            let mut life = Life::new();
             for step in steps {
                 life.take(step);
             }
             life.end();
-            life.ranges.sort_unstable();
+            let mut ranges = [life.windows.as_slice(), life.skipped.as_slice()].concat();
+            ranges.sort_unstable();
             let mut at = life.export.live_since.unwrap();
-            for (start, end) in &life.ranges {
-                prop_assert_eq!(*start, at, "{:?}", life.ranges);
-                prop_assert!(end > start, "{:?}", life.ranges);
+            for (start, end) in &ranges {
+                prop_assert!(*start >= at, "twice: {:?}", ranges);
+                let is_left_out = *start <= life.begun_at;
+                prop_assert!(*start == at || is_left_out, "never: {:?}", ranges);
+                prop_assert!(end > start, "{:?}", ranges);
                 at = *end;
+            }
+            let interval = ExportInterval::of(&life.export).unwrap();
+            prop_assert!(interval.window_end(at) > life.now, "up to now: {:?}", ranges);
+            for (from, until) in &life.pauses {
+                let is_apart = |(start, end): &Range| end <= from || start >= until;
+                prop_assert!(life.windows.iter().all(is_apart), "{:?}", life.windows);
             }
         }
     }

@@ -10,11 +10,16 @@ use uuid::Uuid;
 
 static SYSTEM: Actor = Actor::system();
 
+/// Longest search for windows, in tests of searches that never end: longer than a real one takes on
+/// a busy machine.
+const SEARCH_MAX: Duration = Duration::from_secs(2);
+
 on_both!(
     a_slow_count_delays_neither_windows_by_the_clock_nor_other_customers,
     counts_that_never_end_give_way_to_other_customers,
+    a_count_that_takes_too_long_three_times_fails_its_backfill_with_advice,
     an_export_deleted_while_it_is_counted_delays_no_other,
-    a_backfill_of_a_wrong_interval_is_left_alone_and_delays_no_other,
+    a_backfill_of_a_wrong_interval_fails_and_delays_no_other,
 );
 
 /// Creates exports of another organization, each with a backfill whose count does not end.
@@ -66,7 +71,7 @@ async fn a_slow_count_delays_neither_windows_by_the_clock_nor_other_customers(
 
 async fn counts_that_never_end_give_way_to_other_customers(database: TestDatabase) {
     let mut env = TestEnv::open(&database).await;
-    env.window_search_max = Duration::from_secs(1);
+    env.window_search_max = SEARCH_MAX;
     let mut project_ids = Vec::new();
     // As many as are planned at a time.
     for name in ["Hostile", "Hostile too"] {
@@ -81,6 +86,31 @@ async fn counts_that_never_end_give_way_to_other_customers(database: TestDatabas
     let export = env.export(json!({})).await;
     let backfill = env.backfill(export.id, None, None).await;
     let ended = env.backfill_ended(export.id, backfill).await;
+    assert_eq!(ended, RunStatus::Completed);
+    assert_eq!(env.exported(), [1]);
+}
+
+async fn a_count_that_takes_too_long_three_times_fails_its_backfill_with_advice(
+    database: TestDatabase,
+) {
+    let mut env = TestEnv::open(&database).await;
+    env.window_search_max = SEARCH_MAX;
+    let export = env.export(json!({})).await;
+    env.store(env.project_id, &[(1, -WINDOW, -WINDOW)]).await;
+    env.pass(0).await;
+    let counts = SlowCounts::start(&env.settings.url, &[env.project_id]).await;
+    let fails = env.backfill(export.id, None, None).await;
+    let _process = env.start_through(&counts.url);
+    let ended = env.backfill_ended(export.id, fails).await;
+    assert_eq!(ended, RunStatus::Failed);
+    let message = env.backfill_of(export.id, fails).await.message.unwrap();
+    let advice = "ask for a shorter range or a narrower filter";
+    assert!(message.contains(advice), "{message}");
+    assert_eq!(counts.held(), 3);
+
+    counts.go_on();
+    let succeeds = env.backfill(export.id, None, None).await;
+    let ended = env.backfill_ended(export.id, succeeds).await;
     assert_eq!(ended, RunStatus::Completed);
     assert_eq!(env.exported(), [1]);
 }
@@ -103,12 +133,12 @@ async fn an_export_deleted_while_it_is_counted_delays_no_other(database: TestDat
     }
 }
 
-async fn a_backfill_of_a_wrong_interval_is_left_alone_and_delays_no_other(database: TestDatabase) {
+async fn a_backfill_of_a_wrong_interval_fails_and_delays_no_other(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     env.store(env.project_id, &[(1, -WINDOW, -WINDOW)]).await;
     let wrong = env.export(json!({})).await;
     env.pass(0).await;
-    let left = env.backfill(wrong.id, None, None).await;
+    let fails = env.backfill(wrong.id, None, None).await;
     for spoil in [
         "UPDATE batch_exports SET \"interval\" = 'fortnight'",
         "UPDATE batch_export_backfills SET asked_for = NULL",
@@ -122,8 +152,10 @@ async fn a_backfill_of_a_wrong_interval_is_left_alone_and_delays_no_other(databa
     let ended = env.backfill_ended(good.id, other).await;
     assert_eq!(ended, RunStatus::Completed);
     assert_eq!(env.exported(), [1]);
-    let left = env.backfill_of(wrong.id, left).await;
-    assert!(left.status.is_open(), "{left:?}");
-    assert_eq!(left.total_runs, None);
+    let ended = env.backfill_ended(wrong.id, fails).await;
+    assert_eq!(ended, RunStatus::Failed);
+    let message = env.backfill_of(wrong.id, fails).await.message.unwrap();
+    assert!(message.contains("fortnight"), "{message}");
+    assert!(message.contains("every N minutes"), "{message}");
     assert!(env.runs(wrong.id).await.is_empty());
 }

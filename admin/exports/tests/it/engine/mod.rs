@@ -2,7 +2,9 @@
 
 mod backfill_isolation;
 mod backfills;
+mod gateway;
 mod lease_renewer;
+mod maintenance;
 mod organization_isolation;
 mod slow_counts;
 mod slow_server;

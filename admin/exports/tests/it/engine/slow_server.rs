@@ -49,9 +49,9 @@ impl SlowServer {
 /// Answers the requests of one connection.
 async fn serve(stream: TcpStream, permits: Arc<Semaphore>, taken: Arc<AtomicU64>) {
     let mut stream = BufReader::new(stream);
-    while let Some(bytes) = read(&mut stream).await {
+    while let Some(body) = read(&mut stream).await {
         permits.acquire().await.unwrap().forget();
-        taken.fetch_add(bytes, Ordering::Relaxed);
+        taken.fetch_add(body.len() as u64, Ordering::Relaxed);
         let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
         if stream.write_all(answer).await.is_err() {
             return;
@@ -59,8 +59,8 @@ async fn serve(stream: TcpStream, permits: Arc<Semaphore>, taken: Arc<AtomicU64>
     }
 }
 
-/// Reads one request: the bytes of its body; `None`: there is none.
-async fn read(stream: &mut BufReader<TcpStream>) -> Option<u64> {
+/// Reads one request: its body; `None`: there is none.
+pub async fn read(stream: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
     let mut length = 0;
     loop {
         let mut line = String::new();
@@ -74,7 +74,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<u64> {
         if line.is_empty() {
             let mut body = vec![0; length];
             stream.read_exact(&mut body).await.ok()?;
-            return Some(length as u64);
+            return Some(body);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of deliveries that end while a process stops.
+//! Tests of deliveries that end while a process stops, or after their run timed out.
 
 use super::test_env::{CLAIM, Process, TestEnv, WINDOW, new_export};
 use async_trait::async_trait;
@@ -19,6 +19,7 @@ use uuid::Uuid;
 
 on_both!(
     rows_published_while_the_process_stops_are_recorded_and_not_exported_again,
+    rows_published_after_the_run_timed_out_are_recorded_and_not_exported_again,
     a_claim_is_extended_while_rows_are_published_and_the_process_stops,
 );
 
@@ -78,14 +79,14 @@ impl Delivery for Held {
     async fn abort(self: Box<Self>) {}
 }
 
-/// Export whose run is being published by a process that was asked to stop.
-struct Stopping {
+/// Export whose run is being published by a process.
+struct Publishing {
     export_id: Uuid,
     held: Held,
     process: Process,
 }
 
-async fn stopping(env: &TestEnv) -> Stopping {
+async fn publishing(env: &TestEnv) -> Publishing {
     let new = new_export(DestinationType::NoOp, &json!({}));
     let export = env.make(new).await;
     env.store(env.project_id, &[(1, 0, 0)]).await;
@@ -96,7 +97,17 @@ async fn stopping(env: &TestEnv) -> Stopping {
         Ok(Box::new(opened.clone()) as Box<dyn Destination>)
     }));
     held.begun.notified().await;
-    process.stop();
+    Publishing {
+        export_id: export.id,
+        held,
+        process,
+    }
+}
+
+/// Publishes a run while its process was asked to stop.
+async fn stopping(env: &TestEnv) -> Publishing {
+    let publishing = publishing(env).await;
+    publishing.process.stop();
     // Its runs are stopped before it releases the lease.
     let (holder, time) = (Uuid::new_v4(), Duration::from_secs(60));
     while !env
@@ -107,15 +118,12 @@ async fn stopping(env: &TestEnv) -> Stopping {
     {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    Stopping {
-        export_id: export.id,
-        held,
-        process,
-    }
+    publishing
 }
 
-impl Stopping {
-    /// Lets the publication end, and asserts that it is recorded.
+impl Publishing {
+    /// Lets the publication end, and asserts that it is recorded by the time the process has
+    /// stopped.
     async fn publish(self, env: &TestEnv) {
         self.held.go_on.notify_one();
         self.process.stopped().await;
@@ -123,6 +131,7 @@ impl Stopping {
         assert_eq!(runs.len(), 1);
         assert_eq!(runs[0].status, RunStatus::Completed, "{runs:?}");
         assert_eq!(runs[0].records_completed, Some(1));
+        assert_eq!(runs[0].latest_error, None);
         assert_eq!(self.held.published.load(Ordering::Relaxed), 1);
     }
 }
@@ -132,6 +141,24 @@ async fn rows_published_while_the_process_stops_are_recorded_and_not_exported_ag
 ) {
     let env = TestEnv::open(&database).await;
     stopping(&env).await.publish(&env).await;
+}
+
+async fn rows_published_after_the_run_timed_out_are_recorded_and_not_exported_again(
+    database: TestDatabase,
+) {
+    let mut env = TestEnv::open(&database).await;
+    // Longer than it takes to read a row on a busy machine.
+    env.try_max = Duration::from_secs(10);
+    let publishing = publishing(&env).await;
+    let has_timed_out = |error: &String| error.contains("was not done");
+    let running = env
+        .until_run(publishing.export_id, |run| {
+            run.latest_error.as_ref().is_some_and(has_timed_out)
+        })
+        .await;
+    assert_eq!(running.status, RunStatus::Running, "{running:?}");
+    publishing.process.stop();
+    publishing.publish(&env).await;
 }
 
 async fn a_claim_is_extended_while_rows_are_published_and_the_process_stops(

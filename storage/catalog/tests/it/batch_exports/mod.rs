@@ -17,6 +17,7 @@ mod plan;
 mod records;
 mod retention;
 mod runs;
+mod unknown_values;
 mod wrong_interval;
 
 use crate::fixture::Fixture;

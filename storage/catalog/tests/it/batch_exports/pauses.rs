@@ -3,15 +3,18 @@
 
 use super::claims::{LONG, claim};
 use super::plan::{at, plan, windows};
-use super::{HOUR, TestEnv};
+use super::{HOUR, TestEnv, new_export};
 use crate::fixture::NOW;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{BackfillRange, BatchExportChange, RunStatus, UtcTime};
+use millrace_catalog::{BackfillRange, BatchExportChange, NewBatchExport, RunStatus, UtcTime};
 use uuid::Uuid;
 
 on_both!(
     a_new_interval_makes_no_window_of_what_a_pause_skipped,
     a_backfill_of_a_pause_begins_where_windows_by_the_clock_end,
+    a_start_that_is_moved_makes_no_window_of_what_a_pause_skipped,
+    a_change_that_resumes_and_moves_the_start_skips_the_pause,
+    a_pause_in_which_no_window_was_skipped_has_nothing_to_backfill,
     a_pause_by_hand_leaves_backfills_alone,
     a_paused_export_can_be_backfilled,
 );
@@ -109,4 +112,98 @@ async fn a_backfill_of_a_pause_begins_where_windows_by_the_clock_end(database: T
     let open = env.backfills_to_plan().await;
     let by_hand = open.iter().find(|open| open.backfill.id == by_hand);
     assert_eq!(by_hand.unwrap().windows_from, None);
+}
+
+async fn move_start(env: &TestEnv, export_id: Uuid, start_at: Option<UtcTime>) {
+    let change = BatchExportChange {
+        start_at: Some(start_at),
+        ..BatchExportChange::default()
+    };
+    let catalog = &env.fixture.catalog;
+    let changed = catalog.update_batch_export(env.writer(), export_id, change);
+    changed.await.unwrap();
+}
+
+async fn made_to_start(env: &TestEnv, start_at: Option<UtcTime>) -> Uuid {
+    let new = NewBatchExport {
+        start_at,
+        ..new_export()
+    };
+    env.make(new).await.unwrap().id
+}
+
+/// Windows by the clock of an export from 0:00 to 6:00 that was paused from 2:30 to 4:30.
+const BESIDE_PAUSE: [(i64, i64); 4] = [(0, 60), (60, 120), (240, 300), (300, 360)];
+
+async fn a_start_that_is_moved_makes_no_window_of_what_a_pause_skipped(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+    // Start with which an export is made, and the one that it has after its pause.
+    let table = [
+        (Some(at(900, 0)), None),
+        (Some(at(900, 0)), Some(at(900, 0))),
+        (Some(at(3, 30)), None),
+        (None, Some(at(900, 0))),
+        (None, None),
+    ];
+    let mut ids = Vec::new();
+    for (start_at, _) in table {
+        ids.push(made_to_start(&env, start_at).await);
+    }
+    plan(&env, at(1, 0)).await;
+    env.fixture.pass_micros(2 * HOUR + HOUR / 2);
+    for id in &ids {
+        catalog.pause_batch_export(actor, place, *id).await.unwrap();
+    }
+    env.fixture.pass_micros(2 * HOUR);
+    for (id, (_, start_at)) in ids.iter().zip(table) {
+        let unpaused = catalog.unpause_batch_export(actor, place, *id, true);
+        unpaused.await.unwrap();
+        move_start(&env, *id, start_at).await;
+    }
+    plan(&env, at(3, 0)).await;
+    for id in &ids {
+        move_start(&env, *id, None).await;
+    }
+    plan(&env, at(6, 0)).await;
+    let open = env.backfills_to_plan().await;
+    for (id, case) in ids.iter().zip(table) {
+        assert_eq!(windows(&env, *id).await, BESIDE_PAUSE, "{case:?}");
+        let of_pause = open.iter().find(|open| open.export.id == *id).unwrap();
+        assert_eq!(of_pause.windows_from, Some(at(2, 0)), "{case:?}");
+    }
+}
+
+async fn a_change_that_resumes_and_moves_the_start_skips_the_pause(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+    let id = made_to_start(&env, Some(at(900, 0))).await;
+    env.fixture.pass_micros(2 * HOUR + HOUR / 2);
+    catalog.pause_batch_export(actor, place, id).await.unwrap();
+    env.fixture.pass_micros(2 * HOUR);
+    let change = BatchExportChange {
+        paused: Some(false),
+        start_at: Some(None),
+        ..BatchExportChange::default()
+    };
+    let changed = catalog.update_batch_export(env.writer(), id, change);
+    changed.await.unwrap();
+    plan(&env, at(6, 0)).await;
+    assert_eq!(windows(&env, id).await, BESIDE_PAUSE);
+}
+
+/// Case of a node whose clock, and so the watermark, is ahead of the catalog's.
+async fn a_pause_in_which_no_window_was_skipped_has_nothing_to_backfill(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+    let id = env.made().await.id;
+    env.fixture.pass_micros(2 * HOUR + HOUR / 2);
+    assert_eq!(plan(&env, at(3, 0)).await, 3);
+    catalog.pause_batch_export(actor, place, id).await.unwrap();
+    env.fixture.pass_micros(HOUR);
+    let unpaused = catalog.unpause_batch_export(actor, place, id, true);
+    let backfill = unpaused.await.unwrap().backfill.unwrap();
+    let ended = (backfill.status, backfill.total_runs);
+    assert_eq!(ended, (RunStatus::Completed, Some(0)));
+    assert!(backfill.message.is_some());
 }

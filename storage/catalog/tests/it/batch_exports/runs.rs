@@ -257,7 +257,7 @@ async fn a_run_that_was_cancelled_is_not_made_by_two_at_a_time(database: TestDat
     let id = begun(&env, export_id, 1).await.id;
     for (time, is_free) in [(Duration::ZERO, true), (Duration::from_secs(600), false)] {
         let claimed = catalog
-            .claim_export_run(time, &RunRoundRobin::new(10))
+            .claim_export_run(time, &mut RunRoundRobin::new(10))
             .await
             .unwrap()
             .unwrap();
@@ -267,7 +267,7 @@ async fn a_run_that_was_cancelled_is_not_made_by_two_at_a_time(database: TestDat
         assert_eq!(retried.unwrap().status, RunStatus::Starting);
         // The process that makes it may not know yet.
         let again = catalog
-            .claim_export_run(Duration::ZERO, &RunRoundRobin::new(10))
+            .claim_export_run(Duration::ZERO, &mut RunRoundRobin::new(10))
             .await
             .unwrap();
         assert_eq!(again.is_some(), is_free);

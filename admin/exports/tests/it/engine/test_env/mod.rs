@@ -44,6 +44,8 @@ pub struct TestEnv {
     url: String,
     pub project_id: ProjectId,
     pub notices: Arc<Mutex<Vec<(Notice, String)>>>,
+    /// Time limit of a try.
+    pub try_max: Duration,
     /// Slowest pace at which destinations may take rows.
     pub pace: MinimumPace,
     /// Longest work on a statement that finds a backfill's windows.
@@ -80,6 +82,7 @@ impl TestEnv {
             url: database.url().to_owned(),
             project_id: made.project_id,
             notices: Arc::default(),
+            try_max: EngineOptions::DEFAULT.try_max,
             pace: EngineOptions::DEFAULT.pace,
             window_search_max: EngineOptions::DEFAULT.window_search_max,
             interval: ExportInterval::Minutes(5),
@@ -156,6 +159,7 @@ impl TestEnv {
             ask_timeout: Duration::from_secs(30),
             retry_pause: Duration::from_millis(10),
             retention_every: Duration::from_millis(100),
+            try_max: self.try_max,
             pace: self.pace,
             window_search_max: self.window_search_max,
             ..EngineOptions::default()

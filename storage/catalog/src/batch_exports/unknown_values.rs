@@ -1,0 +1,101 @@
+//! Exports with values that this version does not know.
+//!
+//! A later version may have stored such an interval, model or type of destination, and people edit
+//! rows by hand. The statements that find the next work leave these exports out: otherwise each
+//! would be found again and again, before all others, and nothing could be done for it.
+
+use super::ExportInterval;
+use crate::catalog::Catalog;
+use crate::entities::batch_exports::{self as exports, DestinationType, ExportModel};
+use crate::error::CatalogError;
+use sea_orm::prelude::Uuid;
+use sea_orm::sea_query::{Expr, ExprTrait, IntoColumnRef, Query};
+use sea_orm::{
+    ActiveEnum, ColumnTrait, Condition, DbErr, EntityTrait, Iterable, QueryFilter, QueryOrder,
+    QuerySelect,
+};
+
+/// Most exports that are listed.
+const LISTED_MAX: u64 = 1_000;
+
+/// Value of an export that this version does not know.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct UnknownExportValue {
+    /// Export that is left alone until the value is corrected.
+    pub export_id: Uuid,
+    /// Column of the value.
+    pub field: &'static str,
+    /// Value as it is stored.
+    pub value: String,
+}
+
+impl Catalog {
+    /// Lists exports that are left alone, in the order of their ids, a thousand at most: each with
+    /// the first of its values that this version does not know.
+    ///
+    /// # Errors
+    ///
+    /// Any database error.
+    pub async fn unknown_export_values(&self) -> Result<Vec<UnknownExportValue>, CatalogError> {
+        let found = exports::Entity::find()
+            .select_only()
+            .columns([
+                exports::Column::Id,
+                exports::Column::Interval,
+                exports::Column::Model,
+                exports::Column::DestinationType,
+            ])
+            .filter(is_known().not())
+            .order_by_asc(exports::Column::Id)
+            .limit(LISTED_MAX)
+            .into_tuple::<StoredValues>()
+            .all(&self.db)
+            .await;
+        let found = found.map_err(|error: DbErr| self.error(&error))?;
+        Ok(found.into_iter().filter_map(unknown_value).collect())
+    }
+}
+
+/// Id, interval, model and type of destination, as they are stored.
+type StoredValues = (Uuid, String, String, String);
+
+/// Condition of exports whose windows by the clock can be planned.
+pub(super) fn is_known() -> Condition {
+    let intervals = ExportInterval::all().map(|interval| interval.to_string());
+    is_readable().add(exports::Column::Interval.is_in(intervals))
+}
+
+/// Condition of exports whose rows can be read, whatever their intervals are.
+fn is_readable() -> Condition {
+    Condition::all()
+        .add(exports::Column::Model.is_in(ExportModel::iter()))
+        .add(exports::Column::DestinationType.is_in(DestinationType::iter()))
+}
+
+/// Condition of rows whose export can be read, by their column with its id.
+pub(super) fn has_readable_export(export_id: impl IntoColumnRef) -> Expr {
+    let mut export = Query::select();
+    export
+        .expr(Expr::value(1))
+        .from(exports::Entity)
+        .and_where(Expr::col((exports::Entity, exports::Column::Id)).equals(export_id))
+        .cond_where(is_readable());
+    Expr::exists(export)
+}
+
+fn unknown_value((export_id, interval, model, kind): StoredValues) -> Option<UnknownExportValue> {
+    let (field, value) = if ExportInterval::stored(&interval).is_none() {
+        ("interval", interval)
+    } else if ExportModel::try_from_value(&model).is_err() {
+        ("model", model)
+    } else if DestinationType::try_from_value(&kind).is_err() {
+        ("destination_type", kind)
+    } else {
+        return None;
+    };
+    Some(UnknownExportValue {
+        export_id,
+        field,
+        value,
+    })
+}

@@ -1,0 +1,82 @@
+//! Exports, and their backfills, with values of a later version: they delay no other.
+
+use super::claims::{LONG, begun, claim};
+use super::{COMMAND_LINE, TestEnv, new_export};
+use crate::fixture::NOW;
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{BackfillRange, ExportWriter, RunRoundRobin, UnknownExportValue, UtcTime};
+use uuid::Uuid;
+
+on_both!(
+    an_export_of_an_unknown_model_or_type_delays_no_other,
+    a_run_that_cannot_be_claimed_delays_no_other_organization,
+);
+
+/// An hour after the creation of the exports.
+const LATER: UtcTime = UtcTime(NOW.0 + super::HOUR);
+
+async fn backfill(env: &TestEnv, export_id: Uuid) -> Uuid {
+    let (catalog, actor) = (&env.fixture.catalog, &env.fixture.actor);
+    let range = BackfillRange::default();
+    let asked = catalog.start_export_backfill(actor, env.place(), export_id, range);
+    asked.await.unwrap().id
+}
+
+async fn an_export_of_an_unknown_model_or_type_delays_no_other(database: TestDatabase) {
+    for field in ["model", "destination_type"] {
+        let database = TestDatabase::of(database.kind()).await;
+        let env = TestEnv::open(&database).await;
+        let catalog = &env.fixture.catalog;
+        // It has a run to claim, a window to plan and a backfill to plan.
+        let unknown = env.made().await.id;
+        assert_eq!(catalog.plan_export_windows(LATER).await.unwrap(), 1);
+        backfill(&env, unknown).await;
+        let spoil = format!("UPDATE batch_exports SET {field} = 'Later', next_window_end = NULL");
+        database.execute(&spoil).await.unwrap();
+
+        let known = env.made().await.id;
+        let its_backfill = backfill(&env, known).await;
+        assert_eq!(catalog.plan_export_windows(LATER).await.unwrap(), 1);
+        let claimed = claim(&env, LONG).await.unwrap();
+        assert_eq!(claimed.export.id, known, "{field}");
+        assert!(claim(&env, LONG).await.is_none(), "{field}");
+        let open = env.backfills_to_plan().await;
+        let open: Vec<Uuid> = open.iter().map(|open| open.backfill.id).collect();
+        assert_eq!(open, [its_backfill], "{field}");
+        let listed = catalog.unknown_export_values().await.unwrap();
+        let expected = UnknownExportValue {
+            export_id: unknown,
+            field,
+            value: "Later".to_owned(),
+        };
+        assert_eq!(listed, [expected]);
+    }
+}
+
+async fn a_run_that_cannot_be_claimed_delays_no_other_organization(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let catalog = &env.fixture.catalog;
+    let export_id = env.made().await.id;
+    let backfill_id = backfill(&env, export_id).await;
+    begun(&env, export_id, Some(backfill_id), 0).await;
+    let spoil = "UPDATE batch_export_backfills SET status = 'Later'";
+    database.execute(spoil).await.unwrap();
+    let writer = ExportWriter {
+        actor: &COMMAND_LINE,
+        place: env.foreign_place(),
+        ..env.writer()
+    };
+    let other = catalog.create_batch_export(writer, new_export()).await;
+    let other = other.unwrap().export.id;
+    begun(&env, other, None, 0).await;
+
+    let mut turns = RunRoundRobin::new(4);
+    let (mut claimed, mut failures_count) = (Vec::new(), 0);
+    for _ in 0..2 {
+        match catalog.claim_export_run(LONG, &mut turns).await {
+            Ok(run) => claimed.extend(run.map(|run| run.export.id)),
+            Err(_) => failures_count += 1,
+        }
+    }
+    assert_eq!((claimed.as_slice(), failures_count), (&[other][..], 1));
+}
