@@ -129,7 +129,7 @@ pub use historical_migrations::{
     HistoricalDecision, HistoricalGrant, LeaseDecision, LeaseReport, LogPlace,
     NewHistoricalMigration, NodeCounts,
 };
-pub use idempotency::{IdempotencyClaim, StoredResponse};
+pub use idempotency::{IdempotencyClaim, ResponseOwners, ResponsesFull, StoredResponse};
 pub use ingest_nodes::{
     NODE_SILENCE_MAX, NextStart, NodeStart, NodeStarts, Published, RegisterError,
 };

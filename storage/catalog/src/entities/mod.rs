@@ -18,6 +18,7 @@ pub mod historical_allowances;
 pub mod historical_migrations;
 pub mod historical_nodes;
 pub mod historical_slices;
+pub mod idempotency_bytes;
 pub mod idempotency_keys;
 pub mod ingest_nodes;
 pub mod leases;

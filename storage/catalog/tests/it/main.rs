@@ -44,6 +44,7 @@ mod plugins;
 mod project_keys;
 mod projects;
 mod proxy_records;
+mod response_bytes;
 mod roles;
 mod seed;
 mod signup;
