@@ -17,6 +17,8 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Interval of pruning rows that are kept for a time only.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(3_600);
+/// Time for which a revoked or expired key is kept.
+const ENDED_KEYS_KEPT: Duration = Duration::from_secs(90 * 86_400);
 /// Lifetime of the lease: a silent process loses it. A transaction takes far less.
 const LEASE_LIFETIME: Duration = Duration::from_secs(10);
 
@@ -53,6 +55,7 @@ async fn prune(
         prune_activity(catalog, holder, kept).await?;
     }
     in_pieces(catalog, holder, || catalog.prune_responses()).await?;
+    in_pieces(catalog, holder, || catalog.prune_keys(ENDED_KEYS_KEPT)).await?;
     Ok(())
 }
 

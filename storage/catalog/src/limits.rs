@@ -34,6 +34,8 @@ pub const RESPONSE_BYTES_PER_ORGANIZATION_MAX: u64 = 256 << 20;
 pub const RESPONSE_BYTES_RESERVED_PER_USER: u64 = 256 << 10;
 /// Keys of a user that are in force.
 pub const KEYS_PER_USER_MAX: u64 = 100;
+/// Keys of a user that were revoked or have expired: with more, the one that ended first is deleted.
+pub const ENDED_KEYS_PER_USER_MAX: u64 = 1_000;
 
 /// Limits for each organization; 0 is any number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Cleanup in pieces: rows of deleted projects, organizations, batch exports and plugins, and old
-//! entries of the activity log.
+//! Cleanup in pieces: rows of deleted projects, organizations, batch exports and plugins, and rows
+//! that are kept for a time only.
 //!
 //! Deleting a project deletes its row and leaves a mark (see migration `m0038`): from then on the
 //! project is gone for everybody. Its persons, distinct ids and groups follow piece by piece, each
@@ -14,9 +14,11 @@
 //! | `activity` | old entries of the activity log |
 //! | `exports` | rows that deleted batch exports left |
 //! | `plugins` | source files that deleted plugins left |
+//! | `keys` | personal keys that ended long ago |
 
 mod activity;
 mod exports;
+mod keys;
 mod leftovers;
 mod plugins;
 

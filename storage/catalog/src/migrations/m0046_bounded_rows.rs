@@ -1,7 +1,11 @@
-//! Counted bytes of stored responses, by which users and organizations are bounded.
+//! Counted bytes of stored responses, by which users and organizations are bounded; indexes of keys
+//! by their end.
+//!
+//! These leave out keys without an end: by an index with all of them, SQLite would read everybody's
+//! to find those of one user that are not revoked.
 
 use sea_orm_migration::schema::{big_integer, text};
-use sea_orm_migration::sea_query::{Index, Table};
+use sea_orm_migration::sea_query::{ConditionalStatement, Expr, ExprTrait, Index, Table};
 use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
 
 pub(super) struct Migration;
@@ -15,7 +19,8 @@ impl MigrationName for Migration {
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        response_bytes(manager).await
+        response_bytes(manager).await?;
+        ends_of_keys(manager).await
     }
 }
 
@@ -28,4 +33,20 @@ async fn response_bytes(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
         .col(big_integer("bytes"))
         .primary_key(Index::create().col("holder").col("hour"));
     manager.create_table(counts).await
+}
+
+async fn ends_of_keys(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+    for (name, column) in [
+        ("personal_api_keys_revoked", "revoked_at"),
+        ("personal_api_keys_expiring", "expires_at"),
+    ] {
+        let mut index = Index::create();
+        index
+            .name(name)
+            .table("personal_api_keys")
+            .col(column)
+            .and_where(Expr::col(column).is_not_null());
+        manager.create_index(index).await?;
+    }
+    Ok(())
 }

@@ -193,7 +193,7 @@ async fn secrets_are_resealed_while_exports_are_paused_and_deleted() {
 }
 
 /// Waits until a statement waits for a lock.
-async fn until_one_waits(database: &TestDatabase) {
+pub async fn until_one_waits(database: &TestDatabase) {
     let waiting = "SELECT count(*)::text FROM pg_stat_activity \
          WHERE datname = current_database() AND wait_event_type = 'Lock'";
     while database.first_column(waiting).await.unwrap() == ["0"] {

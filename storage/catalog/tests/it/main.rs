@@ -23,6 +23,7 @@ mod conditions;
 mod contention;
 mod domains;
 mod emails;
+mod ended_keys;
 mod features;
 mod fixture;
 mod historical_migrations;
