@@ -17,8 +17,9 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Interval of pruning rows that are kept for a time only.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(3_600);
-/// Time for which a revoked or expired key is kept.
-const ENDED_KEYS_KEPT: Duration = Duration::from_secs(90 * 86_400);
+/// Time for which a revoked or expired key is kept, and a user without an organization, an invite
+/// and a key.
+const PEOPLE_KEPT: Duration = Duration::from_secs(90 * 86_400);
 /// Lifetime of the lease: a silent process loses it. A transaction takes far less.
 const LEASE_LIFETIME: Duration = Duration::from_secs(10);
 
@@ -55,7 +56,25 @@ async fn prune(
         prune_activity(catalog, holder, kept).await?;
     }
     in_pieces(catalog, holder, || catalog.prune_responses()).await?;
-    in_pieces(catalog, holder, || catalog.prune_keys(ENDED_KEYS_KEPT)).await?;
+    in_pieces(catalog, holder, || catalog.prune_keys(PEOPLE_KEPT)).await?;
+    note_unused_users(catalog, holder).await?;
+    in_pieces(catalog, holder, || catalog.prune_users(PEOPLE_KEPT)).await?;
+    Ok(())
+}
+
+/// Looks at all users, piece by piece, as long as the lease is held.
+async fn note_unused_users(catalog: &Catalog, holder: Uuid) -> Result<(), CatalogError> {
+    let mut after = 0;
+    while catalog
+        .hold_lease(CLEANUP_LEASE, holder, LEASE_LIFETIME)
+        .await?
+    {
+        match catalog.note_unused_users(after).await? {
+            Some(last) => after = last,
+            None => break,
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
     Ok(())
 }
 

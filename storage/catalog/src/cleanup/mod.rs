@@ -15,12 +15,14 @@
 //! | `exports` | rows that deleted batch exports left |
 //! | `plugins` | source files that deleted plugins left |
 //! | `keys` | personal keys that ended long ago |
+//! | `users` | users who have nothing any more |
 
 mod activity;
 mod exports;
 mod keys;
 mod leftovers;
 mod plugins;
+mod users;
 
 /// Rows that one piece deletes at most.
 const ROWS_MAX: u64 = 2_000;
@@ -28,3 +30,5 @@ const ROWS_MAX: u64 = 2_000;
 const BYTES_MAX: u64 = 8 << 20;
 /// Entries of the activity log that one piece deletes at most; each has up to 32 KiB.
 const ENTRIES_MAX: u64 = 250;
+/// Users that one piece deletes at most; what refers to them is changed with them.
+const USERS_MAX: u64 = 250;

@@ -39,4 +39,5 @@ pub mod projects;
 pub mod proxy_records;
 pub mod role_memberships;
 pub mod roles;
+pub mod unused_users;
 pub mod users;

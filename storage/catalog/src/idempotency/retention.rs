@@ -1,7 +1,7 @@
 //! Deletion of forgotten responses, and of the counts of their bytes.
 //!
-//! Each claim sweeps some, and so does `cleanup` where nobody claims. A piece is bounded in bytes as
-//! well: responses of up to 5 MiB, which others stored, would hold up whoever comes next.
+//! Each claim sweeps some, and so does `cleanup` where nobody claims. A piece is bounded in bytes
+//! as well: responses of up to 5 MiB, which others stored, would hold up whoever comes next.
 
 use super::{is_forgotten, response_bytes};
 use crate::catalog::Catalog;

@@ -144,7 +144,7 @@ fn checked_label(label: &str) -> Result<String, ChangeError> {
 }
 
 /// Condition for the keys that are in force at `now`.
-fn in_force(now: UtcTime) -> Condition {
+pub(crate) fn in_force(now: UtcTime) -> Condition {
     Condition::all().add(keys::Column::RevokedAt.is_null()).add(
         Condition::any()
             .add(keys::Column::ExpiresAt.is_null())

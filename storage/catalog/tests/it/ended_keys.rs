@@ -18,7 +18,7 @@ on_both!(
 /// Time for which ended keys are kept.
 pub const KEPT: Duration = Duration::from_secs(90 * 86_400);
 
-fn set_day(env: &TestEnv, day: i64) {
+pub fn set_day(env: &TestEnv, day: i64) {
     env.clock.set(Micros(START.0 + day * DAY_MICROS));
 }
 
@@ -43,8 +43,8 @@ async fn labels(database: &TestDatabase, user_id: i64) -> Vec<String> {
     database.first_column(&labels).await.unwrap()
 }
 
-/// Writes keys `<column> 1` and so on of a user, of which each ended a microsecond before the one in
-/// front of it, and all before `until`.
+/// Writes keys `<column> 1` and so on of a user, of which each ended a microsecond before the one
+/// in front of it, and all before `until`.
 async fn add_ended(database: &TestDatabase, user_id: i64, rows: u32, column: &str, until: i64) {
     let insert = format!(
         "INSERT INTO personal_api_keys (id, user_id, label, key_hash, mask_value, scopes, \

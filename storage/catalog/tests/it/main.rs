@@ -50,5 +50,6 @@ mod roles;
 mod seed;
 mod signup;
 mod test_env;
+mod unused_users;
 mod upgrade;
 mod writers;
