@@ -99,8 +99,8 @@ impl Catalog {
         Ok(claimed)
     }
 
-    /// Stores the response of a claimed request for replays, unless the claim lapsed and another
-    /// request has the key.
+    /// Stores the response of a claimed request for replays, and counts it for `owners`, unless the
+    /// claim lapsed and another request has the key.
     ///
     /// # Errors
     ///
