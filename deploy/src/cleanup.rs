@@ -1,5 +1,5 @@
-//! Background deletion of rows of deleted projects and organizations, and of old entries of the
-//! activity log.
+//! Background deletion of rows of deleted projects and organizations, and of rows that are kept for
+//! a time only.
 //!
 //! Every process with the organization API takes part; the one that holds the lease deletes. All
 //! its state is in the catalog, so another process goes on wherever it was killed.
@@ -15,8 +15,11 @@ use uuid::Uuid;
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// Pause between two transactions, in which others write: SQLite has one writer.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Interval of pruning the activity log.
+/// Interval of pruning rows that are kept for a time only.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(3_600);
+/// Time for which a revoked or expired key is kept, and a user without an organization, an invite
+/// and a key.
+const PEOPLE_KEPT: Duration = Duration::from_secs(90 * 86_400);
 /// Lifetime of the lease: a silent process loses it. A transaction takes far less.
 const LEASE_LIFETIME: Duration = Duration::from_secs(10);
 
@@ -31,11 +34,11 @@ pub async fn run(catalog: &Catalog, activity_kept: Option<Duration>) -> Infallib
             tracing::warn!(%error, "rows of deleted projects cannot be deleted; trying again");
         }
         let now = Instant::now();
-        if let Some(kept) = activity_kept.filter(|_| prune_at <= now) {
-            match prune_activity(catalog, holder, kept).await {
+        if prune_at <= now {
+            match prune(catalog, holder, activity_kept).await {
                 Ok(()) => prune_at = now + PRUNE_INTERVAL,
                 Err(error) => {
-                    tracing::warn!(%error, "old activity cannot be forgotten; trying again");
+                    tracing::warn!(%error, "old rows cannot be deleted; trying again");
                 }
             }
         }
@@ -43,33 +46,78 @@ pub async fn run(catalog: &Catalog, activity_kept: Option<Duration>) -> Infallib
     }
 }
 
-/// Prunes the activity log in pieces, as long as the lease is held and entries are too old.
+/// Prunes all that is kept for a time only.
+async fn prune(
+    catalog: &Catalog,
+    holder: Uuid,
+    activity_kept: Option<Duration>,
+) -> Result<(), ChangeError> {
+    if let Some(kept) = activity_kept {
+        prune_activity(catalog, holder, kept).await?;
+    }
+    in_pieces(catalog, holder, || catalog.prune_responses()).await?;
+    in_pieces(catalog, holder, || catalog.prune_keys(PEOPLE_KEPT)).await?;
+    note_unused_users(catalog, holder).await?;
+    in_pieces(catalog, holder, || catalog.prune_users(PEOPLE_KEPT)).await?;
+    Ok(())
+}
+
+/// Looks at all users, piece by piece, as long as the lease is held.
+async fn note_unused_users(catalog: &Catalog, holder: Uuid) -> Result<(), CatalogError> {
+    let mut after = 0;
+    while catalog
+        .hold_lease(CLEANUP_LEASE, holder, LEASE_LIFETIME)
+        .await?
+    {
+        match catalog.note_unused_users(after).await? {
+            Some(last) => after = last,
+            None => break,
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(())
+}
+
 async fn prune_activity(
     catalog: &Catalog,
     holder: Uuid,
     kept: Duration,
 ) -> Result<(), ChangeError> {
-    let mut pruned = 0;
-    while catalog
-        .hold_lease(CLEANUP_LEASE, holder, LEASE_LIFETIME)
-        .await?
-    {
-        let entries = catalog.prune_activity(kept).await?;
-        if entries == 0 {
-            break;
-        }
-        pruned += entries;
-        tokio::time::sleep(PAUSE).await;
-    }
-    if pruned > 0 {
+    let entries = in_pieces(catalog, holder, || catalog.prune_activity(kept)).await?;
+    if entries > 0 {
         let days = kept.as_secs() / 86_400;
         tracing::info!(
-            entries = pruned,
+            entries,
             days,
             "deleted entries of the activity log that are older than activity_log_kept_days"
         );
     }
     Ok(())
+}
+
+/// Prunes piece by piece, as long as the lease is held and a piece has any rows; returns their
+/// number.
+async fn in_pieces<F, E>(
+    catalog: &Catalog,
+    holder: Uuid,
+    prune: impl Fn() -> F,
+) -> Result<u64, ChangeError>
+where
+    F: Future<Output = Result<u64, E>>,
+    ChangeError: From<E>,
+{
+    let mut rows = 0;
+    while catalog
+        .hold_lease(CLEANUP_LEASE, holder, LEASE_LIFETIME)
+        .await?
+    {
+        match prune().await? {
+            0 => break,
+            piece => rows += piece,
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(rows)
 }
 
 /// Deletes leftovers in pieces, as long as the lease is held and rows are left.

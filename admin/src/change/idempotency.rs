@@ -2,7 +2,8 @@
 //!
 //! Successes are kept for 24 hours by key and path, however the path spells its ids; failures are
 //! not, as they may be tried again. Secrets that are shown once are not kept: they are null in the
-//! replay.
+//! replay. Where the kept responses of the user or of the organization are the most allowed, a new
+//! request with a key is refused before it runs.
 //!
 //! If the process crashes after the change's transaction and before its response is kept, the
 //! claim lapses after two minutes and the request runs again.
@@ -14,7 +15,7 @@ use crate::request::path_id;
 use crate::response::render::Success;
 use bytes::Bytes;
 use http::{HeaderName, StatusCode};
-use millrace_catalog::{Catalog, IdempotencyClaim};
+use millrace_catalog::{Catalog, IdempotencyClaim, ResponseOwners};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -28,6 +29,7 @@ pub(crate) struct Idempotency {
     catalog: Catalog,
     id: String,
     request_hash: String,
+    owners: ResponseOwners,
 }
 
 /// A claimed key: no other request with it runs until the claim ends or lapses.
@@ -73,10 +75,15 @@ impl Idempotency {
             path.as_bytes(),
             key.as_bytes(),
         ]);
+        let organization = context.organization.as_ref();
         Ok(Some(Self {
             catalog: context.catalog().clone(),
             id,
             request_hash: digest(&[body]),
+            owners: ResponseOwners {
+                user_id: context.caller.as_ref().map(|caller| caller.user.id),
+                organization_id: organization.map(|access| access.organization.id),
+            },
         }))
     }
 
@@ -97,11 +104,12 @@ impl Idempotency {
     ///
     /// # Errors
     ///
-    /// 409 if the key was used with another body, or if the first request is still running.
+    /// 409 if the key was used with another body, or if the first request is still running; 429 if
+    /// its response could not be kept.
     pub(crate) async fn begin(self) -> Result<ClaimOutcome, ApiError> {
         let claimed = self
             .catalog
-            .claim_idempotency_key(&self.id, &self.request_hash);
+            .claim_idempotency_key(&self.id, &self.request_hash, self.owners);
         match claimed.await? {
             IdempotencyClaim::New(claim) => {
                 Ok(ClaimOutcome::New(Box::new(ClaimedKey { of: self, claim })))
@@ -114,13 +122,19 @@ impl Idempotency {
 impl ClaimedKey {
     /// Keeps a success for replays, or releases the key after a failure.
     pub(crate) async fn end(self, operation: &Operation, outcome: &Result<Success, ApiError>) {
-        let (Idempotency { catalog, id, .. }, claim) = (self.of, self.claim);
+        let claim = self.claim;
+        let Idempotency {
+            catalog,
+            id,
+            owners,
+            ..
+        } = self.of;
         let ended = match outcome {
             Ok(success) if success.status.is_success() => {
                 let body = without_secrets(&success.body, operation.shown_once);
                 let status = success.status.as_u16();
                 catalog
-                    .keep_idempotent_answer(&id, claim, status, &body)
+                    .keep_idempotent_answer(&id, claim, owners, status, &body)
                     .await
             }
             _ => catalog.release_idempotency_key(&id, claim).await,
@@ -132,7 +146,7 @@ impl ClaimedKey {
     }
 }
 
-/// Replay of a request that was made, or 409 for one that runs or has another body.
+/// Replay of a request that was made, or 409 for one that runs or has another body, or 429.
 fn replay_or_conflict(known: IdempotencyClaim) -> Result<Success, ApiError> {
     match known {
         IdempotencyClaim::Done(kept) => Ok(Success {
@@ -147,6 +161,7 @@ fn replay_or_conflict(known: IdempotencyClaim) -> Result<Success, ApiError> {
             "idempotency_mismatch",
             "This Idempotency-Key was used with another body; use a new one.",
         )),
+        IdempotencyClaim::Full(full) => Err(ApiError::too_many_kept_responses(&full)),
         IdempotencyClaim::New(_) | IdempotencyClaim::InProgress => Err(ApiError::conflict(
             "idempotency_in_progress",
             "The first request with this Idempotency-Key is still on its way; try again.",

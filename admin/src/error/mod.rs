@@ -12,7 +12,7 @@ use crate::mail::QuotaOwner;
 use crate::request::throttle::RateLimitStatus;
 use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, StatusCode};
-use millrace_catalog::{CatalogError, ChangeError, IntervalError};
+use millrace_catalog::{CatalogError, ChangeError, IntervalError, ResponsesFull};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -192,6 +192,24 @@ impl ApiError {
         };
         let detail = format!("{too_many}; one more can be sent in {seconds} s.");
         Self::new(StatusCode::TOO_MANY_REQUESTS, "throttled", detail).with(RETRY_AFTER, seconds)
+    }
+
+    /// 429 for a new `Idempotency-Key`, whose response could not be kept.
+    pub(crate) fn too_many_kept_responses(full: &ResponsesFull) -> Self {
+        let seconds = full.wait.as_secs() + 1;
+        let whose = if full.is_of_organization {
+            "the organization's members"
+        } else {
+            "you"
+        };
+        let mebibytes = full.bytes_max >> 20;
+        let detail = format!(
+            "Nothing was done: the answers that are kept for {whose} to replay by Idempotency-Key \
+             have {mebibytes} MiB, the most allowed. Send the request without the header, or again \
+             in {seconds} s."
+        );
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "throttled", detail)
+            .with(RETRY_AFTER, seconds.to_string())
     }
 
     fn new(

@@ -41,7 +41,8 @@ const RESPONSES: [Shared; 11] = [
     (415, "The body is not JSON.", &[]),
     (
         429,
-        "Too many requests with this key, or too many wrong keys.",
+        "Too many requests with this key, too many wrong keys, or too many answers that are kept for \
+         replays by `Idempotency-Key`.",
         &["Retry-After"],
     ),
     (

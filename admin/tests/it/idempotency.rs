@@ -2,6 +2,7 @@
 
 use crate::Fixture;
 use crate::fixture::TestResponse;
+use millrace_catalog::Level;
 use serde_json::{Value, json};
 
 on_both!(
@@ -11,6 +12,7 @@ on_both!(
     keys_of_invalid_length_are_refused,
     a_key_is_the_same_for_every_spelling_of_a_path,
     ids_in_other_forms_are_not_found,
+    new_keys_are_refused_where_too_many_responses_are_kept,
 );
 on_both!(threads: only_one_of_many_concurrent_requests_is_made);
 
@@ -199,6 +201,37 @@ async fn ids_in_other_forms_are_not_found() {
         let renamed = fixture.call("PATCH", &path, &json!({ "name": "A" })).await;
         assert_eq!(renamed.status, expected, "{id}");
     }
+}
+
+async fn new_keys_are_refused_where_too_many_responses_are_kept() {
+    let fixture = Fixture::new().await;
+    let (owner, organization) = (fixture.owner_key(), fixture.made.organization_id);
+    let colleague = fixture.member("bob@example.com", Level::Owner).await;
+    let roles = format!("{ALL}{organization}/roles/");
+    let (known, new) = (json!({ "name": "A" }), json!({ "name": "B" }));
+    let made = post(&fixture, owner, &roles, "one", &known).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    // Bytes of the owner, and of the organization.
+    for (of_user, of_organization) in [(64 << 20, 0), (256 << 10, 256 << 20)] {
+        let kept = format!(
+            "UPDATE idempotency_bytes SET bytes = CASE WHEN holder LIKE 'user %' THEN {of_user} \
+             ELSE {of_organization} END"
+        );
+        fixture.execute(&kept).await;
+        let refused = post(&fixture, owner, &roles, "two", &new).await;
+        assert_eq!(refused.error(), (429, "throttled", None), "{of_user}");
+        assert_ne!(refused.header("retry-after"), "");
+        assert_eq!(fixture.get(&roles).await.body["count"], 1);
+        let replay = post(&fixture, owner, &roles, "one", &known).await;
+        assert_eq!(
+            (replay.status, replay.header("idempotent-replayed")),
+            (201, "true")
+        );
+    }
+    // Without a key nothing is kept, and the organization's most keeps no colleague out.
+    assert_eq!(fixture.call("POST", &roles, &new).await.status, 201);
+    let other = post(&fixture, &colleague, &roles, "one", &json!({ "name": "C" })).await;
+    assert_eq!(other.status, 201, "{other:?}");
 }
 
 async fn only_one_of_many_concurrent_requests_is_made() {

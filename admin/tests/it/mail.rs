@@ -225,7 +225,8 @@ async fn notices_have_their_own_limits_apart_from_invitations() {
 
 #[tokio::test]
 async fn four_conversations_are_held_at_a_time_and_two_of_them_for_notices() {
-    let table: [(fn(&Outbox), usize); 2] = [
+    type Send = fn(&Outbox);
+    let table: [(Send, usize); 2] = [
         (|outbox| invite(outbox, invitation()), 4),
         (|outbox| tell(outbox, &["ann@example.com"]), 2),
     ];

@@ -3,7 +3,7 @@
 use millrace_log::block::decompress_into_vec;
 use millrace_log::{FrameSection, LogHandle};
 use millrace_rows::Table;
-use millrace_rows::testing::{self, Event, Rejected};
+use millrace_rows::testing::{self, Event, PersonUpdate, Rejected};
 use serde_json::Value;
 
 /// Rows of all logs.
@@ -11,6 +11,7 @@ use serde_json::Value;
 pub struct Stored {
     pub events: Vec<Event>,
     pub rejected: Vec<Rejected>,
+    pub person_updates: Vec<PersonUpdate>,
 }
 
 impl Stored {
@@ -60,7 +61,12 @@ fn read_section(section: &FrameSection, rows: &[u8], stored: &mut Stored) {
             stored.rejected.extend(rejected);
             count
         }
-        Table::PersonUpdates => testing::person_updates(rows).len(),
+        Table::PersonUpdates => {
+            let updates = testing::person_updates(rows);
+            let count = updates.len();
+            stored.person_updates.extend(updates);
+            count
+        }
     };
     assert_eq!(count as u64, u64::from(header.rows));
 }

@@ -15,7 +15,7 @@
 //! | `persons` | persons and groups, and how events change them |
 //! | `historical_migrations` | imports: requests, decisions, quota |
 //! | [`leases`] | leases of work that one process does at a time |
-//! | `cleanup` | rows of deleted projects, organizations, batch exports and plugins |
+//! | `cleanup` | rows of deleted projects, organizations, batch exports and plugins; old rows |
 //! | `invites` | sending and accepting invites |
 //! | `domains` | e-mail domains: claims, proofs, login rules |
 //! | `roles` | named groups of members |
@@ -35,7 +35,8 @@
 //!   same transaction, so a reader of the new number sees the change.
 //! - Every write takes an [`Actor`] and leaves an entry in the activity log, in the same
 //!   transaction. Exceptions: runs of batch exports that Millrace creates by itself are their own
-//!   record, and nodes belong to no organization.
+//!   record, nodes belong to no organization, and what `cleanup` deletes is written to the
+//!   process's log.
 //! - Personal keys are stored as hashes only; their values exist only in the response that
 //!   created them.
 //! - Every function behaves alike on both databases; every test runs on both.
@@ -129,7 +130,7 @@ pub use historical_migrations::{
     HistoricalDecision, HistoricalGrant, LeaseDecision, LeaseReport, LogPlace,
     NewHistoricalMigration, NodeCounts,
 };
-pub use idempotency::{IdempotencyClaim, StoredResponse};
+pub use idempotency::{IdempotencyClaim, ResponseOwners, ResponsesFull, StoredResponse};
 pub use ingest_nodes::{
     NODE_SILENCE_MAX, NextStart, NodeStart, NodeStarts, Published, RegisterError,
 };

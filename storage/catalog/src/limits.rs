@@ -25,8 +25,19 @@ pub const OPEN_BACKFILLS_MAX: u64 = 100;
 /// Backfills of all exports of an organization that have not ended: each paused export may get one
 /// when all are resumed.
 pub const OPEN_BACKFILLS_OF_ORGANIZATION_MAX: u64 = 500;
+/// Backfills of an export that have ended without runs: with more, the oldest is deleted.
+pub const EMPTY_BACKFILLS_MAX: u64 = 1_000;
+/// Bytes of stored responses to a user's requests with an idempotency key.
+pub const RESPONSE_BYTES_PER_USER_MAX: u64 = 64 << 20;
+/// Bytes of stored responses to such requests of all users in an organization.
+pub const RESPONSE_BYTES_PER_ORGANIZATION_MAX: u64 = 256 << 20;
+/// Bytes of stored responses that a user may have however many those of the others in an
+/// organization are.
+pub const RESPONSE_BYTES_RESERVED_PER_USER: u64 = 256 << 10;
 /// Keys of a user that are in force.
 pub const KEYS_PER_USER_MAX: u64 = 100;
+/// Keys of a user that were revoked or have expired: with more, that which ended first is deleted.
+pub const ENDED_KEYS_PER_USER_MAX: u64 = 1_000;
 
 /// Limits for each organization; 0 is any number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -40,7 +40,7 @@ impl Limits {
                 rows_target: 100_000,
                 bytes_target: 96 << 20,
                 age_recent: Duration::from_secs(1),
-                age_old: Duration::from_secs(5),
+                age_old: Duration::from_secs(3),
                 early_every: Duration::from_secs(1),
                 early_max: 8,
                 in_flight_max: 4,

@@ -9,7 +9,7 @@ use uuid::Uuid;
 /// years.
 pub const MONTHS_MAX: usize = 120;
 /// Time for which a month is free once it was paid for: rows of older months gather for as long.
-const FREE: Duration = Duration::from_secs(5);
+const FREE: Duration = Duration::from_secs(3);
 
 /// Owner of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,6 +2,7 @@
 //! runs, no change here has an entry in the activity log.
 
 use super::create_runs::lock_export;
+use super::empty_backfills::drop_unused_settings;
 use crate::catalog::Catalog;
 use crate::entities::batch_export_backfills as backfills;
 use crate::entities::batch_export_logs::LogLevel;
@@ -107,6 +108,7 @@ impl Catalog {
     ) -> Result<(), Abort> {
         backfill.total_runs = Some(0);
         backfill.message = Some(why.to_owned());
+        backfill.asked_for = None;
         self.log_empty_backfill(within, &backfill, why).await?;
         self.save_counts(within, backfill).await
     }
@@ -127,6 +129,7 @@ impl Catalog {
             backfill.finished_at = Some(now);
             backfill.last_updated_at = now;
             backfill.message = Some(why.to_owned());
+            drop_unused_settings(&transaction, &mut backfill).await?;
             let export_id = backfill.batch_export_id;
             let row = backfill.into_active_model().reset_all();
             row.update(&transaction).await?;

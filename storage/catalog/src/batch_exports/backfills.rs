@@ -2,6 +2,7 @@
 
 use super::audit::audit_change;
 use super::backfill_snapshot::snapshot;
+use super::empty_backfills::{delete_oldest, drop_unused_settings};
 use super::latest::keep_latest_runs;
 use super::run_round_robin::exports_of;
 use super::{ExportInterval, ExportPlace, found_for_use, found_to_stop, of};
@@ -166,6 +167,7 @@ impl Catalog {
         let interval = ExportInterval::of(export)?;
         check(interval, range, now)?;
         check_backfill_limit(within, export).await?;
+        delete_oldest(within, export.id).await?;
         settle_first_window(within, export, interval).await?;
         let nothing = nothing_ended(interval, request);
         let is_done = nothing.is_some();
@@ -184,7 +186,10 @@ impl Catalog {
             finished_at: is_done.then_some(now),
             last_updated_at: now,
             message: nothing,
-            asked_for: snapshot(export, request.windows_from),
+            asked_for: match is_done {
+                true => None,
+                false => snapshot(export, request.windows_from),
+            },
         };
         let row = backfill.into_active_model().reset_all();
         let made = backfills::Entity::insert(row)
@@ -242,6 +247,7 @@ impl Catalog {
         after.finished_runs += i64::try_from(ended.rows_affected).unwrap_or(0);
         after.finished_at = Some(now);
         after.last_updated_at = now;
+        drop_unused_settings(within, &mut after).await?;
         let field = format!("backfills__{}__status", after.id);
         let audit =
             audit_change(Activity::Updated, export).field(&field, was, cancelled.to_value());

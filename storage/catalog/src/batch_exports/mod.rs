@@ -12,6 +12,7 @@
 //! | `pause` | pause and resume |
 //! | `runs`, `backfills` | requests of people: list, start, retry, cancel |
 //! | `backfill_snapshot` | settings of an export when a backfill of it was asked for |
+//! | `empty_backfills` | backfills that ended without runs |
 //! | `windows` | windows by the clock, due and skipped; no I/O |
 //! | `plan` | runs of due windows, turn by turn |
 //! | `backfill_round_robin` | next backfill to plan |
@@ -36,6 +37,7 @@ mod backfills;
 mod claims;
 mod create_runs;
 mod destination;
+mod empty_backfills;
 mod interval;
 mod latest;
 mod logs;

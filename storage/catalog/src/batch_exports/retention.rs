@@ -10,6 +10,7 @@
 //! - the last run of each export that completed.
 
 use super::claims::FAILED_RUNS_MAX;
+use super::empty_backfills::has_no_runs;
 use super::latest::LATEST_RUNS;
 use crate::catalog::Catalog;
 use crate::database_clock::micros;
@@ -129,10 +130,7 @@ impl Catalog {
             .select_only()
             .column(backfills::Column::Id)
             .filter(backfills::Column::FinishedAt.lt(until))
-            .filter(Expr::cust(
-                "NOT EXISTS (SELECT 1 FROM batch_export_runs \
-                 WHERE batch_export_runs.backfill_id = batch_export_backfills.id)",
-            ))
+            .filter(has_no_runs())
             .limit(limit)
             .into_query();
         let gone = backfills::Entity::delete_many()

@@ -1,5 +1,5 @@
-//! Cleanup in pieces: rows of deleted projects, organizations, batch exports and plugins, and old
-//! entries of the activity log.
+//! Cleanup in pieces: rows of deleted projects, organizations, batch exports and plugins, and rows
+//! that are kept for a time only.
 //!
 //! Deleting a project deletes its row and leaves a mark (see migration `m0038`): from then on the
 //! project is gone for everybody. Its persons, distinct ids and groups follow piece by piece, each
@@ -14,11 +14,15 @@
 //! | `activity` | old entries of the activity log |
 //! | `exports` | rows that deleted batch exports left |
 //! | `plugins` | source files that deleted plugins left |
+//! | `keys` | personal keys that ended long ago |
+//! | `users` | users who have nothing any more |
 
 mod activity;
 mod exports;
+mod keys;
 mod leftovers;
 mod plugins;
+mod users;
 
 /// Rows that one piece deletes at most.
 const ROWS_MAX: u64 = 2_000;
@@ -26,3 +30,5 @@ const ROWS_MAX: u64 = 2_000;
 const BYTES_MAX: u64 = 8 << 20;
 /// Entries of the activity log that one piece deletes at most; each has up to 32 KiB.
 const ENTRIES_MAX: u64 = 250;
+/// Users that one piece deletes at most; what refers to them is changed with them.
+const USERS_MAX: u64 = 250;

@@ -34,7 +34,7 @@ pub struct Model {
     pub last_used_at: Option<UtcTime>,
     /// Time at which its value was last replaced.
     pub last_rolled_at: Option<UtcTime>,
-    /// Time at which it was revoked; the row is kept, so that its owner stays known.
+    /// Time at which it was revoked; `cleanup` deletes the row later.
     pub revoked_at: Option<UtcTime>,
     /// Time of creation.
     pub created_at: UtcTime,

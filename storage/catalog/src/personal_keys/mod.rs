@@ -28,16 +28,16 @@ use crate::catalog::Catalog;
 use crate::entities::personal_api_keys::{self as keys, OrganizationIds};
 use crate::error::ChangeError;
 use crate::key::PersonalKey;
-use crate::limits::KEYS_PER_USER_MAX;
+use crate::limits::{ENDED_KEYS_PER_USER_MAX, KEYS_PER_USER_MAX};
 use crate::names::checked_name;
 use crate::scopes::Scopes;
 use crate::time::UtcTime;
 use crate::transaction::Abort;
 use sea_orm::prelude::Uuid;
-use sea_orm::sea_query::Condition;
+use sea_orm::sea_query::{Condition, Expr, ExprTrait};
 use sea_orm::{
     ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
-    PaginatorTrait, QueryFilter,
+    PaginatorTrait, QueryFilter, QueryOrder,
 };
 
 /// Longest label, in characters.
@@ -73,7 +73,8 @@ impl KeyConstraints {
 }
 
 impl Catalog {
-    /// Creates a key for a user who is locked, unless the user has the most keys.
+    /// Creates a key for a user who is locked, unless the user has the most keys in force. Of too
+    /// many that have ended, the one that ended first is deleted.
     pub(crate) async fn add_key(
         &self,
         within: &DatabaseTransaction,
@@ -86,6 +87,7 @@ impl Catalog {
             return Err(ChangeError::Expired.into());
         }
         self.must_have_fewer_keys(within, user_id).await?;
+        delete_first_ended(within, user_id, now).await?;
         let value = PersonalKey::generate()?;
         let record = insert_personal_key(within, user_id, &value, constraints, now).await?;
         let audit = key_audit(Activity::Created, &record)
@@ -112,7 +114,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Revokes a key; the row stays, so that its owner can still be told.
+    /// Revokes a key; `cleanup` deletes its row later.
     async fn end_key(
         &self,
         within: &DatabaseTransaction,
@@ -142,12 +144,36 @@ fn checked_label(label: &str) -> Result<String, ChangeError> {
 }
 
 /// Condition for the keys that are in force at `now`.
-fn in_force(now: UtcTime) -> Condition {
+pub(crate) fn in_force(now: UtcTime) -> Condition {
     Condition::all().add(keys::Column::RevokedAt.is_null()).add(
         Condition::any()
             .add(keys::Column::ExpiresAt.is_null())
             .add(keys::Column::ExpiresAt.gt(now)),
     )
+}
+
+/// Deletes the key of a user, who is locked, that ended first, if the user has the most keys that
+/// have ended. One is enough, as each was created once; and a single row cannot deadlock with
+/// `cleanup`, which deletes many.
+async fn delete_first_ended(
+    within: &DatabaseTransaction,
+    user_id: i64,
+    now: UtcTime,
+) -> Result<(), DbErr> {
+    let ended = keys::Entity::find()
+        .filter(keys::Column::UserId.eq(user_id))
+        .filter(in_force(now).not());
+    if ended.clone().count(within).await? < ENDED_KEYS_PER_USER_MAX {
+        return Ok(());
+    }
+    let revoked_at = Expr::col(keys::Column::RevokedAt);
+    let first = ended
+        .order_by_asc(revoked_at.if_null(Expr::col(keys::Column::ExpiresAt)))
+        .order_by_asc(keys::Column::Id);
+    if let Some(first) = first.one(within).await? {
+        keys::Entity::delete_by_id(first.id).exec(within).await?;
+    }
+    Ok(())
 }
 
 pub(crate) async fn insert_personal_key<C: ConnectionTrait>(

@@ -6,7 +6,8 @@ use crate::test_env::{DAY_MICROS, START, TestEnv, actor};
 use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
     Actor, BatchExport, ChangeError, DestinationChange, DestinationLimits, DestinationType,
-    ExportPlace, ExportWriter, IdempotencyClaim, Level, NewPersonalKey, Scopes, SecretKey,
+    ExportPlace, ExportWriter, IdempotencyClaim, Level, NewPersonalKey, ResponseOwners, Scopes,
+    SecretKey,
 };
 use millrace_rows::Micros;
 use sea_orm::{ConnectionTrait, Database, DatabaseTransaction, TransactionTrait};
@@ -27,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const WAIT: Duration = Duration::from_millis(300);
 
 /// Transaction that has run a statement and stays open.
-async fn holding(database: &TestDatabase, sql: &str) -> DatabaseTransaction {
+pub async fn holding(database: &TestDatabase, sql: &str) -> DatabaseTransaction {
     let connection = Database::connect(database.url()).await.unwrap();
     let open = connection.begin().await.unwrap();
     open.execute_unprepared(sql).await.unwrap();
@@ -38,15 +39,20 @@ async fn holding(database: &TestDatabase, sql: &str) -> DatabaseTransaction {
 async fn a_claim_skips_responses_that_another_one_deletes() {
     let database = TestDatabase::postgres().await;
     let env = TestEnv::new(&database).await;
+    let nobody = ResponseOwners::default();
     for id in ["a", "b", "c"] {
-        let claimed = env.catalog.claim_idempotency_key(id, "1").await.unwrap();
+        let claimed = env
+            .catalog
+            .claim_idempotency_key(id, "1", nobody)
+            .await
+            .unwrap();
         assert!(matches!(claimed, IdempotencyClaim::New(_)));
     }
     env.clock.set(Micros(START.0 + DAY_MICROS));
     let other = "DELETE FROM idempotency_keys WHERE id = 'b'";
     let other = holding(&database, other).await;
     // The claim deletes "a" and "c", and does not wait for the holder of "b", who wants these.
-    let claimed = env.catalog.claim_idempotency_key("new", "1");
+    let claimed = env.catalog.claim_idempotency_key("new", "1", nobody);
     let claimed = tokio::time::timeout(PATIENCE, claimed).await;
     let claimed = claimed.expect("it waits").unwrap();
     assert!(matches!(claimed, IdempotencyClaim::New(_)), "{claimed:?}");
@@ -82,7 +88,8 @@ async fn many_claims_delete_old_responses_at_the_same_time() {
                 // Half of them claim old keys, which another claim may be deleting.
                 let age = ["new", "old"][number as usize % 2];
                 let id = format!("{age} {number}");
-                catalog.claim_idempotency_key(&id, "1").await
+                let nobody = ResponseOwners::default();
+                catalog.claim_idempotency_key(&id, "1", nobody).await
             });
         }
         for claimed in claims.join_all().await {
@@ -186,7 +193,7 @@ async fn secrets_are_resealed_while_exports_are_paused_and_deleted() {
 }
 
 /// Waits until a statement waits for a lock.
-async fn until_one_waits(database: &TestDatabase) {
+pub async fn until_one_waits(database: &TestDatabase) {
     let waiting = "SELECT count(*)::text FROM pg_stat_activity \
          WHERE datname = current_database() AND wait_event_type = 'Lock'";
     while database.first_column(waiting).await.unwrap() == ["0"] {

@@ -2,7 +2,7 @@
 
 use crate::test_env::{DAY_MICROS, START, TestEnv};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{IdempotencyClaim, StoredResponse};
+use millrace_catalog::{IdempotencyClaim, ResponseOwners, StoredResponse};
 use millrace_rows::Micros;
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -16,9 +16,15 @@ on_both!(
 );
 
 const MINUTE_MICROS: i64 = 60_000_000;
+/// Owners of the responses to anonymous requests.
+const NOBODY: ResponseOwners = ResponseOwners {
+    user_id: None,
+    organization_id: None,
+};
 
 async fn claim(env: &TestEnv, id: &str, hash: &str) -> IdempotencyClaim {
-    env.catalog.claim_idempotency_key(id, hash).await.unwrap()
+    let claimed = env.catalog.claim_idempotency_key(id, hash, NOBODY);
+    claimed.await.unwrap()
 }
 
 /// Claims a key that nobody has.
@@ -30,7 +36,9 @@ async fn claimed(env: &TestEnv, id: &str, hash: &str) -> Uuid {
 }
 
 async fn keep(env: &TestEnv, id: &str, name: Uuid, status: u16, body: &str) {
-    let kept = env.catalog.keep_idempotent_answer(id, name, status, body);
+    let kept = env
+        .catalog
+        .keep_idempotent_answer(id, name, NOBODY, status, body);
     kept.await.unwrap();
 }
 
@@ -120,7 +128,10 @@ async fn only_one_of_many_concurrent_claims_is_new(database: TestDatabase) {
     let mut tasks = JoinSet::new();
     for _ in 0..32 {
         let catalog = env.catalog.clone();
-        tasks.spawn(async move { catalog.claim_idempotency_key("a", "1").await.unwrap() });
+        tasks.spawn(async move {
+            let claimed = catalog.claim_idempotency_key("a", "1", NOBODY);
+            claimed.await.unwrap()
+        });
     }
     let claims = tasks.join_all().await;
     let is_new = |claim: &&IdempotencyClaim| matches!(claim, IdempotencyClaim::New(_));

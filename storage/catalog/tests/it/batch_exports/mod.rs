@@ -7,6 +7,7 @@ mod backfills;
 mod claims;
 mod deleted;
 mod destinations;
+mod empty_backfills;
 mod features;
 mod field_dependencies;
 mod folders;

@@ -4,24 +4,31 @@
 //! requests executes. Responses are stored for 24 hours, and later claims sweep old ones. A claim
 //! that did not end, because its process died or hangs, lapses after two minutes; its former holder
 //! can neither complete nor release the claim that another one has made since.
+//!
+//! A response is never forgotten before its time, as its request would be executed again. What a
+//! user and an organization store is bounded all the same (`response_bytes`): a new request is
+//! refused at its claim, before anything is done, while known ones get their responses.
+
+mod response_bytes;
+mod retention;
+
+pub use response_bytes::{ResponseOwners, ResponsesFull};
 
 use crate::catalog::Catalog;
 use crate::entities::idempotency_keys as keys;
 use crate::error::CatalogError;
 use crate::time::UtcTime;
 use sea_orm::prelude::Uuid;
-use sea_orm::sea_query::{LockBehavior, LockType, OnConflict, SimpleExpr};
+use sea_orm::sea_query::{OnConflict, SimpleExpr};
 use sea_orm::{
-    ActiveValue, ColumnTrait, Condition, ConnectionTrait, DatabaseTransaction, DbBackend, DbErr,
-    EntityTrait, QueryFilter, QueryOrder, QuerySelect, TryInsertResult,
+    ActiveValue, ColumnTrait, Condition, DatabaseTransaction, DbErr, EntityTrait, QueryFilter,
+    TryInsertResult,
 };
 
 /// Lifetime of a stored response, in microseconds.
 const KEPT_MICROS: i64 = 24 * 3_600 * 1_000_000;
 /// Lifetime of a claim, in microseconds: after it, another request may claim the key.
 const CLAIM_MICROS: i64 = 120 * 1_000_000;
-/// Most responses that a claim sweeps: each claim adds one.
-const SWEPT_MAX: u64 = 100;
 
 /// Outcome of claiming a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +41,8 @@ pub enum IdempotencyClaim {
     Mismatch,
     /// The request was executed, with this response.
     Done(StoredResponse),
+    /// New request, which may not be executed: its response could not be stored.
+    Full(ResponsesFull),
 }
 
 /// Response for replays.
@@ -71,7 +80,8 @@ impl Catalog {
         Ok(found.map(|had| known(Some(had), request_hash)))
     }
 
-    /// Claims a request: `id` names it, `request_hash` stands for its body.
+    /// Claims a request: `id` names it, `request_hash` stands for its body, and its response will
+    /// count for `owners`.
     ///
     /// # Errors
     ///
@@ -80,16 +90,17 @@ impl Catalog {
         &self,
         id: &str,
         request_hash: &str,
+        owners: ResponseOwners,
     ) -> Result<IdempotencyClaim, CatalogError> {
         let transaction = self.begin().await?;
-        let claimed = claim(&transaction, id, request_hash, self.now()).await;
+        let claimed = claim(&transaction, id, request_hash, owners, self.now()).await;
         let claimed = claimed.map_err(|error| self.error(&error))?;
         self.commit(transaction).await?;
         Ok(claimed)
     }
 
-    /// Stores the response of a claimed request for replays, unless the claim lapsed and another
-    /// request has the key.
+    /// Stores the response of a claimed request for replays, and counts it for `owners`, unless the
+    /// claim lapsed and another request has the key.
     ///
     /// # Errors
     ///
@@ -98,6 +109,7 @@ impl Catalog {
         &self,
         id: &str,
         claim: Uuid,
+        owners: ResponseOwners,
         status: u16,
         body: &str,
     ) -> Result<(), CatalogError> {
@@ -106,12 +118,21 @@ impl Catalog {
             body: ActiveValue::Set(Some(body.to_owned())),
             ..Default::default()
         };
-        let kept = keys::Entity::update_many()
-            .set(answer)
-            .filter(is_claimed_by(id, claim))
-            .exec(&self.writer)
-            .await;
-        kept.map(drop).map_err(|error| self.error(&error))
+        let transaction = self.begin().await?;
+        let kept: Result<(), DbErr> = async {
+            let updated = keys::Entity::update_many()
+                .set(answer)
+                .filter(is_claimed_by(id, claim))
+                .exec(&transaction)
+                .await?;
+            if updated.rows_affected > 0 {
+                response_bytes::count(&transaction, owners, body.len(), self.now()).await?;
+            }
+            Ok(())
+        }
+        .await;
+        kept.map_err(|error| self.error(&error))?;
+        self.commit(transaction).await
     }
 
     /// Releases the claim of a failed request, so that it can be repeated, unless the claim lapsed
@@ -142,20 +163,26 @@ async fn claim(
     within: &DatabaseTransaction,
     id: &str,
     request_hash: &str,
+    owners: ResponseOwners,
     now: UtcTime,
 ) -> Result<IdempotencyClaim, DbErr> {
-    let before = |micros: i64| UtcTime(now.0.saturating_sub(micros));
     let lapsed = Condition::all()
         .add(keys::Column::Status.is_null())
-        .add(keys::Column::CreatedAt.lte(before(CLAIM_MICROS)));
-    let is_forgotten = keys::Column::CreatedAt.lte(before(KEPT_MICROS));
+        .add(keys::Column::CreatedAt.lte(now.plus_micros(-CLAIM_MICROS)));
     // The claim's own row comes first, while nothing else is locked: that cannot deadlock.
     keys::Entity::delete_many()
         .filter(keys::Column::Id.eq(id))
-        .filter(Condition::any().add(lapsed).add(is_forgotten.clone()))
+        .filter(Condition::any().add(lapsed).add(is_forgotten(now)))
         .exec(within)
         .await?;
-    sweep(within, is_forgotten).await?;
+    retention::sweep(within, now).await?;
+    if let Some(full) = response_bytes::full(within, owners, now).await? {
+        let had = keys::Entity::find_by_id(id.to_owned()).one(within).await?;
+        return Ok(match had {
+            Some(had) => known(Some(had), request_hash),
+            None => IdempotencyClaim::Full(full),
+        });
+    }
     let claim = Uuid::new_v4();
     let row = keys::ActiveModel {
         id: ActiveValue::Set(id.to_owned()),
@@ -174,24 +201,9 @@ async fn claim(
     Ok(known(had, request_hash))
 }
 
-/// Deletes some of the expired responses. Rows that another claim deletes at the same time are
-/// skipped, as two transactions that lock the same rows in another order would deadlock.
-async fn sweep(within: &DatabaseTransaction, is_forgotten: SimpleExpr) -> Result<(), DbErr> {
-    let mut part = keys::Entity::find()
-        .filter(is_forgotten)
-        .select_only()
-        .column(keys::Column::Id)
-        .order_by_asc(keys::Column::CreatedAt)
-        .limit(SWEPT_MAX);
-    if within.get_database_backend() == DbBackend::Postgres {
-        part = part.lock_with_behavior(LockType::Update, LockBehavior::SkipLocked);
-    }
-    let ids: Vec<String> = part.into_tuple().all(within).await?;
-    if ids.is_empty() {
-        return Ok(());
-    }
-    let swept = keys::Entity::delete_many().filter(keys::Column::Id.is_in(ids));
-    swept.exec(within).await.map(drop)
+/// Condition for rows whose time is over.
+fn is_forgotten(now: UtcTime) -> SimpleExpr {
+    keys::Column::CreatedAt.lte(now.plus_micros(-KEPT_MICROS))
 }
 
 fn known(had: Option<keys::Model>, request_hash: &str) -> IdempotencyClaim {
