@@ -18,6 +18,7 @@ use futures_util::FutureExt;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use millrace_pipeline::panic_point::{PanicPoint, pass};
 use std::cell::Cell;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -213,6 +214,7 @@ impl Worker {
         let limited = (!process.config.trusts(address)).then_some(address);
         match process.connection_limiter.admit(limited) {
             Ok(permit) => {
+                pass(PanicPoint::ConnectionAccepted);
                 self.open.set(self.open.get() + 1);
                 let counted = Counted(Rc::clone(self));
                 let serving = connection(counted, stream, peer, permit);
