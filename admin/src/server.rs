@@ -48,8 +48,8 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// # Errors
 ///
 /// The authority of the probe's options is no certificate, or the listener cannot accept at all, or
-/// the checks panicked; then requests in flight are waited for. Running out of file descriptors is
-/// no such error: that passes, and is waited for.
+/// what makes the checks panicked (one check that does is only logged); then requests in flight are
+/// waited for. Running out of file descriptors is no such error: that passes, and is waited for.
 pub async fn serve(
     listener: TcpListener,
     services: Services,

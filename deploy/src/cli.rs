@@ -33,6 +33,10 @@ pub struct Cli {
         value_name = "POINT:NTH"
     )]
     pub fail_point: Option<millrace_log::fail_point::Armed>,
+    /// Panic in this process at a panic point, as in frame-read
+    #[cfg(feature = "failpoints")]
+    #[arg(long, hide = true, env = "MILLRACE_PANIC_POINT", value_name = "POINT")]
+    pub panic_point: Option<millrace_log::panic_point::PanicPoint>,
     /// Settings
     #[command(flatten)]
     pub settings: Settings,

@@ -14,6 +14,7 @@ use millrace_ingest::watermark::RunningNode;
 use millrace_ingest::{
     Deps, ImportQuota, Readiness, RunningImportQuota, Server, ServerConfig, StartupListener,
 };
+use millrace_log::panic_text;
 use millrace_pipeline::ship::{self, ShipOptions};
 use millrace_pipeline::{Pipeline, PipelineOptions, Running};
 use millrace_rows::SystemClock;
@@ -118,6 +119,8 @@ impl AcceptingIngest {
             node_name.clone(),
             Arc::new(SystemClock),
         );
+        let imports = import_quota.clone();
+        readiness.observe("imports", move || imports.failure());
         let deps = Deps {
             keys,
             import_quota,
@@ -303,14 +306,19 @@ async fn open_logs(config: &Config) -> anyhow::Result<(Pipeline, Running)> {
         ack: config.ack,
     };
     let (opened, opening) = oneshot::channel();
-    std::thread::Builder::new()
+    let thread = std::thread::Builder::new()
         .name("log-open".to_owned())
         .spawn(move || {
             // Nobody waits for the outcome if the process is to stop.
             let _ = opened.send(Pipeline::start(&options));
         })
         .context("the thread that reads the logs cannot be started")?;
-    let opened = opening.await.context("reading the logs panicked")?;
+    let Ok(opened) = opening.await else {
+        // The thread has dropped its end, as it panicked.
+        let panic = thread.join().err();
+        let text = panic.as_deref().map_or("it ended early", panic_text);
+        bail!("a bug keeps the logs from being read: {text}");
+    };
     opened.with_context(|| {
         format!(
             "cannot use the logs in {}; check that they belong to this user and their disk can be \

@@ -89,6 +89,10 @@ fn main() -> ExitCode {
     if let Some(armed) = cli.fail_point {
         armed.arm();
     }
+    #[cfg(feature = "failpoints")]
+    if let Some(point) = cli.panic_point {
+        point.arm();
+    }
     let supervised = matches!(cli.command, Some(Command::Clickhouse { parent: Some(_) }));
     let settings = &cli.settings;
     let started = logging::start(

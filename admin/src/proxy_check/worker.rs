@@ -1,14 +1,19 @@
 //! Worker that checks proxy records periodically, beside the API.
+//!
+//! A check reads what servers of strangers answer, so each has a task of its own: a panic in it is
+//! an unanswered check. One of the worker itself ends the API, as nobody would check any more.
 
-use super::{HttpsProbe, Progress, check};
-use crate::dns::Dns;
+use super::{HttpsProbe, Progress, ProxyCheck, check};
+use crate::dns::DnsError;
 use crate::services::Services;
+use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::{TryStreamExt, stream};
 use millrace_catalog::{Catalog, CatalogError, ProxyRecord, ProxyStatus};
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 use tokio_rustls::rustls::Error as TlsError;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Interval at which due records are looked for.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -20,11 +25,14 @@ const CHECKS_MAX: usize = 16;
 const UNANSWERED: &str = "The nameserver gave no answer about this domain. If that goes on, see \
                           that the nameservers of the domain answer.";
 
+/// Check of a domain, and of the target that its CNAME record should have.
+type Checker =
+    Box<dyn Fn(String, String) -> BoxFuture<'static, Result<ProxyCheck, DnsError>> + Send + Sync>;
+
 /// Checks the records of all organizations.
 pub struct ProxyCheckWorker {
     catalog: Catalog,
-    dns: Dns,
-    probe: HttpsProbe,
+    checker: Checker,
 }
 
 impl ProxyCheckWorker {
@@ -34,10 +42,14 @@ impl ProxyCheckWorker {
     ///
     /// The authority of the probe's options is no certificate.
     pub fn new(services: &Services) -> Result<Self, TlsError> {
+        let (dns, probe) = (services.dns.clone(), HttpsProbe::new(&services.probe)?);
+        let checker = move |domain: String, target: String| {
+            let (dns, probe) = (dns.clone(), probe.clone());
+            async move { check(&dns, &probe, &domain, &target).await }.boxed()
+        };
         Ok(Self {
             catalog: services.catalog.clone(),
-            dns: services.dns.clone(),
-            probe: HttpsProbe::new(&services.probe)?,
+            checker: Box::new(checker),
         })
     }
 
@@ -80,10 +92,15 @@ impl ProxyCheckWorker {
             target_cname,
             ..
         } = record;
-        let (status, message) = match check(&self.dns, &self.probe, &domain, &target_cname).await {
-            Ok(found) => (Some(status(found.progress)), found.message),
-            Err(error) => {
+        let checking = AbortOnDropHandle::new(tokio::spawn((self.checker)(domain, target_cname)));
+        let (status, message) = match checking.await {
+            Ok(Ok(found)) => (Some(status(found.progress)), found.message),
+            Ok(Err(error)) => {
                 tracing::info!(%id, %error, "a proxy record could not be checked");
+                (None, Some(UNANSWERED.to_owned()))
+            }
+            Err(error) => {
+                tracing::error!(%id, %error, "the check of a proxy record failed by a bug");
                 (None, Some(UNANSWERED.to_owned()))
             }
         };
@@ -99,5 +116,50 @@ fn status(progress: Progress) -> ProxyStatus {
         Progress::Waiting => ProxyStatus::Waiting,
         Progress::Issuing => ProxyStatus::Issuing,
         Progress::Valid => ProxyStatus::Valid,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millrace_catalog::testing::TestDatabase;
+    use millrace_catalog::{Actor, BootstrapOptions};
+
+    #[tokio::test]
+    async fn a_check_that_panics_is_unanswered_and_the_others_are_made() {
+        let database = TestDatabase::sqlite();
+        let catalog = Catalog::open(database.url()).await.unwrap();
+        let made = catalog.bootstrap(BootstrapOptions::default()).await;
+        let organization_id = made.unwrap().unwrap().organization_id;
+        let actor = Actor::system();
+        let worker = ProxyCheckWorker {
+            catalog: catalog.clone(),
+            checker: Box::new(|domain, _| {
+                async move {
+                    assert_ne!(domain, "bad.example", "a mistake of ours");
+                    let progress = Progress::Valid;
+                    let message = None;
+                    Ok(ProxyCheck { progress, message })
+                }
+                .boxed()
+            }),
+        };
+        let mut records = Vec::new();
+        for domain in ["good.example", "bad.example", "another.example"] {
+            let created =
+                catalog.create_proxy_record(&actor, organization_id, domain, "proxy.example");
+            records.push(created.await.unwrap().record);
+        }
+        worker.check_due().await.unwrap();
+        for created in records {
+            let found = catalog.proxy_record(organization_id, created.id).await;
+            let found = found.unwrap().unwrap().record;
+            let (status, message) = match found.domain.as_str() {
+                "bad.example" => (created.status, Some(UNANSWERED.to_owned())),
+                _ => (ProxyStatus::Valid, None),
+            };
+            assert_eq!((found.status, found.message), (status, message));
+            assert!(found.check_at > created.check_at, "it is tried again later");
+        }
     }
 }

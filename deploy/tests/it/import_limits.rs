@@ -9,7 +9,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// Arguments of an absent ClickHouse: events count as imported once they are in the log.
-const NO_ENGINE: [&str; 6] = [
+pub const NO_ENGINE: [&str; 6] = [
     "--clickhouse-url",
     "http://127.0.0.1:1",
     "--clickhouse-user",

@@ -44,6 +44,7 @@ mod key_rotation;
 mod member_commands;
 mod migration_commands;
 mod nodes;
+mod panics;
 mod persons;
 mod plugin_sources;
 mod prose;

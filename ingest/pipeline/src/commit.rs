@@ -15,6 +15,7 @@ use crate::join::Joiner;
 use crate::threads::{AtomicBool, Builder, JoinHandle, Receiver, Sender};
 use metrics::{Counter, Histogram, counter, histogram};
 use millrace_log::fail_point::{FailPoint, pass};
+use millrace_log::panic_point::{self, PanicPoint};
 use millrace_log::{AppendError, Log, Position};
 use millrace_rows::Lane;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -139,6 +140,7 @@ impl Committer {
         if group.batches.is_empty() {
             return;
         }
+        panic_point::pass(PanicPoint::GroupTaken);
         let outcome = if self.lane.failed.load(Ordering::Acquire) {
             Err(Refusal::LogFailed)
         } else {

@@ -18,6 +18,7 @@
 //! | `unwritten_rows` | rows whose request is answered before they are written |
 //! | `join` | makes one section of small groups |
 //! | `flush_barrier` | waits until all that was submitted is shipped |
+//! | `log_panic` | panics while the log is read, with their place |
 //! | `metrics` | names and descriptions of the metrics |
 //! | [`ImportReservation`], [`ImportCount`] (`import_count`) | counts the events of imports |
 //! | `retention` | releases log segments that nobody needs |
@@ -39,6 +40,7 @@ mod flush_barrier;
 mod import_count;
 mod join;
 mod lanes;
+mod log_panic;
 mod metrics;
 mod pack;
 mod pipeline;
@@ -55,8 +57,10 @@ pub use capacity::Refusal;
 pub use committed::{Committed, Pending};
 pub use flush_barrier::FlushEnds;
 pub use import_count::{ImportCount, ImportReservation};
+pub use import_count::{ImportCount, ImportReservation, RecountError};
 pub use lanes::Ack;
-pub use millrace_log::Position;
+pub use log_panic::LogPanic;
+pub use millrace_log::{Position, panic_point};
 pub use pipeline::{LaneOutput, Pipeline, PipelineError, PipelineOptions, Running};
 pub use retention::Retention;
 pub use slot::Slot;

@@ -130,13 +130,16 @@ impl Admission {
         &self,
         parsed: &Parsed,
     ) -> Result<Option<ImportReservation>, ApiError> {
-        if parsed.accepted == 0 {
-            return Ok(None);
-        }
-        let events = u64::from(parsed.accepted);
         let import_quota = &self.process.deps.import_quota;
-        let admitted = import_quota.admit(parsed.project_id, events).await;
-        admitted.map(Some).map_err(|refusal| {
+        let admitted = match u64::from(parsed.accepted) {
+            // Nothing is to be counted; but what is stored now is kept for as long as the rest.
+            0 => import_quota.check_counted().map(|()| None),
+            events => import_quota
+                .admit(parsed.project_id, events)
+                .await
+                .map(Some),
+        };
+        admitted.map_err(|refusal| {
             let error = self.error(Rejection::Import(refusal));
             metrics::historical_refused(error.code, parsed.accepted);
             error

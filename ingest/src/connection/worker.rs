@@ -1,6 +1,8 @@
 //! Worker of one core: its runtime, its connections, and their end.
 //!
 //! A connection's task never leaves its core, so nothing that a request passes is locked or moved.
+//! A panic in it ends that connection alone; one in a task that all requests of the core wait for
+//! ends the worker, and with it the process.
 
 use super::limits::ConnectionPermit;
 use super::raw_response::{raw_rejection, respond_and_close};
@@ -16,9 +18,11 @@ use futures_util::FutureExt;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use millrace_pipeline::panic_point::{PanicPoint, pass};
 use std::cell::Cell;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -105,11 +109,21 @@ fn runtime(config: &ServerConfig) -> io::Result<LocalRuntime> {
 async fn work(
     core: Rc<Core>,
     listener: TcpListener,
+    stop: watch::Receiver<bool>,
+) -> Result<(), WorkerError> {
+    let background_tasks = background_tasks(&core);
+    work_beside(background_tasks, core, listener, stop).await
+}
+
+/// Accepts and drains beside the tasks that a core's requests wait for.
+async fn work_beside(
+    mut background_tasks: JoinSet<()>,
+    core: Rc<Core>,
+    listener: TcpListener,
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), WorkerError> {
     let listener = tokio::net::TcpListener::from_std(listener).map_err(WorkerError::Listener)?;
     let grace = core.process.config.grace;
-    let mut background_tasks = background_tasks(&core);
     let worker = Rc::new(Worker {
         http: hyper_settings(&core.process.config),
         core,
@@ -200,9 +214,18 @@ impl Worker {
         let limited = (!process.config.trusts(address)).then_some(address);
         match process.connection_limiter.admit(limited) {
             Ok(permit) => {
+                pass(PanicPoint::ConnectionAccepted);
                 self.open.set(self.open.get() + 1);
                 let counted = Counted(Rc::clone(self));
-                tokio::task::spawn_local(connection(counted, stream, peer, permit));
+                let serving = connection(counted, stream, peer, permit);
+                // Nothing of it is used after a panic.
+                let serving = AssertUnwindSafe(serving).catch_unwind();
+                tokio::task::spawn_local(serving.map(|ended| {
+                    if ended.is_err() {
+                        metrics::panicked();
+                        tracing::error!("a request panicked; its connection was closed");
+                    }
+                }));
             }
             Err(_) => self.refuse(stream),
         }
@@ -290,30 +313,159 @@ fn is_the_connections_own(error: &io::Error) -> bool {
 mod tests {
     use super::*;
     use crate::process::testing::deps;
+    use millrace_catalog::{BootstrapOptions, Catalog};
+    use millrace_pipeline::Running;
+    use std::path::Path;
+    use tempfile::TempDir;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::task::{JoinHandle, spawn_local};
 
     /// Time that is longer than it takes on a busy machine.
     const SOON: Duration = Duration::from_secs(20);
+    const KEY: &str = "phc_0000000000000000000000000000000000000000001";
 
     async fn failing() {
         panic!("a mistake of ours");
     }
 
-    #[test]
-    fn a_panic_of_a_submission_whose_client_went_away_ends_the_worker() {
-        let dir = tempfile::tempdir().unwrap();
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let config = ServerConfig::on(any);
-        runtime(&config).unwrap().block_on(async {
+    /// Core with what is behind it, and the listener of its worker.
+    struct TestCore {
+        core: Rc<Core>,
+        listener: Option<TcpListener>,
+        addr: SocketAddr,
+        running: Running,
+        _dir: TempDir,
+    }
+
+    impl TestCore {
+        async fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
             let (deps, running) = deps(dir.path()).await;
+            add_project(dir.path()).await;
+            let any = SocketAddr::from(([127, 0, 0, 1], 0));
             let listener = TcpListener::bind(any).unwrap();
             listener.set_nonblocking(true).unwrap();
-            let core = Core::new(Arc::new(ProcessState::new(config.clone(), deps)));
-            drop(core.detached.run_to_completion(failing()));
+            let process = ProcessState::new(ServerConfig::on(any), deps);
+            Self {
+                core: Core::new(Arc::new(process)),
+                addr: listener.local_addr().unwrap(),
+                listener: Some(listener),
+                running,
+                _dir: dir,
+            }
+        }
+
+        /// Starts the worker, to be stopped by the sender.
+        fn start(&mut self) -> (watch::Sender<bool>, JoinHandle<Result<(), WorkerError>>) {
+            let (stop, stopped) = watch::channel(false);
+            let listener = self.listener.take().unwrap();
+            let working = spawn_local(work(Rc::clone(&self.core), listener, stopped));
+            (stop, working)
+        }
+
+        /// Posts events, and returns the response; empty if the connection was cut.
+        async fn post(&self, events: &serde_json::Value) -> String {
+            let body = serde_json::json!({ "api_key": KEY, "batch": events }).to_string();
+            let mut client = TcpStream::connect(self.addr).await.unwrap();
+            let head = format!(
+                "POST /batch/ HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n\
+                 Connection: close\r\nContent-Length: {}\r\n\r\n",
+                body.len()
+            );
+            client.write_all(head.as_bytes()).await.unwrap();
+            client.write_all(body.as_bytes()).await.unwrap();
+            let mut response = String::new();
+            // Fails when the connection is reset.
+            let _ = client.read_to_string(&mut response).await;
+            response
+        }
+
+        async fn assert_stores(&self) {
+            let response = self.post(&events(1, "short")).await;
+            assert!(response.starts_with("HTTP/1.1 200"), "{response}");
+        }
+    }
+
+    /// Adds a project with [`KEY`] to the catalog of [`deps`].
+    async fn add_project(dir: &Path) {
+        let url = format!("sqlite://{}?mode=rwc", dir.join("catalog.db").display());
+        let catalog = Catalog::open(&url).await.unwrap();
+        let options = BootstrapOptions {
+            project_key: Some(KEY.to_owned()),
+            ..BootstrapOptions::default()
+        };
+        catalog.bootstrap(options).await.unwrap().unwrap();
+    }
+
+    fn events(count: usize, text: &str) -> serde_json::Value {
+        let event = serde_json::json!({
+            "event": "e", "distinct_id": "d", "properties": {"text": text}
+        });
+        serde_json::Value::Array(vec![event; count])
+    }
+
+    fn on_a_core(test: impl AsyncFnOnce()) {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        runtime(&ServerConfig::on(any)).unwrap().block_on(test());
+    }
+
+    #[test]
+    fn a_panic_of_a_request_ends_its_connection_alone() {
+        on_a_core(async || {
+            let mut test = TestCore::new().await;
+            let (stop, working) = test.start();
+            test.assert_stores().await;
+            let core = Rc::clone(&test.core);
+            // Parsed beside the core, it panics as it is submitted: the core's parser is taken.
+            let taken = Box::new(core.parser.borrow_mut());
+            let large = events(6, &"a".repeat(800 << 10));
+            let response = timeout(SOON, test.post(&large)).await;
+            assert_eq!(response.expect("it waits for ever"), "");
+            drop(taken);
+            assert!(!working.is_finished(), "a request ends the worker");
+            test.assert_stores().await;
+            assert!(test.core.detached.is_empty());
+            // It holds nothing: the bytes in memory are those of no request.
+            assert_eq!(test.core.process.budget.used(), 0);
+            stop.send(true).unwrap();
+            let ended = timeout(SOON, working)
+                .await
+                .expect("it waits for something");
+            assert!(ended.unwrap().is_ok());
+            test.running.stop();
+        });
+    }
+
+    #[test]
+    fn a_panic_of_a_submission_whose_client_went_away_ends_it_alone() {
+        on_a_core(async || {
+            let mut test = TestCore::new().await;
+            let (stop, working) = test.start();
+            drop(test.core.detached.run_to_completion(failing()));
+            test.assert_stores().await;
+            assert!(test.core.detached.is_empty());
+            stop.send(true).unwrap();
+            let ended = timeout(SOON, working)
+                .await
+                .expect("it waits for something");
+            assert!(ended.unwrap().is_ok());
+            test.running.stop();
+        });
+    }
+
+    #[test]
+    fn a_panic_of_a_task_that_all_requests_wait_for_ends_the_worker() {
+        on_a_core(async || {
+            let mut test = TestCore::new().await;
+            let mut tasks = background_tasks(&test.core);
+            tasks.spawn_local(failing());
             let (_stop, stopped) = watch::channel(false);
-            let ended = timeout(SOON, work(core, listener, stopped)).await;
-            let ended = ended.expect("it goes on, and the watermark waits");
+            let listener = test.listener.take().unwrap();
+            let working = work_beside(tasks, Rc::clone(&test.core), listener, stopped);
+            let ended = timeout(SOON, working).await;
+            let ended = ended.expect("it goes on, and requests wait for ever");
             assert!(matches!(ended, Err(WorkerError::Task(_))), "{ended:?}");
-            running.stop();
+            test.running.stop();
         });
     }
 }

@@ -19,6 +19,7 @@ use crate::watermark::EpochGuard;
 use http::HeaderValue;
 use hyper::body::Incoming;
 use millrace_parse::{ApiError, ParseContext, Parsed, Protocol};
+use millrace_pipeline::panic_point::{PanicPoint, pass};
 use millrace_pipeline::{ImportReservation, Pending, Refusal, Slot};
 use millrace_rows::{Batch, Lane};
 use std::rc::Rc;
@@ -207,6 +208,7 @@ async fn commit(
     admitted: AdmittedBatch,
     unnoted: Option<FirstEventNote>,
 ) -> Result<(), Refusal> {
+    pass(PanicPoint::RequestSubmitted);
     let AdmittedBatch {
         batch,
         reservation,

@@ -4,7 +4,7 @@
 //! so the node holds what it was leased less what is counted and what went back.
 
 use super::project_tokens::{Demand, ProjectTokens};
-use super::refusal::CatalogDecision;
+use super::refusal::{CatalogDecision, ImportRefusal};
 use millrace_catalog::{LeaseDecision, LeaseReport};
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ impl QuotaLease {
 
     /// Refuses the requests that wait, as the catalog may not have received the report.
     pub fn exchange_failed(&mut self) {
-        self.project.reject_waiters();
+        self.project.reject_waiters(ImportRefusal::Unavailable);
     }
 
     /// Gives all tokens up, as the catalog was silent for so long that it may lease them to others.

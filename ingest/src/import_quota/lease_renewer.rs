@@ -2,10 +2,11 @@
 
 use super::lease::QuotaLease;
 use super::project_table::ProjectTable;
+use super::refusal::ImportRefusal;
 use crate::metrics;
 use millrace_catalog::{Catalog, LeaseDecision, LeaseReport, LogPlace};
-use millrace_pipeline::{ImportCount, Pipeline, Position};
-use millrace_rows::ProjectId;
+use millrace_pipeline::{ImportCount, LogPanic, Pipeline, Position, RecountError};
+use millrace_rows::{Lane, ProjectId};
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -26,8 +27,25 @@ const RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// node holds for twice as long.
 const LEASE_EXPIRY: Duration = Duration::from_secs(10);
 
+/// Count of the imports of earlier starts from a position on, by project.
+pub type Recount = fn(&Pipeline, Position) -> Result<BTreeMap<ProjectId, u64>, RecountError>;
+
 type LeaseReports = BTreeMap<ProjectId, LeaseReport>;
 type Decisions = BTreeMap<ProjectId, Option<LeaseDecision>>;
+
+/// Reason why the count of earlier starts was not taken up.
+enum ResumeError {
+    /// The catalog or the disk fails, for now.
+    Unavailable(String),
+    /// Counting panicked, as it would again.
+    Panicked(LogPanic),
+}
+
+impl From<String> for ResumeError {
+    fn from(reason: String) -> Self {
+        Self::Unavailable(reason)
+    }
+}
 
 /// Handle to the lease renewer while it runs.
 #[derive(Debug)]
@@ -79,6 +97,7 @@ pub struct LeaseRenewer {
     catalog: Catalog,
     pipeline: Pipeline,
     node: String,
+    recount: Recount,
     /// Events counted before the start, by project.
     counted_before: BTreeMap<ProjectId, i64>,
     leases: BTreeMap<ProjectId, QuotaLease>,
@@ -93,12 +112,14 @@ impl LeaseRenewer {
         catalog: Catalog,
         pipeline: Pipeline,
         node: String,
+        recount: Recount,
     ) -> Self {
         Self {
             table,
             catalog,
             pipeline,
             node,
+            recount,
             counted_before: BTreeMap::new(),
             leases: BTreeMap::new(),
             answered_at: Instant::now(),
@@ -109,11 +130,14 @@ impl LeaseRenewer {
 
     /// Runs until it is told to stop.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
-        while let Err(reason) = self.resume().await {
+        metrics::imports_stopped(false);
+        while let Err(error) = self.resume().await {
+            let reason = match error {
+                ResumeError::Unavailable(reason) => reason,
+                ResumeError::Panicked(panic) => return self.stop_imports(&panic, stop).await,
+            };
             self.failed(&reason);
-            for project in self.table.projects() {
-                project.reject_waiters();
-            }
+            self.table.reject_waiters(ImportRefusal::Unavailable);
             tokio::select! {
                 () = tokio::time::sleep(RETRY_PAUSE) => {}
                 _ = stop.wait_for(|stops| *stops) => return,
@@ -134,16 +158,27 @@ impl LeaseRenewer {
         self.release_leases().await;
     }
 
+    /// Refuses imports until it is told to stop. Their log is kept for the next start's count.
+    async fn stop_imports(self, panic: &LogPanic, mut stop: watch::Receiver<bool>) {
+        let reason = format!(
+            "imports are refused, as counting those of before fails by a bug, in the {} log: {panic}",
+            Lane::Historical.name()
+        );
+        tracing::error!("{reason}; RUNBOOK.md, MillraceImportsStopped, has the way out");
+        metrics::imports_stopped(true);
+        self.table.stop(reason);
+        // Fails when nobody is left to tell it.
+        let _ = stop.wait_for(|stops| *stops).await;
+    }
+
     /// Counts the events that an earlier process left uncounted, and gives back what it held.
-    async fn resume(&mut self) -> Result<(), String> {
+    async fn resume(&mut self) -> Result<(), ResumeError> {
         let counted_to = self.pipeline.import_count().counted_to;
         let started = self.catalog.start_historical_node(&self.node);
         let before = flatten(timeout(CATALOG_TIMEOUT, started).await)?;
         let mut counted = before.counted;
         if let Some(counted_to) = before.counted_to {
-            let (pipeline, from) = (self.pipeline.clone(), position(counted_to));
-            let recounted = run_blocking(move || pipeline.recount_imports(from)).await?;
-            for (project_id, events) in recounted {
+            for (project_id, events) in self.recount(position(counted_to)).await? {
                 let events = i64::try_from(events).unwrap_or(i64::MAX);
                 *counted.entry(project_id).or_default() += events;
             }
@@ -158,7 +193,18 @@ impl LeaseRenewer {
         self.exchange(counted_to, &lease_reports.collect(), CATALOG_TIMEOUT)
             .await?;
         self.counted_before = counted;
-        self.keep_log_from(counted_to).await
+        Ok(self.keep_log_from(counted_to).await?)
+    }
+
+    /// Counts the events of earlier starts from a position on.
+    async fn recount(&self, from: Position) -> Result<BTreeMap<ProjectId, u64>, ResumeError> {
+        let (pipeline, recount) = (self.pipeline.clone(), self.recount);
+        let counted = run_blocking(move || Ok::<_, String>(recount(&pipeline, from)));
+        match counted.await? {
+            Ok(counted) => Ok(counted),
+            Err(RecountError::Panicked(panic)) => Err(ResumeError::Panicked(panic)),
+            Err(RecountError::Read(error)) => Err(ResumeError::Unavailable(error.to_string())),
+        }
     }
 
     /// Reports to the catalog where there is news, and applies its answer. Returns false if it does

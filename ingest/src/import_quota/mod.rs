@@ -15,6 +15,9 @@
 //! Promises: a request is admitted as a whole or not at all; tokens of events that are not stored
 //! go back; no project gets more than its volume, on all nodes together, whoever crashes when;
 //! tokens that a crash withheld are back when the node has started again.
+//!
+//! Where counting what an earlier start imported panics, it would do so at every start. Imports are
+//! refused then, as more of them could not be counted either, and live events go on.
 
 mod lease;
 mod lease_renewer;
@@ -28,7 +31,7 @@ mod tests;
 pub use lease_renewer::RunningImportQuota;
 pub(crate) use refusal::ImportRefusal;
 
-use lease_renewer::LeaseRenewer;
+use lease_renewer::{LeaseRenewer, Recount};
 use millrace_catalog::Catalog;
 use millrace_pipeline::{ImportReservation, Pipeline, Position};
 use millrace_rows::{Clock, ProjectId};
@@ -55,13 +58,41 @@ impl ImportQuota {
         node: String,
         clock: Arc<dyn Clock>,
     ) -> (Self, RunningImportQuota) {
+        Self::start_with(catalog, pipeline, node, clock, Pipeline::recount_imports)
+    }
+
+    /// Starts the lease renewer with the recount of a test.
+    fn start_with(
+        catalog: Catalog,
+        pipeline: Pipeline,
+        node: String,
+        clock: Arc<dyn Clock>,
+        recount: Recount,
+    ) -> (Self, RunningImportQuota) {
         // Only what is below would be released.
         let _ = pipeline.keep_historical_from(Position::FIRST);
         let table = Arc::new(ProjectTable::new(clock));
         let (stop, stopped) = watch::channel(false);
-        let lease_renewer = LeaseRenewer::new(Arc::clone(&table), catalog, pipeline, node);
+        let lease_renewer = LeaseRenewer::new(Arc::clone(&table), catalog, pipeline, node, recount);
         let task = tokio::spawn(lease_renewer.run(stopped));
         (Self(table), RunningImportQuota::new(stop, task))
+    }
+
+    /// Reason why imports are refused until the next start, for people; `None` as a rule.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        self.0.stopped().map(str::to_owned)
+    }
+
+    /// Checks that imports can be counted.
+    ///
+    /// # Errors
+    /// If they cannot be until the next start.
+    pub(crate) fn check_counted(&self) -> Result<(), ImportRefusal> {
+        match self.0.stopped() {
+            Some(_) => Err(ImportRefusal::NotCounted),
+            None => Ok(()),
+        }
     }
 
     /// Admits all of a project's events, or none.
@@ -73,6 +104,7 @@ impl ImportQuota {
         project_id: ProjectId,
         events: u64,
     ) -> Result<ImportReservation, ImportRefusal> {
+        self.check_counted()?;
         let project = self.0.project(project_id);
         if let Some(reservation) = project.take(events) {
             if project.needs_refill() {

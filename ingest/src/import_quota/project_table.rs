@@ -1,10 +1,11 @@
 //! Projects that import on this node, which requests and the lease renewer share.
 
 use super::project_tokens::ProjectTokens;
+use super::refusal::ImportRefusal;
 use millrace_rows::{Clock, ProjectId};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use tokio::sync::Notify;
 
 /// Projects that imported something since the start.
@@ -12,6 +13,8 @@ pub struct ProjectTable {
     projects: RwLock<BTreeMap<ProjectId, Arc<ProjectTokens>>>,
     /// Notified when a request waits, or a lease is nearly used up.
     pub wake: Notify,
+    /// Reason why nothing is admitted until the next start.
+    stopped: OnceLock<String>,
     clock: Arc<dyn Clock>,
 }
 
@@ -31,7 +34,26 @@ impl ProjectTable {
         Self {
             projects: RwLock::default(),
             wake: Notify::default(),
+            stopped: OnceLock::new(),
             clock,
+        }
+    }
+
+    /// Admits nothing from now on, for this reason.
+    pub fn stop(&self, reason: String) {
+        self.stopped.get_or_init(|| reason);
+        self.reject_waiters(ImportRefusal::NotCounted);
+    }
+
+    /// Reason why nothing is admitted until the next start, if it is so.
+    pub fn stopped(&self) -> Option<&str> {
+        self.stopped.get().map(String::as_str)
+    }
+
+    /// Refuses every waiting request.
+    pub fn reject_waiters(&self, refusal: ImportRefusal) {
+        for project in self.projects() {
+            project.reject_waiters(refusal);
         }
     }
 

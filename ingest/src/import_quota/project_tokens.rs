@@ -208,11 +208,11 @@ impl ProjectTokens {
         asks_again
     }
 
-    /// Refuses every waiting request, as the catalog does not answer.
-    pub fn reject_waiters(&self) {
+    /// Refuses every waiting request.
+    pub fn reject_waiters(&self, refusal: ImportRefusal) {
         let queue = std::mem::take(&mut self.lock().queue);
         for Waiter { reply, .. } in queue {
-            let _ = reply.send(Err(ImportRefusal::Unavailable));
+            let _ = reply.send(Err(refusal));
         }
     }
 

@@ -33,6 +33,8 @@ pub enum ImportRefusal {
     },
     /// The catalog does not answer.
     Unavailable,
+    /// What an earlier start imported cannot be counted, as counting it panics.
+    NotCounted,
 }
 
 /// Last decision of the catalog on a project.

@@ -1,12 +1,13 @@
 //! Tests of nodes with logs of their own and one catalog: they import at the same time, are killed,
 //! start again.
 
+use super::lease_renewer::Recount;
 use super::{ImportQuota, ImportRefusal, RunningImportQuota};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, BootstrapOptions, Catalog, HistoricalGrant, HistoricalMigration, MigrationState,
 };
-use millrace_pipeline::{Ack, Pipeline, PipelineError, PipelineOptions, Running};
+use millrace_pipeline::{Ack, LogPanic, Pipeline, PipelineError, PipelineOptions, Running};
 use millrace_rows::{
     Batch, EventRow, Lane, Micros, Month, ProjectId, RowGroup, RowKey, SystemClock, Table,
 };
@@ -57,8 +58,13 @@ impl TestEnv {
     }
 
     async fn node(&self, number: usize) -> Node {
+        self.node_with(number, Pipeline::recount_imports).await
+    }
+
+    /// Starts a node that counts the imports of its earlier starts in this way.
+    async fn node_with(&self, number: usize, recount: Recount) -> Node {
         let catalog = Catalog::open(self.database.url()).await.unwrap();
-        Node::start(self, catalog, number).await
+        Node::start(self, catalog, number, recount).await
     }
 
     async fn migration(&self) -> HistoricalMigration {
@@ -92,12 +98,13 @@ struct Node {
 }
 
 impl Node {
-    async fn start(env: &TestEnv, catalog: Catalog, number: usize) -> Self {
+    async fn start(env: &TestEnv, catalog: Catalog, number: usize, recount: Recount) -> Self {
         let log_dir = env.dir.path().join(number.to_string());
         let (pipeline, running) = open_log(&log_dir).await;
         let name = format!("node {number}");
+        let clock = Arc::new(SystemClock);
         let (import_quota, lease_renewer) =
-            ImportQuota::start(catalog, pipeline.clone(), name, Arc::new(SystemClock));
+            ImportQuota::start_with(catalog, pipeline.clone(), name, clock, recount);
         Self {
             import_quota,
             lease_renewer,
@@ -330,5 +337,34 @@ async fn concurrent_requests_import_the_approved_events_and_not_one_more() {
     let stored: u64 = tasks.join_all().await.iter().sum();
     assert_eq!(stored, 1_000 / 7 * 7);
     env.until_imported(stored).await;
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_recount_that_panics_stops_imports_and_loses_none_of_the_count() {
+    let env = TestEnv::new(TestDatabase::sqlite(), 10).await;
+    let mut node = env.node(0).await;
+    node.import_patiently(3).await.unwrap();
+    node.kill().await;
+    let panicking: Recount = |_, at| {
+        let reason = "a mistake of ours".to_owned();
+        Err(LogPanic { at, reason }.into())
+    };
+    let mut stopped = env.node_with(0, panicking).await;
+    for _ in 0..2 {
+        let refused = stopped.import_patiently(1).await;
+        assert_eq!(refused, Err(ImportRefusal::NotCounted));
+    }
+    let reason = stopped.import_quota.failure().unwrap();
+    for part in ["in the historical log", ".log", "a mistake of ours"] {
+        assert!(reason.contains(part), "{part} is not in: {reason}");
+    }
+    // It goes on beside live events until it is told to stop.
+    stopped.stop().await;
+    let mut node = env.node(0).await;
+    env.until_imported(3).await;
+    node.import_patiently(7).await.unwrap();
+    assert_eq!(node.import_quota.failure(), None);
+    env.until_imported(10).await;
     node.stop().await;
 }

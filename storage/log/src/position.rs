@@ -1,5 +1,6 @@
 //! Position of a frame.
 
+use crate::segment;
 use std::fmt;
 
 /// Position between two frames: a segment's number and the byte offset in its file.
@@ -22,6 +23,12 @@ impl Position {
         segment: 0,
         offset: 0,
     };
+
+    /// Name of the segment's file in the directory of the log.
+    #[must_use]
+    pub fn file_name(&self) -> String {
+        segment::file_name(self.segment)
+    }
 }
 
 impl fmt::Display for Position {

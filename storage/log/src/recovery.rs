@@ -12,6 +12,9 @@
 //!   may have been synced.
 //! * Frames that are missing without a trace are detected by the sequences and reported as a gap.
 //!
+//! A panic is no damage: it goes on, with the name of the file that was read, as each start would
+//! meet it again.
+//!
 //! A segment file that holds no frame and does not continue the one before is left by a full disk
 //! while it was made, or by a power cut while it was unlinked. It says nothing about the one
 //! before, which may have been written on, and is removed, whatever bytes it has.
@@ -24,6 +27,7 @@ use crate::checkpoint::{self, HighWater};
 use crate::fail_point::{FailPoint, pass};
 use crate::frame::{FRAME_BYTES_MIN, NUMBER_MAX};
 use crate::fs::{File, Fs, is_out_of_space, make_dir};
+use crate::panic_text::panic_again;
 use crate::quarantine;
 use crate::report::{Cut, Gap, Quarantined, Recovery};
 use crate::reserve::Reserve;
@@ -35,6 +39,7 @@ use crate::shared::{Segment, Shared, State};
 use crate::{LogOptions, OpenError, Position};
 use std::collections::BTreeMap;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -78,7 +83,9 @@ pub(crate) fn open(options: LogOptions, fs: Arc<dyn Fs>) -> Result<OpenedLog, Op
     found.recovery.checkpoint_damaged = checkpoint_damaged;
     let numbers = list_segments(&*fs, &dir)?;
     for (nth, number) in numbers.iter().enumerate() {
-        found.add(*number, numbers.get(nth + 1).copied())?;
+        let next = numbers.get(nth + 1).copied();
+        let added = catch_unwind(AssertUnwindSafe(|| found.add(*number, next)));
+        added.unwrap_or_else(|panic| panic_again(&found.path_of(*number), &*panic))?;
     }
     pass(FailPoint::RecoveryRead);
     found.finish_last()?;

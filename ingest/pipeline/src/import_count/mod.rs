@@ -5,9 +5,12 @@
 //! position up to which it has counted; if the batch is not stored, or its client went away before
 //! it was handed over, the reservation is refunded. The counts are reported to the catalog now and
 //! then; until then the log is kept from there on (`Pipeline::keep_historical_from`), so that
-//! after a crash the events since can be counted from the log (`Pipeline::recount_imports`).
+//! after a crash the events since can be counted from the log (`Pipeline::recount_imports`). A
+//! recount that panics would do so at every start, so it is an error that says where.
 
 mod log;
+
+pub use log::RecountError;
 
 use millrace_log::Position;
 use millrace_rows::ProjectId;

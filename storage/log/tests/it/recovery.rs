@@ -5,7 +5,10 @@ use crate::support::{
     segment_paths, try_open,
 };
 use millrace_log::testing::{Fault, FaultKind, MemoryFs};
-use millrace_log::{AppendError, Log, OpenError, Position, Recovery, Section, SectionHeader};
+use millrace_log::{
+    AppendError, Log, OpenError, Position, Recovery, Section, SectionHeader, panic_text,
+};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -231,6 +234,21 @@ fn a_log_of_a_newer_format_is_refused_and_left_alone() {
     let refused = try_open(&fs).unwrap_err();
     assert!(matches!(refused, OpenError::Version { version: 3, .. }));
     assert_eq!(fs.read(&path).unwrap(), bytes);
+}
+
+#[test]
+fn a_panic_while_a_segment_is_read_names_its_file() {
+    let fs = MemoryFs::new();
+    let (mut log, _) = open(&fs);
+    append(&mut log, 1, 100);
+    log.sync().unwrap();
+    drop(log);
+    fs.set_panic_after_reads(0);
+    let opened = catch_unwind(AssertUnwindSafe(|| try_open(&fs)));
+    assert_eq!(
+        panic_text(&*opened.unwrap_err()),
+        "reading /log/00000000000000000001.log panicked: a mistake of ours"
+    );
 }
 
 #[test]

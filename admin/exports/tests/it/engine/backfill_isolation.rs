@@ -88,6 +88,12 @@ async fn counts_that_never_end_give_way_to_other_customers(database: TestDatabas
     let ended = env.backfill_ended(export.id, backfill).await;
     assert_eq!(ended, RunStatus::Completed);
     assert_eq!(env.exported(), [1]);
+    // Each rests for three times as long as it failed for, though nobody waits for its place. A
+    // slow machine only makes that longer.
+    counts.until_held(4).await;
+    let (intervals, rest) = (counts.intervals(), 3 * env.window_search_max);
+    assert!(intervals.len() >= 2, "{intervals:?}");
+    assert!(intervals.iter().all(|it| *it >= rest), "{intervals:?}");
 }
 
 async fn a_count_that_takes_too_long_three_times_fails_its_backfill_with_advice(

@@ -24,9 +24,23 @@ impl<K: Sink> Shipper<K> {
             }
             // A task is never cancelled while the loop runs, so it panicked: its batch stays in the
             // checkpoint, and is looked up after the restart.
-            Err(error) => return Err(ShipError::Task(error.to_string())),
+            Err(error) => return Err(self.panicked(&error)),
         }
         Ok(())
+    }
+
+    /// Error of a task that panicked. It was one of those under way, whose frames are named for who
+    /// has to move a segment away.
+    fn panicked(&self, error: &JoinError) -> ShipError {
+        let under_way = self.plan.frames_in_flight();
+        let under_way: Vec<_> = under_way
+            .map(|(first, last)| format!("{first} to {last}"))
+            .collect();
+        ShipError::Task(format!(
+            "the {} log: {error}; the inserts under way have the frames {}",
+            self.context.lane,
+            under_way.join(", ")
+        ))
     }
 
     fn apply_result(&mut self, id: BatchId, result: &InsertResult) {

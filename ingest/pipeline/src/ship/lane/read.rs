@@ -2,11 +2,14 @@
 
 use super::state::Reading;
 use super::{PAUSE, READ_EVERY, ShipError, Shipper};
+use crate::log_panic::LogPanic;
 use crate::ship::section::{InsertKey, Section, SectionPosition};
 use crate::ship::sink::Sink;
 use metrics::counter;
+use millrace_log::panic_point::{PanicPoint, pass};
 use millrace_log::{Frame, FrameSection, ReadError, Reader};
 use millrace_rows::{Month, RowKey};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
@@ -18,7 +21,8 @@ impl<K: Sink> Shipper<K> {
     /// Reads the next frames. True when there are more and the plan has capacity for them.
     ///
     /// # Errors
-    /// When reading panics: it would again, for ever.
+    /// When reading panics: it would again, for ever. The error names segment and position, for who
+    /// has to move the segment away.
     pub(super) async fn read(&mut self) -> Result<bool, ShipError> {
         let synced = *self.synced.borrow_and_update();
         if !self.plan.has_capacity() || self.reading.has_read(synced) {
@@ -27,8 +31,10 @@ impl<K: Sink> Shipper<K> {
         let Some(reader) = self.reader.take() else {
             return Ok(false);
         };
+        let lane = self.context.lane;
         let read = spawn_blocking(move || read_frames(reader)).await;
         let read = read.map_err(|error| ShipError::Task(error.to_string()))?;
+        let read = read.map_err(|panic| ShipError::Task(format!("the {lane} log: {panic}")))?;
         self.reader = Some(read.reader);
         self.reading = Reading::Behind;
         let count = read.frames.len();
@@ -101,8 +107,10 @@ impl<K: Sink> Shipper<K> {
             (ReadError::Corrupt { .. }, Some(mut reader)) => {
                 let skip = move || (reader.skip_damage(), reader);
                 let skipped = spawn_blocking(skip).await;
-                let (skipped, reader) =
-                    skipped.map_err(|error| ShipError::Task(error.to_string()))?;
+                let lane = self.context.lane;
+                let (skipped, reader) = skipped.map_err(|panic| {
+                    ShipError::Task(format!("the {lane} log: {error}; skipping it: {panic}"))
+                })?;
                 self.reader = Some(reader);
                 skipped.ok().flatten()
             }
@@ -135,11 +143,20 @@ struct ReadFrames {
     error: Option<ReadError>,
 }
 
-fn read_frames(mut reader: Reader) -> ReadFrames {
+/// Reads the next frames. A panic is an error that says where.
+fn read_frames(mut reader: Reader) -> Result<ReadFrames, LogPanic> {
     let mut frames = Vec::new();
     let mut error = None;
     while frames.len() < FRAMES_MAX {
-        match reader.next() {
+        // After a panic the reader is only asked where it was.
+        let next = catch_unwind(AssertUnwindSafe(|| {
+            let next = reader.next();
+            if matches!(next, Ok(Some(_))) {
+                pass(PanicPoint::FrameRead);
+            }
+            next
+        }));
+        match next.map_err(|panic| LogPanic::new(reader.position(), &*panic))? {
             Ok(Some(frame)) => frames.push(frame),
             Ok(None) => break,
             Err(failure) => {
@@ -148,9 +165,9 @@ fn read_frames(mut reader: Reader) -> ReadFrames {
             }
         }
     }
-    ReadFrames {
+    Ok(ReadFrames {
         reader,
         frames,
         error,
-    }
+    })
 }

@@ -3,6 +3,7 @@
 use super::{BatchId, Now, Plan};
 use crate::ship::insert_batch::InsertBatch;
 use crate::ship::section::InsertKey;
+use millrace_log::Position;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -129,6 +130,12 @@ impl<S: Clone> Plan<S> {
             .filter(|(_, it)| !it.is_launched && !crowded.contains(&&*it.batch.key.insert_target));
         let ready = ready.map(|(id, _)| *id).take(free);
         ready.chain(self.next_parts(now.elapsed)).collect()
+    }
+
+    /// First and last frame of each batch in flight.
+    pub fn frames_in_flight(&self) -> impl Iterator<Item = (Position, Position)> {
+        let batches = self.in_flight.values().map(|it| &it.batch);
+        batches.map(|batch| (batch.span.first.frame, batch.span.last.frame))
     }
 
     pub(super) fn add_in_flight(&mut self, batch: InsertBatch<S>) {

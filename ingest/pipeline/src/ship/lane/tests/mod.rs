@@ -164,7 +164,18 @@ async fn a_panic_of_a_batchs_task_ends_the_lane() {
     let sink = FakeSink::answering(|| panic!("a mistake of ours"));
     let shipper = env.shipper(output, sink).await;
     let ended = shipper.run(std::future::pending()).await;
-    assert!(matches!(ended, Err(ShipError::Task(_))), "{ended:?}");
+    assert_names_the_place(ended, "1:64");
+}
+
+/// Asserts that a lane ended by a panic, whose error says where in which log.
+fn assert_names_the_place(ended: Result<(), ShipError>, place: &str) {
+    let error = match ended {
+        Err(error @ ShipError::Task(_)) => error.to_string(),
+        other => panic!("{other:?}"),
+    };
+    for part in ["the live log: ", place, "a mistake of ours"] {
+        assert!(error.contains(part), "{part} is not in: {error}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,10 +196,7 @@ async fn a_panic_of_a_read_ends_the_lane() {
         let run = shipper.run(std::future::pending());
         let ended = tokio::time::timeout(Duration::from_secs(600), run).await;
         let ended = ended.unwrap_or_else(|_| panic!("it goes on without {what}"));
-        assert!(
-            matches!(ended, Err(ShipError::Task(_))),
-            "{what}: {ended:?}"
-        );
+        assert_names_the_place(ended, &frame.to_string());
     }
 }
 

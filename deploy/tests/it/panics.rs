@@ -1,0 +1,217 @@
+//! Panics, as mistakes of ours would cause them: how far each goes.
+
+use crate::import_limits::NO_ENGINE;
+use crate::server::{Server, error_line, eventually, get, on_own_ports, warnings};
+use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+/// Data folder of a test, and the log of the server that it started last.
+struct TestEnv {
+    dir: TempDir,
+}
+
+impl TestEnv {
+    fn new() -> Self {
+        assert!(
+            cfg!(feature = "failpoints"),
+            "the program under test needs its panic points: --all-features, as in `make test`"
+        );
+        Self {
+            dir: TempDir::new().unwrap(),
+        }
+    }
+
+    fn data_dir(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.dir.path().join("stderr")
+    }
+
+    /// Command that starts a mode, to panic at a point.
+    fn command(&self, mode: &str, args: &[&str], point: Option<&str>) -> Command {
+        let mut command = on_own_ports(mode, &self.data_dir());
+        command.args(args).stderr(File::create(self.log()).unwrap());
+        if let Some(point) = point {
+            command.env("MILLRACE_PANIC_POINT", point);
+        }
+        command
+    }
+
+    /// Starts `millrace ingest` without a ClickHouse.
+    fn ingest(&self, point: Option<&str>) -> Server {
+        // Nothing is shipped, so a stop need not wait for it.
+        let args = [&NO_ENGINE[..], &["--grace-seconds", "1"]].concat();
+        let mut command = self.command("ingest", &args, point);
+        Server::start_command(&mut command, &self.data_dir())
+    }
+
+    /// Starts `millrace serve`.
+    fn serve(&self, point: Option<&str>) -> Server {
+        let mut command = self.command("serve", &[], point);
+        Server::start_command(&mut command, &self.data_dir())
+    }
+
+    /// Error that the last server ended with.
+    fn error(&self) -> String {
+        error_line(&fs::read_to_string(self.log()).unwrap()).to_owned()
+    }
+}
+
+/// Posts an event; returns status and body, or nothing if the connection was cut.
+fn post(server: &Server, name: &str, is_import: bool) -> Option<(u16, Value)> {
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .build()
+        .into();
+    let body = json!({
+        "api_key": server.credential("project_api_key"),
+        "historical_migration": is_import,
+        "batch": [{"event": name, "distinct_id": "d"}],
+    });
+    let url = format!("{}/batch/", server.credential("ingest_url"));
+    let mut answer = agent.post(&url).send(body.to_string()).ok()?;
+    let text = answer.body_mut().read_to_string().ok()?;
+    let body = serde_json::from_str(&text).unwrap_or_default();
+    Some((answer.status().as_u16(), body))
+}
+
+fn assert_stores(server: &Server, name: &str) {
+    let (status, body) = post(server, name, false).expect("an answer");
+    assert_eq!(status, 200, "{body}");
+}
+
+#[test]
+fn a_panic_of_what_all_events_depend_on_ends_the_server_with_an_error() {
+    for (point, reason) in [
+        ("connection-accepted", "ingestion failed: a worker panicked"),
+        ("group-taken", "the commit thread panicked"),
+        (
+            "frame-read",
+            "shipping stopped: the shipper stopped, as one of its tasks failed: the live log",
+        ),
+    ] {
+        let env = TestEnv::new();
+        let mut server = env.ingest(Some(point));
+        // Whatever is answered, or nothing.
+        let _ = post(&server, "first", false);
+        let status = server.wait();
+        let error = env.error();
+        assert_eq!(status.code(), Some(1), "{point}: {error}");
+        assert!(error.contains(reason), "{point}: {error}");
+        let server = env.ingest(None);
+        assert_stores(&server, "second");
+        assert!(server.stop().success(), "{point}");
+    }
+}
+
+#[test]
+fn a_panic_of_a_request_ends_that_request_alone() {
+    let env = TestEnv::new();
+    let server = env.ingest(Some("request-submitted"));
+    assert_eq!(post(&server, "first", false), None);
+    assert_stores(&server, "second");
+    let counted = server.metric("millrace_ingest_panics_total");
+    assert_eq!(counted, Some(1.0));
+    assert!(server.stop().success());
+    let said = warnings(&env.log());
+    assert!(said.contains("a request panicked"), "{said}");
+}
+
+#[test]
+fn a_panic_of_the_recount_stops_imports_until_a_start_without_it() {
+    let env = TestEnv::new();
+    let import = |server: &Server, code: Option<&str>| {
+        eventually("an answer to an import", || {
+            let (status, body) = post(server, "old", true).expect("an answer");
+            let is_expected = match code {
+                None => status == 200,
+                Some(code) => status == 503 && body["code"] == code,
+            };
+            is_expected.then_some(())
+        });
+    };
+    let server = env.ingest(None);
+    import(&server, None);
+    assert_eq!(server.metric("millrace_imports_stopped"), Some(0.0));
+    assert!(server.stop().success());
+
+    let server = env.ingest(Some("imports-recounted"));
+    import(&server, Some("imports_stopped"));
+    assert_stores(&server, "live");
+    assert_eq!(server.metric("millrace_imports_stopped"), Some(1.0));
+    let health = server.credential("health_url");
+    let (status, text) = get(&format!("{health}/_health/ready?verbose"), &[]);
+    assert_eq!(status, 200, "{text}");
+    let body: Value = serde_json::from_str(&text).unwrap();
+    let parts = body["parts"].as_array().unwrap();
+    let part = parts.iter().find(|part| part["name"] == "imports");
+    let part = part.unwrap();
+    assert_eq!(part["status"], "failed", "{text}");
+    let detail = part["detail"].as_str().unwrap();
+    assert!(detail.contains("panic point imports-recounted"), "{detail}");
+    assert!(server.stop().success());
+    let said = warnings(&env.log());
+    assert!(said.contains("imports are refused"), "{said}");
+
+    let server = env.ingest(None);
+    import(&server, None);
+    assert!(server.stop().success());
+}
+
+/// Segment's file that an error names.
+fn named_file(error: &str) -> &str {
+    let (_, rest) = error.split_once("in its file ").expect("a file");
+    let (file, _) = rest.split_once(": ").expect("a reason");
+    file
+}
+
+/// Starts `millrace ingest` on a folder whose log has only this segment's file.
+fn ship_alone(file: &Path, data_dir: &Path, clickhouse: &[String]) -> Server {
+    let live = data_dir.join("log/live");
+    fs::create_dir_all(&live).unwrap();
+    fs::copy(file, live.join(file.file_name().unwrap())).unwrap();
+    let args: Vec<&str> = clickhouse.iter().map(String::as_str).collect();
+    Server::start_mode("ingest", data_dir, &args)
+}
+
+#[test]
+fn a_segment_that_ends_each_start_is_moved_away_and_shipped_from_a_folder_of_its_own() {
+    let env = TestEnv::new();
+    let server = env.serve(None);
+    assert_stores(&server, "before");
+    server.wait_for("SELECT count() FROM millrace.events", "1");
+    assert!(server.stop().success());
+    let mut server = env.serve(Some("frame-read"));
+    // The frame may be read, and the server ended, before the answer is sent.
+    let _ = post(&server, "within", false);
+    assert!(!server.wait().success());
+    let error = env.error();
+    drop(server);
+    let mut again = env.command("serve", &[], Some("frame-read"));
+    let again = again.stdout(Stdio::null()).status().unwrap();
+    assert!(!again.success(), "it does not end again");
+    assert_eq!(env.error(), error, "it names another file");
+
+    let aside = env.dir.path().join(named_file(&error));
+    let segment = env.data_dir().join("log/live").join(named_file(&error));
+    fs::rename(&segment, &aside).unwrap();
+    let server = env.serve(None);
+    assert_stores(&server, "behind");
+    server.wait_for("SELECT count() FROM millrace.events", "2");
+    let own = env.dir.path().join("own");
+    let clickhouse = server.clickhouse_args();
+    let names = "SELECT arrayStringConcat(arraySort(groupArray(event)), ' ') FROM millrace.events";
+    // The second time its row is found, and not stored again.
+    for _ in 0..2 {
+        let shipper = ship_alone(&aside, &own, &clickhouse);
+        server.wait_for(names, "before behind within");
+        assert!(shipper.stop().success());
+        fs::remove_dir_all(&own).unwrap();
+    }
+    server.wait_for(names, "before behind within");
+}
