@@ -6,7 +6,8 @@
 //! a transaction of its own, as in SQLite all other writers wait for one. The mark goes last, so
 //! after a crash the next process goes on. Batch exports (migration `m0042`) and plugins (`m0045`)
 //! are deleted likewise, whatever deletes them: the runs, backfills and lines of exports follow,
-//! and the source files of plugins.
+//! and the source files of plugins. A global plugin that is withdrawn leaves a mark as well
+//! (`m0047`): the configurations of other organizations follow.
 //!
 //! | Module | Holds |
 //! |---|---|
@@ -14,11 +15,13 @@
 //! | `activity` | old entries of the activity log |
 //! | `exports` | rows that deleted batch exports left |
 //! | `plugins` | source files that deleted plugins left |
+//! | `withdrawn` | configurations of withdrawn plugins in other organizations |
 
 mod activity;
 mod exports;
 mod leftovers;
 mod plugins;
+mod withdrawn;
 
 /// Rows that one piece deletes at most.
 const ROWS_MAX: u64 = 2_000;

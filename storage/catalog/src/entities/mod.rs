@@ -39,3 +39,4 @@ pub mod proxy_records;
 pub mod role_memberships;
 pub mod roles;
 pub mod users;
+pub mod withdrawn_plugins;
