@@ -21,7 +21,13 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// When this is not the embedded default, the data folder is in use, or the backup is not whole.
 pub fn restore(config: &Config, named: &Path) -> anyhow::Result<()> {
     embedded_backup_dir(config)?;
-    let from = std::path::absolute(named)?;
+    // ClickHouse takes a path with `..` for one outside of what it may read.
+    let from = named.canonicalize().with_context(|| {
+        format!(
+            "cannot use {} as a backup; give a folder that `millrace backup` called whole",
+            named.display()
+        )
+    })?;
     require_complete(&from)?;
     let data_dir = &config.data_dir;
     if fs::read_dir(data_dir).is_ok_and(|mut files| files.next().is_some()) {

@@ -1,6 +1,6 @@
 //! Backup of a running server, and restore to a new one.
 
-use crate::server::{Server, ask, eventually, run};
+use crate::server::{Server, ask, eventually, millrace, on_own_ports, run};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -148,8 +148,9 @@ fn invalid_backups_and_targets_are_rejected() {
     assert_refused(&restore(&copy, &dir), "name a new folder");
     assert_refused(
         &restore(&home.path().join("nothing"), &new),
-        "holds no whole backup",
+        "nothing as a backup; give a folder",
     );
+    assert_refused(&restore(home.path(), &new), "holds no whole backup");
     assert!(server.stop().success());
     assert_refused(
         &backup(&dir, &home.path().join("other")),
@@ -169,6 +170,28 @@ fn invalid_backups_and_targets_are_rejected() {
         &run(&[&args[..], &elsewhere].concat()),
         "with their own tools",
     );
+}
+
+#[test]
+fn servers_backups_and_restores_take_relative_paths_with_parents() {
+    let home = TempDir::new().unwrap();
+    let below = home.path().join("below");
+    std::fs::create_dir(&below).unwrap();
+    let command = |args: &[&str]| {
+        let output = millrace().args(args).current_dir(&below).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {output:?}");
+    };
+    let mut serve = on_own_ports("serve", Path::new("../old"));
+    serve.current_dir(&below);
+    let old = Server::start_command(&mut serve, &home.path().join("old"));
+    old.capture(&event("kept"));
+    old.wait_for("SELECT count() FROM millrace.events", "1");
+    command(&["backup", "../copy", "--data-dir", "../old"]);
+    let any_port = ["--clickhouse-addr", "127.0.0.1:0"];
+    let restore = ["restore", "../copy", "--data-dir", "../new"];
+    command(&[&restore[..], &any_port].concat());
+    let new = Server::start(&home.path().join("new"));
+    new.wait_for("SELECT event FROM millrace.events", "kept");
 }
 
 #[test]
