@@ -54,6 +54,13 @@ async fn fill(config: &Config, from: &Path) -> anyhow::Result<()> {
 /// Adapts the catalog to a new node, and to a ClickHouse of an earlier moment.
 async fn adapt_catalog(config: &Config) -> anyhow::Result<()> {
     let catalog = connect::catalog(config).await?;
+    if !catalog.is_bootstrapped().await? {
+        bail!(
+            "the backup has an empty catalog.db, which no server has used: an earlier version made it \
+             in the folder of a `millrace clickhouse`; restore its folder clickhouse as RUNBOOK.md says \
+             of \"A ClickHouse of its own\""
+        );
+    }
     catalog.deregister_ingest_nodes().await?;
     catalog.copy_persons_again().await?;
     catalog.close().await?;

@@ -1,6 +1,8 @@
 //! Backup of a running server, and restore to a new one.
 
+use crate::clickhouse_outage::test_env::{Engine, PASSWORD};
 use crate::server::{Server, ask, eventually, millrace, on_own_ports, run};
+use millrace_catalog::Catalog;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -192,6 +194,35 @@ fn servers_backups_and_restores_take_relative_paths_with_parents() {
     command(&[&restore[..], &any_port].concat());
     let new = Server::start(&home.path().join("new"));
     new.wait_for("SELECT event FROM millrace.events", "kept");
+}
+
+/// Makes a catalog that no server has used, as earlier backups did where there was none.
+fn make_empty_catalog(dir: &Path) {
+    let url = format!("sqlite://{}?mode=rwc", dir.join("catalog.db").display());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let catalog = Catalog::open(&url).await.unwrap();
+        catalog.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_catalog_that_no_server_has_used_makes_no_whole_backup() {
+    let home = TempDir::new().unwrap();
+    let [engine_dir, dir, copy, new] =
+        ["engine", "server", "copy", "new"].map(|name| home.path().join(name));
+    let engine = Engine::start(&engine_dir, PASSWORD);
+    make_empty_catalog(&engine_dir);
+    assert_refused(&backup(&engine_dir, &copy), "A ClickHouse of its own");
+    assert!(!copy.exists());
+    drop(engine);
+    // A backup of that kind, which is there already.
+    let server = Server::start(&dir);
+    server.wait_for_tables();
+    assert!(backup(&dir, &copy).status.success());
+    std::fs::remove_file(copy.join("catalog.db")).unwrap();
+    make_empty_catalog(&copy);
+    assert_refused(&restore(&copy, &new), "which no server has used");
 }
 
 #[test]
