@@ -59,7 +59,14 @@ async fn fill(config: &Config, staging: &Path, to: &Path) -> anyhow::Result<()> 
 async fn copy_clickhouse(config: &Config, staging: &Path, to: &Path) -> anyhow::Result<()> {
     let clickhouse = connect::clickhouse(config)?;
     let asked = clickhouse.backup(utf8(staging)?).await;
-    let id = asked.map_err(|error| connect::explain(config, error))?;
+    let id = asked.map_err(|error| connect::explain(config, error));
+    let id = id.with_context(|| {
+        format!(
+            "ClickHouse writes no backup to {}; give --data-dir and clickhouse_backup_dir as the server has \
+             them, by the same path",
+            staging.display()
+        )
+    })?;
     let copied = wait_until_copied(&clickhouse, id).await;
     let moved = copied.and_then(|()| move_backup(staging, to));
     if moved.is_err() {

@@ -1,7 +1,7 @@
 //! Copies of files and folders that survive a power cut. They keep modes, as a rename does, and no
 //! times.
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -26,14 +26,30 @@ pub fn move_backup(made: &Path, to: &Path) -> anyhow::Result<()> {
             copied?;
             removed.with_context(|| format!("cannot remove {}; delete it", made.display()))
         }
-        moved => moved.with_context(|| {
-            format!(
-                "cannot move {}, which ClickHouse wrote, to {}",
-                made.display(),
-                to.display()
-            )
-        }),
+        moved => {
+            moved.with_context(|| {
+                format!(
+                    "cannot move {}, which ClickHouse wrote, to {}",
+                    made.display(),
+                    to.display()
+                )
+            })?;
+            require_folder(to)
+        }
     }
+}
+
+/// Fails unless a moved backup is a folder: a restore would let its ClickHouse read what a link
+/// leads to.
+fn require_folder(path: &Path) -> anyhow::Result<()> {
+    let found = fs::symlink_metadata(path);
+    let found = found.with_context(|| format!("cannot read {}", path.display()))?;
+    ensure!(
+        found.is_dir(),
+        "{} is a link or a file, and no folder that ClickHouse wrote",
+        path.display()
+    );
+    Ok(())
 }
 
 /// Copies a file or folder that ClickHouse wrote, named `name` in `dir`, from the path `from`.
@@ -205,6 +221,18 @@ mod tests {
             let error = format!("{:#}", copy_made(from, to).unwrap_err());
             assert!(error.starts_with(&expected), "{error}");
         }
+    }
+
+    #[test]
+    fn a_backup_that_is_a_link_is_not_taken_for_a_folder() {
+        let (home, part) = part();
+        let [link, moved, to] = ["link", "moved", "to"].map(|name| home.path().join(name));
+        std::os::unix::fs::symlink(&part, &link).unwrap();
+        let error = move_backup(&link, &moved).unwrap_err().to_string();
+        let expected = format!("{} is a link or a file", moved.display());
+        assert!(error.starts_with(&expected), "{error}");
+        move_backup(&part, &to).unwrap();
+        assert!(to.join("data/events/all.bin").exists());
     }
 
     fn set_mode(path: &Path, mode: u32) {
