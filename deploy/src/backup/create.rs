@@ -10,7 +10,7 @@ use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// What to do about the folder of `millrace clickhouse` alone.
+/// Advice for the folder of `millrace clickhouse` alone.
 const CLICKHOUSE_ALONE: &str = "it is the folder of `millrace clickhouse`, and organizations, projects \
      and keys are with the servers that send there; back it up with `BACKUP DATABASE millrace TO \
      File('...')`, then the catalog (see \"A ClickHouse of its own\" in RUNBOOK.md)";

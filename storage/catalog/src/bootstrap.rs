@@ -87,8 +87,8 @@ impl Catalog {
         Ok(filled)
     }
 
-    /// Tells whether any server has used the catalog: each start bootstraps it, or finds that it was
-    /// bootstrapped.
+    /// Tells whether any server has used the catalog: each start bootstraps it, or finds that one
+    /// did.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! A ClickHouse that rejects the user, grants too little, or is absent, is reported at the start:
 //! in the banner, the log, `/_health/ready?verbose` and the metrics, each time with advice, by each
-//! mode that uses it. Events are accepted all the same, and the report is withdrawn when the problem
-//! is fixed.
+//! mode that uses it. Events are accepted all the same, and the report is withdrawn when the
+//! problem is fixed.
 
 use super::test_env::{Engine, PASSWORD};
 use crate::server::{Server, eventually, get, on_own_ports};

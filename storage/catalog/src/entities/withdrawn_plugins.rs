@@ -1,4 +1,4 @@
-//! Plugins that were withdrawn, whose configurations in other organizations are still to be deleted.
+//! Plugins that were withdrawn, whose configurations in other organizations are to be deleted.
 
 use sea_orm::entity::prelude::{
     ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EntityTrait,

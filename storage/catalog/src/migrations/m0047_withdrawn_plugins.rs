@@ -1,6 +1,7 @@
-//! Marks of withdrawn plugins. A plugin that is global no more was deleted from the projects of other
-//! organizations in the transaction of its change, which locked all of these organizations. Now the
-//! change leaves a mark, and `cleanup` deletes the configurations, of one organization at a time.
+//! Marks of withdrawn plugins. A plugin that is global no more was deleted from the projects of
+//! other organizations in the transaction of its change, which locked all of these organizations.
+//! Now the change leaves a mark, and `cleanup` deletes the configurations, of one organization at a
+//! time.
 //!
 //! Earlier versions left such configurations in place: their plugins are marked here.
 

@@ -1,5 +1,4 @@
-//! Configurations of plugins in projects. They are listed only: the API has no operation that writes
-//! one.
+//! Configurations of plugins in projects. They are listed only: no operation writes one.
 
 use super::config_secrets::masked;
 use super::{PluginFamily, PluginView, named, used_by, visible};
