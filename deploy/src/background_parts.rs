@@ -101,6 +101,21 @@ impl BackgroundParts {
     }
 }
 
+/// Outcome of a process: the failure that ended it, whatever fails while it stops.
+///
+/// # Errors
+/// That failure, or the one of the stop.
+pub fn outcome(failure: Option<anyhow::Error>, stopped: anyhow::Result<()>) -> anyhow::Result<()> {
+    match (failure, stopped) {
+        (Some(failure), Err(error)) => {
+            tracing::error!(error = format!("{error:#}"), "stopping failed as well");
+            Err(failure)
+        }
+        (Some(failure), Ok(())) => Err(failure),
+        (None, stopped) => stopped,
+    }
+}
+
 async fn failed<T>(
     part: &mut Option<T>,
     failed: impl AsyncFnOnce(&mut T) -> anyhow::Error,
@@ -135,6 +150,22 @@ mod tests {
             ending.send(end).unwrap();
         }
         ended
+    }
+
+    #[test]
+    fn the_failure_that_ended_a_process_is_reported_before_those_of_its_stop() {
+        let error = |name: &'static str| Some(anyhow!(name));
+        let table = [
+            (None, None, None),
+            (None, error("stop"), Some("stop")),
+            (error("part"), None, Some("part")),
+            (error("part"), error("stop"), Some("part")),
+        ];
+        for (failure, stopped, expected) in table {
+            let stopped = stopped.map_or(Ok(()), Err);
+            let found = outcome(failure, stopped).err();
+            assert_eq!(found.map(|error| error.to_string()).as_deref(), expected);
+        }
     }
 
     #[tokio::test]

@@ -1,11 +1,11 @@
-//! Background deletion of rows of deleted projects and organizations, and of rows that are kept for
-//! a time only.
+//! Background deletion of rows of deleted projects and organizations, of withdrawn plugins in other
+//! organizations, and of rows that are kept for a time only.
 //!
 //! Every process with the organization API takes part; the one that holds the lease deletes. All
 //! its state is in the catalog, so another process goes on wherever it was killed.
 
 use millrace_catalog::leases::CLEANUP_LEASE;
-use millrace_catalog::{Catalog, CatalogError, ChangeError};
+use millrace_catalog::{Catalog, ChangeError};
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -31,7 +31,7 @@ pub async fn run(catalog: &Catalog, activity_kept: Option<Duration>) -> Infallib
     let mut prune_at = Instant::now() + PRUNE_INTERVAL;
     loop {
         if let Err(error) = delete(catalog, holder).await {
-            tracing::warn!(%error, "rows of deleted projects cannot be deleted; trying again");
+            tracing::warn!(%error, "rows of what was deleted cannot be deleted; trying again");
         }
         let now = Instant::now();
         if prune_at <= now {
@@ -121,7 +121,7 @@ where
 }
 
 /// Deletes leftovers in pieces, as long as the lease is held and rows are left.
-async fn delete(catalog: &Catalog, holder: Uuid) -> Result<(), CatalogError> {
+async fn delete(catalog: &Catalog, holder: Uuid) -> Result<(), ChangeError> {
     // A check reads only: the lease, which is a write, is taken only where something is left.
     while catalog.has_leftovers().await? {
         let is_held = catalog.hold_lease(CLEANUP_LEASE, holder, LEASE_LIFETIME);

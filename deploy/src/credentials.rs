@@ -59,6 +59,18 @@ impl Credentials {
         Ok(Some(credentials))
     }
 
+    /// Leaves the addresses out: those of another server.
+    #[must_use]
+    pub fn without_addresses(self) -> Self {
+        Self {
+            ingest_url: String::new(),
+            admin_url: String::new(),
+            health_url: String::new(),
+            clickhouse_url: String::new(),
+            ..self
+        }
+    }
+
     /// Writes the file atomically, readable by its owner only.
     ///
     /// # Errors

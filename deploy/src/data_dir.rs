@@ -65,6 +65,13 @@ pub fn take_used(dir: &Path, role: &str) -> anyhow::Result<Option<DataDirLock>> 
     is_used.then(|| take(dir, role)).transpose()
 }
 
+/// Tells whether a folder has nothing but the lock of this role, or is not there.
+pub fn is_unused(dir: &Path, role: &str) -> bool {
+    let lock = lock_path(dir, role);
+    let mut files = std::fs::read_dir(dir).into_iter().flatten();
+    files.all(|file| file.is_ok_and(|file| file.path() == lock))
+}
+
 fn cannot_write(dir: &Path) -> String {
     format!(
         "cannot write to the data folder {}; check its owner, or give another with --data-dir",
@@ -191,5 +198,20 @@ mod tests {
         std::fs::copy(from, to).unwrap();
         drop(take(copied.path(), INGEST_ROLE).unwrap());
         assert_ne!(id(&copied), first);
+    }
+
+    #[test]
+    fn a_folder_with_anything_but_the_lock_is_in_use() {
+        let folder = TempDir::new().unwrap();
+        let is_unused = || is_unused(folder.path(), INGEST_ROLE);
+        assert!(is_unused());
+        drop(take(folder.path(), INGEST_ROLE).unwrap());
+        assert!(is_unused());
+        drop(take(folder.path(), "admin").unwrap());
+        assert!(!is_unused());
+        assert!(super::is_unused(
+            &folder.path().join("missing"),
+            INGEST_ROLE
+        ));
     }
 }

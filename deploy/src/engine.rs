@@ -4,6 +4,7 @@ use crate::backup_dir;
 use crate::config::{Config, Engine};
 use crate::credentials::Credentials;
 use crate::output;
+use crate::restore_mark;
 use crate::signals;
 use anyhow::{Context, bail};
 use metrics::{counter, describe_counter};
@@ -232,8 +233,10 @@ pub fn run(config: &Config, parent: Option<u32>) -> anyhow::Result<()> {
     else {
         bail!("clickhouse_url names a server, so there is no embedded ClickHouse to run; unset it");
     };
-    if let Some(parent) = parent {
-        millrace_embedded::end_with_parent(parent)?;
+    match parent {
+        Some(parent) => millrace_embedded::end_with_parent(parent)?,
+        // A restore has an engine of its own.
+        None => restore_mark::require_none(&config.data_dir)?,
     }
     let path = config.credentials_path();
     let mut credentials = Credentials::load(&path)?.unwrap_or_default();

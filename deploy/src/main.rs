@@ -14,7 +14,7 @@
 //! | `bootstrap`, `credentials`, `secret_key` | first start, `credentials.json`, `secret.key` |
 //! | `logging`, `signals`, `thread_priority` | log lines, SIGTERM, background threads |
 //! | `data_dir`, `backup_dir` | the data folder, the folder of backups |
-//! | `backup` | backups of the embedded default, and their restore |
+//! | `backup`, `restore_mark` | backups of the embedded default, and their restore |
 //! | `cleanup` | deletes rows of deleted projects from the catalog |
 //! | `clickhouse_watch` | health check of ClickHouse, as log, banner and metric |
 //! | `nodes` | metrics of nodes that exports wait for |
@@ -49,6 +49,7 @@ mod plugin_source;
 mod preflight;
 #[cfg(test)]
 mod reference;
+mod restore_mark;
 mod secret_key;
 mod serve;
 mod signals;

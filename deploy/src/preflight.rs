@@ -46,6 +46,21 @@ pub fn check(config: &Config, parts: Parts) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Checks what the embedded engine alone needs: its library and its address.
+///
+/// # Errors
+/// A sentence that names the setting.
+pub fn check_engine(config: &Config) -> anyhow::Result<()> {
+    if let Engine::Embedded {
+        listen, library, ..
+    } = &config.engine
+    {
+        millrace_embedded::find_library(library.as_deref())?;
+        check_free(&[(*listen, "--clickhouse-addr")])?;
+    }
+    Ok(())
+}
+
 /// Creates `export_root` if it is configured. The caller holds the lock of the data folder.
 ///
 /// # Errors

@@ -22,6 +22,8 @@ const GATED: &str = "Enforcing a second factor needs the feature `2fa_enforcemen
                      from pipelines needs `organization_security_settings`.";
 
 const SHARED: &str = "Other organizations use plugins of this one.";
+const WITHDRAWN: &str = "A plugin of this organization was global, and is being removed from the projects \
+                         of other organizations.";
 
 /// Operations of organizations.
 pub(crate) fn operations() -> Vec<Operation> {
@@ -56,7 +58,8 @@ pub(crate) fn operations() -> Vec<Operation> {
             .note("Its events stay in ClickHouse until the operator purges them.")
             .scopes(&WRITE)
             .level(Level::Owner)
-            .fails(400, "invalid_input", SHARED),
+            .fails(400, "invalid_input", SHARED)
+            .fails(503, "unavailable", WITHDRAWN),
     ]
 }
 

@@ -5,7 +5,7 @@ use crate::fixture::TestResponse;
 use crate::logs::Logs;
 use crate::servers::smtp::SmtpServer;
 use millrace_admin::mail::Outbox;
-use millrace_catalog::{Actor, PluginFamily, PluginSetting, PluginWriter};
+use millrace_catalog::PluginFamily;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -184,25 +184,15 @@ async fn plugins(fixture: &Fixture) {
     let schema = json!([{ "key": "token", "secret": true }]);
     let new = json!({ "plugin_type": "source", "config_schema": schema });
     let made = done(fixture, "POST", &all, &new).await.body;
-    let actor = Actor::system();
-    for token in ["first", "second"] {
-        let writer = PluginWriter {
-            actor: &actor,
-            organization_id: fixture.made.organization_id,
-            family: PluginFamily::Plugins,
-            is_operator: false,
-        };
-        let setting = PluginSetting {
-            enabled: true,
-            position: 1,
-            config: json!({ "token": format!("{CANARY}-{token}") }),
-        };
-        let (id, project_id) = (made["id"].as_i64().unwrap(), fixture.made.project_id);
-        let set = fixture
-            .catalog
-            .set_plugin_use(writer, id, project_id, setting);
-        set.await.unwrap();
-    }
+    let (id, project_id) = (made["id"].as_i64().unwrap(), fixture.made.project_id);
+    let values = json!({ "token": format!("{CANARY}-token") });
+    let added = fixture
+        .catalog
+        .configure_plugin(id, project_id, true, values, None);
+    added.await.unwrap();
+    let one = format!("{all}{id}/");
+    done(fixture, "PATCH", &one, &json!({ "name": "Other" })).await;
+    done(fixture, "DELETE", &one, &json!({})).await;
 }
 
 async fn secrets_are_neither_in_the_activity_log_nor_in_the_log() {

@@ -3,9 +3,7 @@
 use crate::Fixture;
 use crate::access::{self, Rule};
 use millrace_admin::plugin_catalogue::{CatalogueSource, PluginCatalogue};
-use millrace_catalog::{
-    Actor, Level, NewPersonalKey, PluginFamily, PluginSetting, PluginWriter, Scopes,
-};
+use millrace_catalog::{Actor, Level, NewPersonalKey, PluginFamily, Scopes};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -502,23 +500,13 @@ async fn uses_are_listed_without_secrets_and_the_rest_is_unused() {
     let new = json!({ "plugin_type": "source", "name": "Sender", "config_schema": schema });
     let (plugin, _) = made(&fixture, PluginFamily::Destinations, new).await;
     let (other, _) = made(&fixture, PluginFamily::Destinations, json!({})).await;
-    let actor = Actor::system();
-    let writer = PluginWriter {
-        actor: &actor,
-        organization_id: fixture.made.organization_id,
-        family: PluginFamily::Plugins,
-        is_operator: false,
-    };
-    let setting = PluginSetting {
-        enabled: true,
-        position: 1,
-        config: json!({ "token": "s3cret", "url": "u" }),
-    };
+    let values = json!({ "token": "s3cret", "url": "u" });
     let project_id = fixture.made.project_id;
     let id = plugin["id"].as_i64().unwrap();
+    let secret = ["token"];
     fixture
         .catalog
-        .set_plugin_use(writer, id, project_id, setting)
+        .configure_plugin(id, project_id, true, values, Some(&secret))
         .await
         .unwrap();
     let below = all(PluginFamily::Destinations);

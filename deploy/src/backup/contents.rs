@@ -20,13 +20,10 @@ const KEPT: [&str; 4] = [
 /// File that marks a complete backup; it has the version that made it.
 const COMPLETE_MARK: &str = "whole";
 
-/// Copies the files and folders of [`KEPT`].
+/// Copies the files and folders of [`KEPT`] that are there.
 pub fn copy_kept(from: &Path, to: &Path) -> anyhow::Result<()> {
     for name in KEPT {
-        let path = from.join(name);
-        if path.exists() {
-            copy(&path, &to.join(name))?;
-        }
+        copy(&from.join(name), &to.join(name))?;
     }
     Ok(())
 }
@@ -59,6 +56,7 @@ pub fn require_complete(backup: &Path) -> anyhow::Result<()> {
 pub fn mark_complete(backup: &Path) -> anyhow::Result<()> {
     make_durable(backup)?;
     let version = concat!(env!("CARGO_PKG_VERSION"), "\n");
-    fs::write(backup.join(COMPLETE_MARK), version).context("cannot say that it is whole")?;
+    let mark = backup.join(COMPLETE_MARK);
+    fs::write(&mark, version).with_context(|| format!("cannot write {}", mark.display()))?;
     make_durable(backup)
 }

@@ -10,6 +10,11 @@ use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+/// Advice for the folder of `millrace clickhouse` alone.
+const CLICKHOUSE_ALONE: &str = "it is the folder of `millrace clickhouse`, and organizations, projects \
+     and keys are with the servers that send there; back it up with `BACKUP DATABASE millrace TO \
+     File('...')`, then the catalog (see \"A ClickHouse of its own\" in RUNBOOK.md)";
+
 /// Creates a backup of a running server in a new folder; returns the folder's path.
 ///
 /// # Errors
@@ -22,6 +27,13 @@ pub fn create(config: &Config, named: &Path) -> anyhow::Result<PathBuf> {
     connect::block_on(async {
         let answered = connect::clickhouse(config)?.ping().await;
         answered.map_err(|error| connect::explain(config, error))
+    })?;
+    connect::with_catalog(config, async |catalog| {
+        if catalog.is_bootstrapped().await? {
+            return Ok(());
+        }
+        let dir = config.data_dir.display();
+        bail!("no server has ever used the catalog.db of {dir}: {CLICKHOUSE_ALONE}")
     })?;
     let lock = backup_dir::begin(dir)?;
     let mut builder = DirBuilder::new();
@@ -47,7 +59,14 @@ async fn fill(config: &Config, staging: &Path, to: &Path) -> anyhow::Result<()> 
 async fn copy_clickhouse(config: &Config, staging: &Path, to: &Path) -> anyhow::Result<()> {
     let clickhouse = connect::clickhouse(config)?;
     let asked = clickhouse.backup(utf8(staging)?).await;
-    let id = asked.map_err(|error| connect::explain(config, error))?;
+    let id = asked.map_err(|error| connect::explain(config, error));
+    let id = id.with_context(|| {
+        format!(
+            "ClickHouse writes no backup to {}; give --data-dir and clickhouse_backup_dir as the server has \
+             them, by the same path",
+            staging.display()
+        )
+    })?;
     let copied = wait_until_copied(&clickhouse, id).await;
     let moved = copied.and_then(|()| move_backup(staging, to));
     if moved.is_err() {
@@ -68,11 +87,7 @@ fn require_server(data_dir: &Path) -> anyhow::Result<()> {
             "{dir} has no ClickHouse: its server sends to another one, which has the events; back that up \
              with its own tools, then this folder's catalog.db (see \"Back up and restore\" in RUNBOOK.md)"
         ),
-        (false, true) => bail!(
-            "{dir} has no catalog.db: it is the folder of `millrace clickhouse`, and organizations, projects \
-             and keys are with the servers that send there; back it up with `BACKUP DATABASE millrace TO \
-             File('...')`, then the catalog (see \"A ClickHouse of its own\" in RUNBOOK.md)"
-        ),
+        (false, true) => bail!("{dir} has no catalog.db: {CLICKHOUSE_ALONE}"),
         (false, false) => bail!(
             "{dir} has neither catalog.db nor a ClickHouse: name the folder of a server with --data-dir"
         ),

@@ -11,7 +11,8 @@
 //! ships them again would store them twice. The node's name: it is part of the deduplication tokens
 //! of inserts, so two servers of one name would lose rows. The old node is deregistered in the new
 //! catalog, so that exports do not wait for it. Persons and groups are copied to ClickHouse once
-//! more, as the catalog is of a later moment.
+//! more, as the catalog is of a later moment. The addresses in `credentials.json` are those of the
+//! old server, and left out of a restored folder.
 //!
 //! | Module | Holds |
 //! |---|---|

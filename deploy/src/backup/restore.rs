@@ -1,14 +1,19 @@
 //! Creates a data folder from a backup.
+//!
+//! What can be checked is checked before anything is made. The folder has a mark until it is whole
+//! (`restore_mark`), so that no server starts on what a restore that was cut off has left.
 
 use super::clickhouse::{CHECK_INTERVAL, embedded_backup_dir, wait_until_copied};
 use super::contents::{CATALOG, CLICKHOUSE, copy_kept, require_complete};
 use super::files::{copy, make_durable, utf8};
 use crate::config::{Config, Engine};
 use crate::credentials::Credentials;
-use crate::{connect, data_dir, engine};
+use crate::data_dir::{self, INGEST_ROLE};
+use crate::{connect, engine, preflight, restore_mark};
 use anyhow::{Context, bail};
+use millrace_catalog::Catalog;
 use millrace_clickhouse::ClickHouse;
-use std::fs;
+use millrace_embedded::Supervisor;
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,18 +26,36 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// When this is not the embedded default, the data folder is in use, or the backup is not whole.
 pub fn restore(config: &Config, named: &Path) -> anyhow::Result<()> {
     embedded_backup_dir(config)?;
-    let from = std::path::absolute(named)?;
+    // ClickHouse takes a path with `..` for one outside of what it may read.
+    let from = named.canonicalize().with_context(|| {
+        format!(
+            "cannot use {} as a backup; give a folder that `millrace backup` called whole",
+            named.display()
+        )
+    })?;
     require_complete(&from)?;
+    utf8(&from)?;
     let data_dir = &config.data_dir;
-    if fs::read_dir(data_dir).is_ok_and(|mut files| files.next().is_some()) {
+    require_unused(data_dir)?;
+    preflight::check_engine(config)?;
+    let _lock = data_dir::take(data_dir, INGEST_ROLE)?;
+    // Another restore may have filled it before it was locked.
+    require_unused(data_dir)?;
+    restore_mark::set(data_dir)?;
+    let filled = connect::block_on(fill(config, &from));
+    let whole = filled.and_then(|()| restore_mark::remove(data_dir));
+    whole.with_context(|| format!("{} is not whole; delete it", data_dir.display()))
+}
+
+fn require_unused(data_dir: &Path) -> anyhow::Result<()> {
+    restore_mark::require_none(data_dir)?;
+    if !data_dir::is_unused(data_dir, INGEST_ROLE) {
         bail!(
             "{} is in use; name a new folder with --data-dir",
             data_dir.display()
         );
     }
-    let _lock = data_dir::take(data_dir, "millrace")?;
-    let filled = connect::block_on(fill(config, &from));
-    filled.with_context(|| format!("{} is not whole; delete it", data_dir.display()))
+    Ok(())
 }
 
 /// Copies all parts of a backup into the data folder: credentials before ClickHouse, which starts
@@ -40,47 +63,72 @@ pub fn restore(config: &Config, named: &Path) -> anyhow::Result<()> {
 async fn fill(config: &Config, from: &Path) -> anyhow::Result<()> {
     copy(&from.join(CATALOG), &config.data_dir.join(CATALOG))?;
     copy_kept(from, &config.data_dir)?;
-    adapt_catalog(config).await?;
-    restore_clickhouse(config, from).await?;
+    let credentials = adapt_credentials(config)?;
+    let catalog = connect::catalog(config).await?;
+    adapt_catalog(&catalog).await?;
+    catalog.close().await?;
+    restore_clickhouse(config, credentials, &from.join(CLICKHOUSE)).await?;
     make_durable(&config.data_dir)
 }
 
+/// Takes the old server's addresses out of the credentials, as commands would ask it before the new
+/// one's first start: `purge` would delete events of projects that only the old catalog has.
+fn adapt_credentials(config: &Config) -> anyhow::Result<Credentials> {
+    let path = config.credentials_path();
+    let Some(kept) = Credentials::load(&path)? else {
+        return Ok(Credentials::default());
+    };
+    let credentials = kept.without_addresses();
+    credentials.store(&path)?;
+    Ok(credentials)
+}
+
 /// Adapts the catalog to a new node, and to a ClickHouse of an earlier moment.
-async fn adapt_catalog(config: &Config) -> anyhow::Result<()> {
-    let catalog = connect::catalog(config).await?;
+async fn adapt_catalog(catalog: &Catalog) -> anyhow::Result<()> {
+    if !catalog.is_bootstrapped().await? {
+        bail!(
+            "the backup has an empty catalog.db, which no server has used: an earlier version made it \
+             in the folder of a `millrace clickhouse`; restore its folder clickhouse as RUNBOOK.md says \
+             of \"A ClickHouse of its own\""
+        );
+    }
     catalog.deregister_ingest_nodes().await?;
     catalog.copy_persons_again().await?;
-    catalog.close().await?;
     Ok(())
 }
 
-/// Starts an engine on the data folder, and has it read the backup.
-async fn restore_clickhouse(config: &Config, from: &Path) -> anyhow::Result<()> {
-    let path = config.credentials_path();
-    let mut credentials = Credentials::load(&path)?.unwrap_or_default();
-    let engine = engine::start(
-        &config_reading(config, &from.join(CLICKHOUSE)),
-        &mut credentials,
-    )
-    .await?;
+/// Starts an engine on the data folder, and has it read its part of the backup.
+async fn restore_clickhouse(
+    config: &Config,
+    mut credentials: Credentials,
+    from: &Path,
+) -> anyhow::Result<()> {
+    let engine = engine::start(&config_reading(config, from), &mut credentials).await?;
+    let engine = engine.context("no ClickHouse is embedded here")?;
     let clickhouse = ClickHouse::new(&connect::embedded_settings(&credentials));
-    wait_until_up(&clickhouse).await?;
-    let id = clickhouse.restore(utf8(&from.join(CLICKHOUSE))?).await?;
+    wait_until_up(&clickhouse, &engine).await?;
+    let id = clickhouse.restore(utf8(from)?).await;
+    let id = id.with_context(|| format!("ClickHouse does not restore {}", from.display()))?;
     wait_until_copied(&clickhouse, id).await?;
-    if let Some(engine) = engine {
-        tokio::task::spawn_blocking(|| engine.stop()).await?;
-    }
-    Ok(())
+    let stopped = tokio::task::spawn_blocking(|| engine.stop()).await;
+    stopped.context("the supervisor panicked")
 }
 
-async fn wait_until_up(clickhouse: &ClickHouse) -> anyhow::Result<()> {
+async fn wait_until_up(clickhouse: &ClickHouse, engine: &Supervisor) -> anyhow::Result<()> {
     let answers = async {
         while clickhouse.ping().await.is_err() {
             tokio::time::sleep(CHECK_INTERVAL).await;
         }
     };
-    let answered = tokio::time::timeout(START_TIMEOUT, answers).await;
-    answered.context("the embedded ClickHouse does not come up; see the log")
+    tokio::select! {
+        answered = tokio::time::timeout(START_TIMEOUT, answers) => {
+            answered.context("the embedded ClickHouse does not come up; see the log")
+        }
+        () = engine::permanent_failure(engine.status()) => {
+            let reason = engine::permanent_failure_reason(engine);
+            bail!(reason.unwrap_or_else(|| "the embedded ClickHouse cannot start".to_owned()))
+        }
+    }
 }
 
 /// Configuration of an engine that may read this folder as its backups.

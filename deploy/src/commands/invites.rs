@@ -39,6 +39,8 @@ pub struct Create {
 /// When the catalog cannot be opened or refuses.
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
     let Command::Create(create) = command;
+    // An invite whose link cannot be printed would be of no use.
+    let base = base_url(config)?;
     connect::with_catalog(config, async |catalog| {
         let id = create.organization.id(catalog).await?;
         let new = NewInvite {
@@ -48,7 +50,6 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
         };
         let actor = Actor::command_line();
         let sent = catalog.create_invite(&actor, id, new).await?;
-        let base = base_url(config)?;
         output::print(&format!(
             "{base}/signup/{}\n\nIt makes {} {} of {}, once, until {}. Whoever has the link can use it.",
             sent.token.expose(),
@@ -67,7 +68,9 @@ fn base_url(config: &Config) -> anyhow::Result<String> {
         return Ok(url.clone());
     }
     let running = Credentials::load(&config.credentials_path())?;
-    let listening = || format!("http://{}", config.admin_addr);
-    let url = running.map_or_else(listening, |running| running.admin_url);
+    let running = running.map(|running| running.admin_url);
+    // It is empty where the organization API has not run yet.
+    let url = running.filter(|url| !url.is_empty());
+    let url = url.unwrap_or_else(|| format!("http://{}", config.admin_addr));
     Ok(url.trim_end_matches('/').to_owned())
 }

@@ -89,12 +89,7 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
             plugins_access_level,
         } => {
             let id = organization.id(catalog).await?;
-            if let Some(level) = plugins_access_level {
-                let actor = Actor::command_line();
-                let set = catalog.set_plugins_access_level(&actor, id, *level);
-                set.await.context("nothing changed")?;
-            }
-            features(catalog, id, on, off).await
+            features(catalog, id, on, off, *plugins_access_level).await
         }
     })
 }
@@ -162,10 +157,20 @@ async fn features(
     id: Uuid,
     on: &[String],
     off: &[String],
+    plugins_access_level: Option<i16>,
 ) -> anyhow::Result<()> {
     let actor = Actor::command_line();
     let set = catalog.set_organization_features(&actor, id, on, off).await;
-    let set = set.context("nothing changed; `millrace organizations features` shows the keys")?;
+    let mut set =
+        set.context("nothing changed; `millrace organizations features` shows the keys")?;
+    if let Some(level) = plugins_access_level {
+        let leveled = catalog.set_plugins_access_level(&actor, id, level).await;
+        let kept = match on.is_empty() && off.is_empty() {
+            true => "nothing changed",
+            false => "the features are set, and the level is as before",
+        };
+        set = leveled.context(kept)?;
+    }
     let rows = FEATURES.iter().map(|feature| {
         let state = if set.has_feature(*feature) {
             "on"

@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::credentials::Credentials;
 use crate::signals::StopSignal;
 use crate::thread_priority::lower_priority;
-use crate::{data_dir, output, preflight};
+use crate::{data_dir, output, preflight, restore_mark};
 use anyhow::{Context, bail};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
@@ -40,6 +40,7 @@ pub fn run(config: &Config, parts: Parts) -> anyhow::Result<()> {
     };
     // First, as another process on the folder has the addresses, too.
     let lock = data_dir::take_used(&config.data_dir, role)?;
+    restore_mark::require_none(&config.data_dir)?;
     preflight::check(config, parts)?;
     let lock = match lock {
         Some(lock) => lock,

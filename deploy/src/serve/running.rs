@@ -1,6 +1,6 @@
 //! The running parts of a process, from the end of the start to the last event shipped.
 
-use crate::background_parts::BackgroundParts;
+use crate::background_parts::{self, BackgroundParts};
 use crate::config::Config;
 use crate::engine;
 use crate::ingest::Ingest;
@@ -67,17 +67,14 @@ impl RunningServer {
             std::mem::forget(engine);
             return outcome;
         }
-        background_parts.stop().await?;
-        if let Some(engine) = engine {
-            stop_engine(engine).await?;
-        }
-        match failure {
-            Some(failure) => Err(failure),
-            None => {
-                tracing::info!("stopped");
-                Ok(())
-            }
-        }
+        let stopped = background_parts.stop().await;
+        let stopped = match engine {
+            Some(engine) => stopped.and(stop_engine(engine).await),
+            None => stopped,
+        };
+        background_parts::outcome(failure, stopped)?;
+        tracing::info!("stopped");
+        Ok(())
     }
 }
 

@@ -1,6 +1,8 @@
 //! Backup of a running server, and restore to a new one.
 
-use crate::server::{Server, ask, eventually, run};
+use crate::clickhouse_outage::test_env::{Engine, PASSWORD};
+use crate::server::{Server, ask, eventually, millrace, on_own_ports, run};
+use millrace_catalog::Catalog;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -34,6 +36,17 @@ fn event(name: &str) -> Value {
     json!([{"event": name, "distinct_id": "a"}, {"event": name}])
 }
 
+/// Asserts that commands cannot reach the old server by a restored folder that was not started yet.
+fn assert_has_no_addresses(dir: &Path) {
+    let text = std::fs::read_to_string(dir.join("credentials.json")).unwrap();
+    let kept: Value = serde_json::from_str(&text).unwrap();
+    for name in ["ingest_url", "admin_url", "health_url", "clickhouse_url"] {
+        assert_eq!(kept[name], "", "{name}");
+    }
+    let purge = run(&["purge", "--data-dir", dir.to_str().unwrap()]);
+    assert_refused(&purge, "start it with `millrace serve`");
+}
+
 #[test]
 fn a_backup_of_a_running_server_restores_to_a_new_one() {
     let home = TempDir::new().unwrap();
@@ -55,6 +68,7 @@ fn a_backup_of_a_running_server_restores_to_a_new_one() {
     old.capture(&event("after"));
     let restored = restore(&copy, &new_dir);
     assert!(restored.status.success(), "{restored:?}");
+    assert_has_no_addresses(&new_dir);
     let new = Server::start(&new_dir);
     for name in ["organization_id", "project_api_key", "personal_api_key"] {
         assert_eq!(new.credential(name), old.credential(name), "{name}");
@@ -148,8 +162,9 @@ fn invalid_backups_and_targets_are_rejected() {
     assert_refused(&restore(&copy, &dir), "name a new folder");
     assert_refused(
         &restore(&home.path().join("nothing"), &new),
-        "holds no whole backup",
+        "nothing as a backup; give a folder",
     );
+    assert_refused(&restore(home.path(), &new), "holds no whole backup");
     assert!(server.stop().success());
     assert_refused(
         &backup(&dir, &home.path().join("other")),
@@ -169,6 +184,91 @@ fn invalid_backups_and_targets_are_rejected() {
         &run(&[&args[..], &elsewhere].concat()),
         "with their own tools",
     );
+}
+
+#[test]
+fn servers_backups_and_restores_take_relative_paths_with_parents() {
+    let home = TempDir::new().unwrap();
+    let below = home.path().join("below");
+    std::fs::create_dir(&below).unwrap();
+    let command = |args: &[&str]| {
+        let output = millrace().args(args).current_dir(&below).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {output:?}");
+    };
+    let mut serve = on_own_ports("serve", Path::new("../old"));
+    serve.current_dir(&below);
+    let old = Server::start_command(&mut serve, &home.path().join("old"));
+    old.capture(&event("kept"));
+    old.wait_for("SELECT count() FROM millrace.events", "1");
+    command(&["backup", "../copy", "--data-dir", "../old"]);
+    let any_port = ["--clickhouse-addr", "127.0.0.1:0"];
+    let restore = ["restore", "../copy", "--data-dir", "../new"];
+    command(&[&restore[..], &any_port].concat());
+    let new = Server::start(&home.path().join("new"));
+    new.wait_for("SELECT event FROM millrace.events", "kept");
+}
+
+#[test]
+fn a_restore_that_was_cut_off_is_not_started_and_one_that_cannot_work_makes_nothing() {
+    let home = TempDir::new().unwrap();
+    let [dir, copy, new] = ["old", "copy", "new"].map(|name| home.path().join(name));
+    let server = Server::start(&dir);
+    server.wait_for_tables();
+    assert!(backup(&dir, &copy).status.success());
+    let busy = server.credential("clickhouse_url").replace("http://", "");
+    let [from, to] = [&copy, &new].map(|path| path.to_str().unwrap());
+    let args = ["restore", from, "--data-dir", to, "--clickhouse-addr"];
+    let refused = run(&[&args[..], &[busy.as_str()]].concat());
+    assert_refused(&refused, "another address with --clickhouse-addr");
+    assert!(!new.exists());
+
+    let mark = new.join("restoring");
+    let mut command = millrace();
+    command.args(args).arg("127.0.0.1:0");
+    let mut restoring = command.spawn().unwrap();
+    eventually("its mark", || mark.exists().then_some(()));
+    restoring.kill().unwrap();
+    restoring.wait().unwrap();
+    assert!(mark.exists());
+    for mode in ["serve", "ingest", "admin", "clickhouse"] {
+        let started = on_own_ports(mode, &new).output().unwrap();
+        assert_refused(&started, "delete the folder and restore the backup again");
+    }
+    assert_refused(&restore(&copy, &new), "delete the folder and restore");
+    // The engine ends after the command, and may still write.
+    eventually("an empty place", || std::fs::remove_dir_all(&new).ok());
+    assert!(restore(&copy, &new).status.success());
+    assert!(!mark.exists());
+    Server::start(&new).wait_for_tables();
+}
+
+/// Makes a catalog that no server has used, as earlier backups did where there was none.
+fn make_empty_catalog(dir: &Path) {
+    let url = format!("sqlite://{}?mode=rwc", dir.join("catalog.db").display());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let catalog = Catalog::open(&url).await.unwrap();
+        catalog.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_catalog_that_no_server_has_used_makes_no_whole_backup() {
+    let home = TempDir::new().unwrap();
+    let [engine_dir, dir, copy, new] =
+        ["engine", "server", "copy", "new"].map(|name| home.path().join(name));
+    let engine = Engine::start(&engine_dir, PASSWORD);
+    make_empty_catalog(&engine_dir);
+    assert_refused(&backup(&engine_dir, &copy), "A ClickHouse of its own");
+    assert!(!copy.exists());
+    drop(engine);
+    // A backup of that kind, which is there already.
+    let server = Server::start(&dir);
+    server.wait_for_tables();
+    assert!(backup(&dir, &copy).status.success());
+    std::fs::remove_file(copy.join("catalog.db")).unwrap();
+    make_empty_catalog(&copy);
+    assert_refused(&restore(&copy, &new), "which no server has used");
 }
 
 #[test]

@@ -35,6 +35,18 @@ fn sign_up(link: &str, body: &Value) -> (u16, Value) {
 }
 
 #[test]
+fn a_link_has_an_address_where_the_organization_api_has_not_run() {
+    let dir = TempDir::new().unwrap();
+    let elsewhere = ["--clickhouse-url", "http://127.0.0.1:9"];
+    let server = Server::start_mode("ingest", dir.path(), &elsewhere);
+    assert_eq!(server.credential("admin_url"), "");
+    let invited = run_ok(&dir, &["invites", "create", "--email", "bob@example.com"]);
+    let link = first_line(&invited);
+    assert!(link.starts_with("http://127.0.0.1:"), "{link}");
+    assert!(link.contains("/signup/"), "{link}");
+}
+
+#[test]
 fn people_are_invited_promoted_and_removed_without_a_key() {
     let dir = TempDir::new().unwrap();
     let server = Server::start_mode("admin", dir.path(), &[]);
@@ -140,6 +152,13 @@ fn features_are_switched_off_and_on() {
     assert_eq!(state(&["--off", "role_based_access,audit_logs"]), "off");
     assert_eq!(state(&[]), "off");
     assert_eq!(state(&["--on", "role_based_access"]), "on");
+    // Where one of two changes is refused, so is the other.
+    let both = ["--off", "flying", "--plugins-access-level", "3"];
+    let features = ["organizations", "features"];
+    let refused = command(&dir, &[&features[..], &both].concat());
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let table = run_ok(&dir, &features);
+    assert!(table.contains("plugins has level 9"), "{table}");
 }
 
 #[test]

@@ -47,6 +47,16 @@ fn must_be_unsent(dir: &TempDir, is_unsent: bool) {
 }
 
 #[test]
+fn nothing_is_sent_from_the_folder_of_a_server_that_takes_no_events() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start_mode("admin", dir.path(), &[]);
+    assert_eq!(server.credential("ingest_url"), "");
+    let refused = stderr(&command(&dir, &["rejected", "resend"]));
+    assert!(refused.contains("takes no events"), "{refused}");
+    assert!(!dir.path().join("resending.json").exists());
+}
+
+#[test]
 fn rejected_events_are_listed_shown_and_resent() {
     let dir = TempDir::new().unwrap();
     let server = Server::start(dir.path());

@@ -56,7 +56,6 @@ mod unwritten_rows;
 pub use capacity::Refusal;
 pub use committed::{Committed, Pending};
 pub use flush_barrier::FlushEnds;
-pub use import_count::{ImportCount, ImportReservation};
 pub use import_count::{ImportCount, ImportReservation, RecountError};
 pub use lanes::Ack;
 pub use log_panic::LogPanic;

@@ -5,7 +5,7 @@ use crate::activity::Activity;
 use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::{catalog_versions, organizations};
-use crate::error::ChangeError;
+use crate::error::{CatalogError, ChangeError};
 use crate::key::PersonalKey;
 use crate::level::Level;
 use crate::organizations::{insert_membership, insert_organization};
@@ -85,6 +85,22 @@ impl Catalog {
         let filled = filled.await.map_err(|error| self.error(&error))?;
         self.commit(transaction).await?;
         Ok(filled)
+    }
+
+    /// Tells whether any server has used the catalog: each start bootstraps it, or finds that one
+    /// did.
+    ///
+    /// # Errors
+    ///
+    /// Any database error.
+    pub async fn is_bootstrapped(&self) -> Result<bool, CatalogError> {
+        let looked = async {
+            let marker = catalog_versions::Entity::find_by_id(MARKER.to_owned());
+            let marker = marker.one(&self.db).await?;
+            let organization = organizations::Entity::find().one(&self.db).await?;
+            Ok(marker.is_some() || organization.is_some())
+        };
+        looked.await.map_err(|error: DbErr| self.error(&error))
     }
 
     async fn fill(

@@ -153,8 +153,8 @@ pub use persons::{
 };
 pub use plugins::{
     FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginCapabilities,
-    PluginFamily, PluginFields, PluginFiles, PluginRelease, PluginSetting, PluginUse, PluginView,
-    PluginWriter, SourceParseError, SourceParser, source_bytes,
+    PluginFamily, PluginFields, PluginFiles, PluginRelease, PluginUse, PluginView, PluginWriter,
+    SourceParseError, SourceParser, source_bytes,
 };
 pub use projects::{NewProject, ProjectChange, ProjectKey};
 pub use proxy_records::ProxyRecordView;

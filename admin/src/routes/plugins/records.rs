@@ -14,7 +14,7 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
     vec![
         Operation::list(paths.all, of(family, list))
             .about("List plugins")
-            .note("The organization's own, global ones, and those that its projects use.")
+            .note("The organization's own, and the global ones.")
             .scopes(&READ),
         Operation::create(paths.all, with(family, create))
             .about("Create a plugin")
@@ -40,7 +40,12 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
             .about("Delete a plugin")
             .scopes(&WRITE)
             .pipelines_level()
-            .fails(400, "invalid_input", "The plugin is global."),
+            .fails(400, "invalid_input", "The plugin is global.")
+            .fails(
+                503,
+                "unavailable",
+                "The plugin was global, and is being removed from the projects of other organizations.",
+            ),
     ]
 }
 

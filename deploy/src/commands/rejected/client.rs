@@ -4,7 +4,7 @@
 //! is rejected again makes no second rejected event. The others are sent again without it.
 
 use super::corrected::CorrectedEvent;
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use millrace_import::send::client;
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
@@ -81,8 +81,13 @@ impl ResendClient {
     /// Creates a client for the ingest listener at this URL.
     ///
     /// # Errors
-    /// When the client or its runtime cannot be set up.
+    /// When the server has no such listener, or the client or its runtime cannot be set up.
     pub(super) fn new(ingest_url: &str) -> anyhow::Result<Self> {
+        ensure!(
+            !ingest_url.is_empty(),
+            "the server of this data folder takes no events, or was not started yet: start it, or name \
+             the folder of one that does with --data-dir"
+        );
         let runtime = Builder::new_current_thread().enable_all().build();
         Ok(Self {
             client: client()?,

@@ -52,7 +52,7 @@ struct StoredEvent {
     json: Box<RawValue>,
 }
 
-// === impl OnItsWay ===
+// === impl PendingResend ===
 
 impl PendingResend {
     /// Locks resending from a data folder until this is dropped.
@@ -170,7 +170,7 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-// === impl Left ===
+// === impl PendingRequest ===
 
 impl PendingRequest {
     /// The events as they were sent.

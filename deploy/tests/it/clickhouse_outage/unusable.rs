@@ -1,6 +1,7 @@
 //! A ClickHouse that rejects the user, grants too little, or is absent, is reported at the start:
-//! in the banner, the log, `/_health/ready?verbose` and the metrics, each time with advice. Events
-//! are accepted all the same, and the report is withdrawn when the problem is fixed.
+//! in the banner, the log, `/_health/ready?verbose` and the metrics, each time with advice, by each
+//! mode that uses it. Events are accepted all the same, and the report is withdrawn when the
+//! problem is fixed.
 
 use super::test_env::{Engine, PASSWORD};
 use crate::server::{Server, eventually, get, on_own_ports};
@@ -154,20 +155,28 @@ fn an_unusable_clickhouse_is_reported_at_the_start_until_fixed() {
     let proxy = Proxy::start(SocketAddr::from(([127, 0, 0, 1], 0)), &engine.url).unwrap();
     for (number, (rule, words, is_misconfigured)) in CASES.into_iter().enumerate() {
         proxy.set(rule.parse().unwrap());
-        let data_dir = dir.path().join(format!("ingest-{number}"));
-        let monitored = MonitoredServer::start(&data_dir, &["--clickhouse-url", &proxy.url()]);
-        monitored.assert_reports(rule, words);
-        monitored
-            .server
-            .capture(&json!([{"event": rule, "distinct_id": "d"}]));
-        monitored.assert_counts_as_misconfigured(!is_misconfigured);
+        let [ingest, admin] = ["ingest", "admin"].map(|mode| {
+            let data_dir = dir.path().join(format!("{mode}-{number}"));
+            let url = proxy.url();
+            let at = ["--clickhouse-url", url.as_str()];
+            let monitored = MonitoredServer::start_mode(mode, &data_dir, &at);
+            monitored.assert_reports(&format!("{mode}, {rule}"), words);
+            monitored
+        });
+        let event = json!([{"event": rule, "distinct_id": "d"}]);
+        ingest.server.capture(&event);
+        ingest.assert_counts_as_misconfigured(!is_misconfigured);
         proxy.lift();
-        monitored.assert_withdraws(rule);
+        for monitored in [&ingest, &admin] {
+            monitored.assert_withdraws(rule);
+        }
         eventually(rule, || {
             let sql = "SELECT count() FROM millrace.events";
             (engine.query(sql) == (number + 1).to_string()).then_some(())
         });
-        assert!(monitored.server.stop().success());
+        for monitored in [ingest, admin] {
+            assert!(monitored.server.stop().success(), "{rule}");
+        }
     }
 }
 

@@ -4,9 +4,9 @@ use super::{BYTES_MAX, ENTRIES_MAX, ROWS_MAX};
 use crate::catalog::Catalog;
 use crate::entities::{
     activity_log as log, deleted_batch_exports, deleted_organizations, deleted_plugins,
-    deleted_projects,
+    deleted_projects, withdrawn_plugins,
 };
-use crate::error::CatalogError;
+use crate::error::{CatalogError, ChangeError};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DbBackend, DbErr, EntityTrait, QueryFilter, QueryOrder,
     QuerySelect, QueryTrait,
@@ -20,7 +20,8 @@ const TABLES: [(&str, &str); 3] = [
 ];
 
 impl Catalog {
-    /// Tells whether deleted projects, organizations, batch exports or plugins have left any rows.
+    /// Tells whether deleted projects, organizations, batch exports or plugins, or withdrawn
+    /// plugins, have left any rows.
     ///
     /// # Errors
     ///
@@ -31,20 +32,21 @@ impl Catalog {
             let organization = deleted_organizations::Entity::find().one(&self.db).await?;
             let export = deleted_batch_exports::Entity::find().one(&self.db).await?;
             let plugin = deleted_plugins::Entity::find().one(&self.db).await?;
+            let withdrawn = withdrawn_plugins::Entity::find().one(&self.db).await?;
             let is_any = project.is_some() || organization.is_some();
-            Ok(is_any || export.is_some() || plugin.is_some())
+            Ok(is_any || export.is_some() || plugin.is_some() || withdrawn.is_some())
         };
         looked.await.map_err(|error: DbErr| self.error(&error))
     }
 
     /// Deletes a piece of the rows that deleted projects, organizations, batch exports and plugins
-    /// left: at most 2 000 rows, and 8 MiB of properties but for the last of them. Answers how many
-    /// rows; 0: nothing is left.
+    /// left, or withdrawn plugins in other organizations: at most 2 000 rows, and 8 MiB of
+    /// properties but for the last of them. Answers how many rows; 0: nothing is left.
     ///
     /// # Errors
     ///
     /// Any database error; then nothing was deleted.
-    pub async fn delete_leftovers(&self) -> Result<u64, CatalogError> {
+    pub async fn delete_leftovers(&self) -> Result<u64, ChangeError> {
         let deleted = async {
             let mut count = self.delete_of_project().await?;
             if count == 0 {
@@ -58,7 +60,12 @@ impl Catalog {
             }
             Ok(count)
         };
-        deleted.await.map_err(|error: DbErr| self.error(&error))
+        let deleted: Result<u64, DbErr> = deleted.await;
+        match deleted {
+            Ok(0) => self.delete_of_withdrawn_plugin().await,
+            Ok(count) => Ok(count),
+            Err(error) => Err(self.error(&error).into()),
+        }
     }
 
     async fn delete_of_project(&self) -> Result<u64, DbErr> {

@@ -6,7 +6,8 @@
 //! a transaction of its own, as in SQLite all other writers wait for one. The mark goes last, so
 //! after a crash the next process goes on. Batch exports (migration `m0042`) and plugins (`m0045`)
 //! are deleted likewise, whatever deletes them: the runs, backfills and lines of exports follow,
-//! and the source files of plugins.
+//! and the source files of plugins. A global plugin that is withdrawn leaves a mark as well
+//! (`m0047`): the configurations of other organizations follow.
 //!
 //! | Module | Holds |
 //! |---|---|
@@ -16,6 +17,7 @@
 //! | `plugins` | source files that deleted plugins left |
 //! | `keys` | personal keys that ended long ago |
 //! | `users` | users who have nothing any more |
+//! | `withdrawn` | configurations of withdrawn plugins in other organizations |
 
 mod activity;
 mod exports;
@@ -23,6 +25,7 @@ mod keys;
 mod leftovers;
 mod plugins;
 mod users;
+mod withdrawn;
 
 /// Rows that one piece deletes at most.
 const ROWS_MAX: u64 = 2_000;

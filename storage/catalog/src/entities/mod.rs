@@ -41,3 +41,4 @@ pub mod role_memberships;
 pub mod roles;
 pub mod unused_users;
 pub mod users;
+pub mod withdrawn_plugins;

@@ -41,6 +41,7 @@ mod m0042_deleted_exports;
 mod m0043_person_bytes;
 mod m0045_deleted_plugins;
 mod m0046_bounded_rows;
+mod m0047_withdrawn_plugins;
 
 use crate::connect::begin_write;
 use crate::error::CatalogError;
@@ -93,6 +94,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0043_person_bytes::Migration),
             Box::new(m0045_deleted_plugins::Migration),
             Box::new(m0046_bounded_rows::Migration),
+            Box::new(m0047_withdrawn_plugins::Migration),
         ]
     }
 }

@@ -1,8 +1,6 @@
 //! Permissions to change plugins.
 
 use super::family::PluginFamily;
-use super::fields::PluginFields;
-use super::shared::lock_concerned;
 use super::{PluginView, one};
 use crate::actor::Actor;
 use crate::entities::{organizations, plugins};
@@ -81,27 +79,13 @@ pub(super) async fn found_for_change(
 }
 
 /// Reads and locks a plugin that the writer may change at this moment.
-async fn changeable(
+pub(super) async fn changeable(
     within: &DatabaseTransaction,
     writer: PluginWriter<'_>,
     id: i64,
 ) -> Result<plugins::Model, Abort> {
     admit(within, writer).await?;
     own_plugin(within, writer, id).await
-}
-
-/// Reads and locks a plugin that the writer may change to these fields; if they withdraw it, the
-/// organizations that use it are locked before it.
-pub(super) async fn changeable_to(
-    within: &DatabaseTransaction,
-    writer: PluginWriter<'_>,
-    id: i64,
-    fields: &PluginFields,
-) -> Result<plugins::Model, Abort> {
-    if writer.is_operator && fields.is_global == Some(false) {
-        lock_concerned(within, writer.organization_id, id).await?;
-    }
-    changeable(within, writer, id).await
 }
 
 /// Reads and locks a plugin that an admitted writer may change or delete.
@@ -148,6 +132,7 @@ pub(super) fn may_change(
 
 pub(super) fn global_needs_operator() -> ChangeError {
     ChangeError::forbidden(
-        "Global plugins are the operator's to change: use a key with the scope operator.",
+        "Global plugins are the operator's to change: use a key with the scope operator, in an \
+         organization whose plugins_access_level is 9.",
     )
 }

@@ -2,7 +2,7 @@
 //!
 //! The plugin's schema decides which values are secret, when they are set and when they are read. A
 //! value that was secret stays so: a later change of the schema can hide more values, and reveal
-//! none.
+//! none. Of a configuration whose secrets were not recorded, every value is one.
 
 use crate::entities::plugin_configs::{Model, SecretKeys};
 use sea_orm::prelude::Json;
@@ -25,20 +25,6 @@ pub(super) fn masked(config: &Model, schema: &Json) -> Json {
         }
     }
     shown
-}
-
-/// Keys whose values are secret from now on: by the schema, or since before.
-pub(super) fn secret_from_now_on(
-    schema: &Json,
-    values: &Json,
-    before: Option<&Model>,
-) -> SecretKeys {
-    let now = values.as_object().map(|values| secret_keys(schema, values));
-    let then = before.map(|before| was_secret(before).0);
-    let mut keys: Vec<String> = now.into_iter().chain(then).flatten().collect();
-    keys.sort_unstable();
-    keys.dedup();
-    SecretKeys(keys)
 }
 
 /// Keys whose values were secret when they were set; all, if that was not recorded.

@@ -1,8 +1,8 @@
 //! Plugins: destinations, frontend apps, import apps, transformations.
 //!
 //! There is one table; a [`PluginFamily`] selects the plugins with certain capabilities from it. An
-//! organization sees its own plugins, the global ones, and those that its projects use; it changes
-//! its own only, and only the operator changes global ones.
+//! organization sees its own plugins and the global ones; it changes its own only, and only the
+//! operator changes global ones.
 //!
 //! | Module | Holds |
 //! |---|---|
@@ -15,7 +15,7 @@
 //! | `source` | changes of the source, and the fields that follow from them |
 //! | `release` | installing and upgrading releases of a catalogue |
 //! | `audit` | entries of the activity log |
-//! | `configs` | configurations of plugins in projects |
+//! | `configs` | configurations of plugins in projects, which are listed only |
 //! | `config_secrets` | secret values of configurations |
 //! | `shared` | plugins that other organizations use, and their withdrawal |
 //! | `capabilities` | main file of a source, and its parser |
@@ -36,11 +36,11 @@ mod write;
 
 pub use access::PluginWriter;
 pub use capabilities::{PluginCapabilities, SourceParseError, SourceParser};
-pub use configs::{PluginSetting, PluginUse};
+pub use configs::PluginUse;
 pub use family::PluginFamily;
 pub use fields::{PluginFields, PluginRelease};
 pub use files::{FileChange, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginFiles, source_bytes};
-pub(crate) use shared::must_share_no_plugins;
+pub(crate) use shared::{must_share_no_plugins, uses_by_others};
 pub use write::NewPlugin;
 
 use crate::catalog::Catalog;
@@ -99,7 +99,7 @@ impl Catalog {
         family: PluginFamily,
         page: PageRequest,
     ) -> Result<Page<PluginView>, CatalogError> {
-        let used = used_by(organization_id, Some(true));
+        let used = used_by(organization_id);
         let unused =
             visible(organization_id, family).filter(plugins::Column::Id.not_in_subquery(used));
         let found = page_of(&self.db, unused, page).await;
@@ -139,8 +139,7 @@ async fn one<C: ConnectionTrait>(
 fn visible(organization_id: Uuid, family: PluginFamily) -> Select<plugins::Entity> {
     let mine = Condition::any()
         .add(plugins::Column::OrganizationId.eq(organization_id))
-        .add(plugins::Column::IsGlobal.eq(true))
-        .add(plugins::Column::Id.in_subquery(used_by(organization_id, None)));
+        .add(plugins::Column::IsGlobal.eq(true));
     let query = plugins::Entity::find().filter(mine);
     match family {
         PluginFamily::Plugins => query,
@@ -151,22 +150,19 @@ fn visible(organization_id: Uuid, family: PluginFamily) -> Select<plugins::Entit
     }
 }
 
-/// Query for the ids of the plugins that an organization's projects use; `enabled`: only with uses
-/// in that state.
-fn used_by(organization_id: Uuid, enabled: Option<bool>) -> SelectStatement {
+/// Query for the ids of the plugins that are enabled in an organization's projects.
+fn used_by(organization_id: Uuid) -> SelectStatement {
     let project_ids = Query::select()
         .column(projects::Column::Id)
         .from(projects::Entity)
         .and_where(projects::Column::OrganizationId.eq(organization_id))
         .to_owned();
-    let mut used = Query::select();
-    used.column(configs_table::Column::PluginId)
+    Query::select()
+        .column(configs_table::Column::PluginId)
         .from(configs_table::Entity)
-        .and_where(configs_table::Column::TeamId.in_subquery(project_ids));
-    if let Some(enabled) = enabled {
-        used.and_where(configs_table::Column::Enabled.eq(enabled));
-    }
-    used.to_owned()
+        .and_where(configs_table::Column::TeamId.in_subquery(project_ids))
+        .and_where(configs_table::Column::Enabled.eq(true))
+        .to_owned()
 }
 
 async fn page_of<C: ConnectionTrait>(

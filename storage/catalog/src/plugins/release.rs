@@ -1,7 +1,7 @@
 //! Installing and upgrading releases of a catalogue.
 
 use super::PluginView;
-use super::access::{PluginWriter, changeable_to, found, found_for_change, must_have_feature_of};
+use super::access::{PluginWriter, changeable, found, found_for_change, must_have_feature_of};
 use super::family::set_capabilities;
 use super::fields::{PluginFields, PluginRelease, check_text};
 use super::files::{
@@ -108,7 +108,7 @@ impl Catalog {
         let installed = self.prepare(writer, release).await?;
         let transaction = self.begin().await?;
         let upgraded = async {
-            let before = changeable_to(&transaction, writer, id, &fields).await?;
+            let before = changeable(&transaction, writer, id).await?;
             let old = read(&transaction, id).await?;
             let has_source = !old.is_empty() || installed.is_some();
             let mut released = before.clone();

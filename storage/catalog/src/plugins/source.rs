@@ -1,6 +1,6 @@
 //! Changing the source of a plugin, and the fields that follow from it.
 
-use super::access::{PluginWriter, changeable_to, found, may_change, must_have_feature_of};
+use super::access::{PluginWriter, changeable, found, may_change, must_have_feature_of};
 use super::capabilities::{MANIFEST, SourceParseError, main_file};
 use super::family::set_capabilities;
 use super::fields::{PluginFields, fits};
@@ -59,7 +59,7 @@ impl Catalog {
         fields: &PluginFields,
         (revision, changes): (Revision, &[FileChange]),
     ) -> Result<Option<PluginFiles>, Abort> {
-        let before = changeable_to(within, writer, id, fields).await?;
+        let before = changeable(within, writer, id).await?;
         let Some(revision) = revision.rebased(read(within, id).await?, changes)? else {
             return Ok(None);
         };

@@ -2,7 +2,7 @@
 
 use super::PluginView;
 use super::access::{
-    PluginWriter, admit, admit_to_delete, changeable_to, found, global_needs_operator,
+    PluginWriter, admit, admit_to_delete, changeable, found, global_needs_operator,
     must_have_feature_of, own_plugin,
 };
 use super::audit::{audit_change, differences, type_name};
@@ -10,7 +10,7 @@ use super::family::set_capabilities;
 use super::fields::{PluginFields, PluginRelease, fit_together};
 use super::files::{self, ChangedFile};
 use super::release::Installed;
-use super::shared::must_be_used_by_owner_only;
+use super::shared::{mark_withdrawn, must_be_used_by_owner_only, must_not_be_global};
 use super::source_url::{check_url, without_secrets};
 use crate::activity::Activity;
 use crate::catalog::Catalog;
@@ -90,8 +90,8 @@ impl Catalog {
         self.finish(transaction, made).await
     }
 
-    /// Changes the given fields of a plugin. One that is global no more is removed from the
-    /// projects of other organizations, as their logs say.
+    /// Changes the given fields of a plugin. One that is global no more is gone for other
+    /// organizations; `cleanup` removes it from their projects, as their logs say.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl Catalog {
         fields.check()?;
         let transaction = self.begin().await?;
         let changed = async {
-            let before = changeable_to(&transaction, writer, id, &fields).await?;
+            let before = changeable(&transaction, writer, id).await?;
             let has_source = files::any(&transaction, id).await?;
             let only_withdraws = fields == PluginFields::withdrawn();
             let after = Self::with_fields(writer, &before, fields, has_source)?;
@@ -127,7 +127,7 @@ impl Catalog {
     /// # Errors
     ///
     /// No right to write, no such plugin, another organization's, a global one, which others may
-    /// use, or one that others use.
+    /// use, or [`ChangeError::Unavailable`] for a withdrawn one that others have still.
     pub async fn delete_plugin(
         &self,
         writer: PluginWriter<'_>,
@@ -137,11 +137,8 @@ impl Catalog {
         let deleted = async {
             admit_to_delete(&transaction, writer).await?;
             let view = found(&transaction, writer, id).await?;
-            if view.plugin.is_global {
-                let detail = "A global plugin cannot be deleted, as other organizations may use it. \
-                     Set is_global to false first: that removes it from their projects.";
-                return Err(ChangeError::invalid(None, "invalid_input", detail).into());
-            }
+            // Others see a global plugin, and are told the same.
+            must_not_be_global(&view.plugin)?;
             let plugin = own_plugin(&transaction, writer, id).await?;
             must_be_used_by_owner_only(&transaction, &plugin).await?;
             plugins::Entity::delete_by_id(id).exec(&transaction).await?;
@@ -236,7 +233,7 @@ impl Catalog {
             return Ok(());
         }
         if before.is_global && !after.is_global {
-            self.withdraw(within, writer.actor, &after).await?;
+            mark_withdrawn(within, after.id).await?;
         }
         after.updated_at = self.now();
         after.into_active_model().reset_all().update(within).await?;

@@ -5,6 +5,7 @@ mod database;
 mod exports;
 mod on_both;
 mod people;
+mod plugin_configs;
 mod postgres;
 mod seed;
 mod sources;

@@ -18,8 +18,10 @@ async fn open(database: &TestDatabase) -> Catalog {
 
 async fn an_empty_catalog_is_filled_once(database: TestDatabase) {
     let catalog = open(&database).await;
+    assert!(!catalog.is_bootstrapped().await.unwrap());
     let options = BootstrapOptions::default();
     let made = catalog.bootstrap(options.clone()).await.unwrap().unwrap();
+    assert!(catalog.is_bootstrapped().await.unwrap());
     assert_eq!(made.owner_email, "owner@localhost");
     assert_eq!(
         ProjectKeyForm::of(&made.project_api_key),
@@ -105,6 +107,7 @@ async fn bootstrap_does_nothing_if_organizations_exist(database: TestDatabase) {
         .create_organization(&Actor::system(), "Ours", None)
         .await
         .unwrap();
+    assert!(catalog.is_bootstrapped().await.unwrap());
     assert!(
         catalog
             .bootstrap(BootstrapOptions::default())
@@ -113,6 +116,12 @@ async fn bootstrap_does_nothing_if_organizations_exist(database: TestDatabase) {
             .is_none()
     );
     assert_eq!(catalog.list_organizations().await.unwrap().len(), 1);
+    let deleted = "DELETE FROM organizations";
+    database.execute(deleted).await.unwrap();
+    assert!(
+        catalog.is_bootstrapped().await.unwrap(),
+        "it was used all the same"
+    );
 }
 
 async fn a_malformed_option_leaves_the_catalog_empty(database: TestDatabase) {

@@ -5,8 +5,9 @@ use crate::fixture::Fixture;
 use crate::test_env::{DAY_MICROS, START, TestEnv, actor};
 use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
-    Actor, BatchExport, ChangeError, DestinationChange, DestinationLimits, DestinationType,
-    ExportPlace, ExportWriter, IdempotencyClaim, Level, NewPersonalKey, ResponseOwners, Scopes,
+    Actor, BatchExport, ChangeError, ConditionLocks, ConditionOutcome, DestinationChange,
+    DestinationLimits, DestinationType, ExportPlace, ExportWriter, IdempotencyClaim, Level,
+    NewPersonalKey, NewPlugin, PluginFamily, PluginFields, PluginWriter, ResponseOwners, Scopes,
     SecretKey,
 };
 use millrace_rows::Micros;
@@ -223,6 +224,53 @@ async fn resealing_holds_no_export_while_it_waits_for_another() {
     updated.expect("it waits").expect("it is a deadlock");
     other.commit().await.unwrap();
     assert_eq!(resealed.await.unwrap().unwrap(), 2);
+}
+
+/// A change that locks several organizations locks them in the order of their ids. One on a
+/// condition has the owner locked before all others, so it may wait for none of these.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_withdrawal_on_a_condition_waits_for_no_organization_that_uses_the_plugin() {
+    let database = TestDatabase::postgres().await;
+    let fixture = Fixture::open(&database).await;
+    let actor = Actor::command_line();
+    let writer = PluginWriter {
+        actor: &actor,
+        organization_id: fixture.foreign_id,
+        family: PluginFamily::Plugins,
+        is_operator: true,
+    };
+    let global_is = |is_global: bool| PluginFields {
+        is_global: Some(is_global),
+        ..PluginFields::default()
+    };
+    let new = NewPlugin {
+        fields: global_is(true),
+        ..NewPlugin::default()
+    };
+    let plugin = fixture.catalog.create_plugin(writer, new).await;
+    let plugin = plugin.unwrap().plugin.id;
+    let added = fixture
+        .catalog
+        .configure_plugin(plugin, fixture.project_id, true, json!({}), None);
+    added.await.unwrap();
+    let user = format!(
+        "UPDATE organizations SET name = name WHERE id = '{}'",
+        fixture.organization_id
+    );
+    let other = holding(&database, &user).await;
+    let locks = ConditionLocks {
+        organization_id: Some(fixture.foreign_id),
+        ..ConditionLocks::default()
+    };
+    let catalog = fixture.catalog.clone();
+    let catalog = catalog.on_condition(locks, |_| async { ConditionOutcome::Holds });
+    let withdrawn = catalog.update_plugin(writer, plugin, global_is(false));
+    let withdrawn = tokio::time::timeout(PATIENCE, withdrawn).await;
+    withdrawn.expect("it waits").unwrap();
+    other.commit().await.unwrap();
+    while fixture.catalog.delete_leftovers().await.unwrap() > 0 {}
+    let uses = "SELECT count(*)::text FROM plugin_configs";
+    assert_eq!(database.first_column(uses).await.unwrap(), ["0"]);
 }
 
 on_both!(

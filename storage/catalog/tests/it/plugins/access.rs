@@ -5,8 +5,7 @@ use crate::fixture::Fixture;
 use crate::test_env::actor;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, ChangeError, NewPlugin, OrganizationChange, PluginFamily, PluginFields, PluginSetting,
-    PluginWriter,
+    Actor, ChangeError, NewPlugin, OrganizationChange, PluginFamily, PluginFields, PluginWriter,
 };
 use serde_json::json;
 
@@ -20,7 +19,7 @@ async fn outcomes(
     fixture: &Fixture,
     who: &Actor,
     id: i64,
-) -> [(&'static str, Result<(), ChangeError>); 7] {
+) -> [(&'static str, Result<(), ChangeError>); 6] {
     let catalog = &fixture.catalog;
     let writer = PluginWriter {
         actor: who,
@@ -28,11 +27,6 @@ async fn outcomes(
     };
     let fields = || named("B").fields;
     let changes = files(&[("a.js", Some("a"))]);
-    let setting = PluginSetting {
-        enabled: true,
-        position: 1,
-        config: json!({}),
-    };
     let tag = Some("2".to_owned());
     let none = PluginFields::default();
     let created = catalog.create_plugin(writer, named("A")).await;
@@ -41,8 +35,6 @@ async fn outcomes(
         .update_plugin_source(writer, id, none, changes)
         .await;
     let upgraded = catalog.upgrade_plugin(writer, id, fields(), None).await;
-    let set = catalog.set_plugin_use(writer, id, fixture.project_id, setting);
-    let set = set.await;
     let deleted = match &created {
         // Later calls still need the other plugins.
         Ok(made) => catalog.delete_plugin(writer, made.plugin.id).await,
@@ -54,7 +46,6 @@ async fn outcomes(
         ("update", updated.map(drop)),
         ("source", written.map(drop)),
         ("upgrade", upgraded.map(drop)),
-        ("use", set.map(drop)),
         ("delete", deleted),
         ("look", looked.map(drop)),
     ]

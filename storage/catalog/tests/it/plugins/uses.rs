@@ -3,25 +3,30 @@
 use super::{code_of, create, files, foreign, named, writer_in};
 use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{PluginFamily, PluginFields, PluginSetting, PluginWriter};
+use millrace_catalog::{ChangeError, PluginFamily, PluginFields, PluginWriter, ProjectId};
 use serde_json::{Value, json};
 
 on_both!(
     used_plugins_are_not_listed_as_unused,
-    an_organization_sees_the_plugins_it_uses,
     an_organization_whose_global_plugins_others_use_is_not_deleted,
+    what_an_error_asks_for_is_possible_without_the_feature,
     a_secret_stays_secret_whatever_the_schema_becomes,
     all_values_from_older_schemas_count_as_secrets,
 );
 
 const ENABLED: bool = true;
 
-fn setting(enabled: bool) -> PluginSetting {
-    PluginSetting {
-        enabled,
-        position: 1,
-        config: json!({"key": "v"}),
-    }
+async fn configure(fixture: &Fixture, plugin: i64, project_id: ProjectId, enabled: bool) -> i64 {
+    let values = json!({ "key": "v" });
+    let added = fixture
+        .catalog
+        .configure_plugin(plugin, project_id, enabled, values, None);
+    added.await.unwrap()
+}
+
+/// Removes all that is marked for it.
+async fn clean_up(fixture: &Fixture) {
+    while fixture.catalog.delete_leftovers().await.unwrap() > 0 {}
 }
 
 async fn used_plugins_are_not_listed_as_unused(database: TestDatabase) {
@@ -32,11 +37,8 @@ async fn used_plugins_are_not_listed_as_unused(database: TestDatabase) {
     let off = create(writer, &fixture, "Off").await.plugin.id;
     let writer = writer_in(&fixture, PluginFamily::FrontendApps);
     let page = create(writer, &fixture, "Page").await.plugin.id;
-    let writer = writer_in(&fixture, PluginFamily::Plugins);
-    let project_id = fixture.project_id;
     for (plugin, enabled) in [(used, ENABLED), (off, !ENABLED), (page, ENABLED)] {
-        let set = catalog.set_plugin_use(writer, plugin, project_id, setting(enabled));
-        set.await.unwrap();
+        configure(&fixture, plugin, fixture.project_id, enabled).await;
     }
     let unused = catalog
         .list_unused_plugins(id, PluginFamily::Plugins, ALL)
@@ -49,123 +51,112 @@ async fn used_plugins_are_not_listed_as_unused(database: TestDatabase) {
     assert_eq!(exporting.count, 1);
     let config = &exporting.rows[0].config;
     assert_eq!((config.plugin_id, config.enabled), (used, ENABLED));
-
-    let foreign =
-        catalog.set_plugin_use(writer, used, fixture.foreign_project_id, setting(ENABLED));
-    assert_eq!(code_of(&foreign.await.unwrap_err()), (None, "not_found"));
-    let mut list = setting(ENABLED);
-    list.config = json!([]);
-    let refused = catalog.set_plugin_use(writer, used, project_id, list).await;
-    let blamed = (Some("config".to_owned()), "invalid_input");
-    assert_eq!(code_of(&refused.unwrap_err()), blamed);
-    let again = catalog.set_plugin_use(writer, used, project_id, setting(!ENABLED));
-    assert_eq!(again.await.unwrap().id, config.id, "a project uses it once");
 }
 
-async fn an_organization_sees_the_plugins_it_uses(database: TestDatabase) {
-    let fixture = Fixture::open(&database).await;
-    let catalog = &fixture.catalog;
-    let operator = PluginWriter {
+fn operator(fixture: &Fixture) -> PluginWriter<'_> {
+    PluginWriter {
         is_operator: true,
-        ..foreign(&fixture)
-    };
-    let mut new = named("Once global");
+        ..foreign(fixture)
+    }
+}
+
+/// Plugin of the other organization that all see; one of the destinations or none.
+async fn global(fixture: &Fixture, name: &str, family: PluginFamily) -> i64 {
+    let mut new = named(name);
     new.fields.is_global = Some(true);
-    let made = catalog.create_plugin(operator, new).await.unwrap();
-    let id = made.plugin.id;
-    let writer = writer_in(&fixture, PluginFamily::Plugins);
-    let set = catalog.set_plugin_use(writer, id, fixture.project_id, setting(ENABLED));
-    set.await.unwrap();
-    // Withdrawals of earlier versions left the others' configurations in place.
-    let withdrawn = "UPDATE plugins SET is_global = false";
-    database.execute(withdrawn).await.unwrap();
-    let seen = || async {
-        let seen = catalog.plugin(fixture.organization_id, PluginFamily::Plugins, id);
-        seen.await.unwrap()
+    let writer = PluginWriter {
+        family,
+        ..operator(fixture)
     };
-    assert_eq!(seen().await.unwrap().organization_name, "Foreign");
-    let refused = [
-        catalog.delete_plugin(operator, id).await,
-        catalog
-            .delete_organization(operator.actor, fixture.foreign_id)
-            .await,
-    ];
-    for refused in refused {
-        assert_eq!(code_of(&refused.unwrap_err()), (None, "invalid_input"));
+    let made = fixture.catalog.create_plugin(writer, new).await;
+    made.unwrap().plugin.id
+}
+
+fn local() -> PluginFields {
+    PluginFields {
+        is_global: Some(false),
+        ..PluginFields::default()
     }
-    assert_eq!(seen().await.unwrap().organization_name, "Foreign");
-    for is_global in [true, false] {
-        let fields = PluginFields {
-            is_global: Some(is_global),
-            ..PluginFields::default()
-        };
-        catalog.update_plugin(operator, id, fields).await.unwrap();
-    }
-    assert_eq!(seen().await, None);
-    catalog.delete_plugin(operator, id).await.unwrap();
 }
 
 async fn an_organization_whose_global_plugins_others_use_is_not_deleted(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, foreign_id) = (&fixture.catalog, fixture.foreign_id);
-    let operator = PluginWriter {
-        is_operator: true,
-        ..foreign(&fixture)
-    };
-    let global = |name: &str| {
-        let mut new = named(name);
-        new.fields.is_global = Some(true);
-        new
-    };
-    let unused = catalog.create_plugin(operator, global("Unused")).await;
+    let everything = PluginFamily::Plugins;
+    let unused = global(&fixture, "Unused", everything).await;
     let mut shared = Vec::new();
     for name in ["A", "B", "C", "D"] {
-        let made = catalog.create_plugin(operator, global(name)).await.unwrap();
-        let id = made.plugin.id;
-        for (writer, project_id) in [
-            (
-                writer_in(&fixture, PluginFamily::Plugins),
-                fixture.project_id,
-            ),
-            (foreign(&fixture), fixture.foreign_project_id),
-        ] {
-            let set = catalog.set_plugin_use(writer, id, project_id, setting(ENABLED));
-            set.await.unwrap();
+        let id = global(&fixture, name, everything).await;
+        for project_id in [fixture.project_id, fixture.foreign_project_id] {
+            configure(&fixture, id, project_id, ENABLED).await;
         }
         shared.push(id);
     }
     // The operator is refused as well.
-    let refused = catalog.delete_organization(operator.actor, foreign_id);
-    let refused = refused.await.unwrap_err();
+    let delete = || catalog.delete_organization(operator(&fixture).actor, foreign_id);
+    let refused = delete().await.unwrap_err();
     assert_eq!(code_of(&refused), (None, "invalid_input"));
     let said = refused.to_string();
     for needle in ["use 4 plugins", "(A)", "(C), …", "is_global"] {
         assert!(said.contains(needle), "{said}");
     }
-    let writer = writer_in(&fixture, PluginFamily::Plugins);
-    let uses = || async {
-        let page = catalog.list_plugins(fixture.organization_id, PluginFamily::Plugins, ALL);
+    let seen = || async {
+        let page = catalog.list_plugins(fixture.organization_id, everything, ALL);
         page.await.unwrap().count
     };
-    assert_eq!(uses().await, 5);
-    let local = PluginFields {
-        is_global: Some(false),
-        ..PluginFields::default()
-    };
+    assert_eq!(seen().await, 5);
     for id in shared {
-        let still = catalog.delete_organization(operator.actor, foreign_id);
-        assert_eq!(code_of(&still.await.unwrap_err()), (None, "invalid_input"));
-        let withdrawn = catalog.update_plugin(operator, id, local.clone()).await;
+        assert_eq!(
+            code_of(&delete().await.unwrap_err()),
+            (None, "invalid_input")
+        );
+        let withdrawn = catalog.update_plugin(operator(&fixture), id, local()).await;
         assert!(!withdrawn.unwrap().plugin.is_global);
     }
-    assert!(unused.unwrap().plugin.is_global, "nobody else uses it");
-    assert_eq!(uses().await, 1);
-    let deleted = catalog.delete_organization(operator.actor, foreign_id);
-    deleted.await.unwrap();
-    assert_eq!(uses().await, 0);
+    // Gone for the others at once; their configurations follow.
+    assert_eq!(seen().await, 1);
+    let refused = delete().await.unwrap_err();
+    assert!(
+        matches!(refused, ChangeError::Unavailable(_)),
+        "{refused:?}"
+    );
+    clean_up(&fixture).await;
+    delete().await.unwrap();
+    assert_eq!(seen().await, 0);
+    let gone = catalog.plugin(fixture.organization_id, everything, unused);
+    assert_eq!(gone.await.unwrap(), None, "nobody else used it");
+    let writer = writer_in(&fixture, everything);
     create(writer, &fixture, "Own").await;
     let own = catalog.delete_organization(&fixture.actor, fixture.organization_id);
     own.await.unwrap();
+}
+
+/// A destination can be made global only with the feature of pipelines; none of the steps that the
+/// errors ask for needs it.
+async fn what_an_error_asks_for_is_possible_without_the_feature(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, foreign_id) = (&fixture.catalog, fixture.foreign_id);
+    let id = global(&fixture, "Destination", PluginFamily::Destinations).await;
+    configure(&fixture, id, fixture.project_id, ENABLED).await;
+    let actor = operator(&fixture).actor;
+    let off = ["data_pipelines".to_owned()];
+    let taken = catalog.set_organization_features(actor, foreign_id, &[], &off);
+    taken.await.unwrap();
+    let asks = |refused: Result<(), ChangeError>| {
+        let refused = refused.unwrap_err();
+        let said = refused.to_string();
+        assert_eq!(code_of(&refused), (None, "invalid_input"), "{said}");
+        assert!(said.contains("set is_global to false first"), "{said}");
+        assert!(!said.contains("true"), "{said}");
+    };
+    asks(catalog.delete_plugin(operator(&fixture), id).await);
+    asks(catalog.delete_organization(actor, foreign_id).await);
+    let withdrawn = catalog.update_plugin(operator(&fixture), id, local()).await;
+    withdrawn.unwrap();
+    clean_up(&fixture).await;
+    catalog.delete_plugin(foreign(&fixture), id).await.unwrap();
+    let deleted = catalog.delete_organization(actor, foreign_id).await;
+    deleted.unwrap();
 }
 
 /// Shown configuration of the only used plugin.
@@ -190,12 +181,9 @@ async fn a_secret_stays_secret_whatever_the_schema_becomes(database: TestDatabas
     let writer = writer_in(&fixture, PluginFamily::Plugins);
     let changed = catalog.update_plugin(writer, id, schema(secret)).await;
     changed.unwrap();
-    let with = |token: &str| PluginSetting {
-        config: json!({"token": token, "url": "u"}),
-        ..setting(ENABLED)
-    };
-    let set = catalog.set_plugin_use(writer, id, project_id, with("hunter2"));
-    set.await.unwrap();
+    let values = json!({"token": "hunter2", "url": "u"});
+    let added = catalog.configure_plugin(id, project_id, ENABLED, values, Some(&["token"]));
+    added.await.unwrap();
     let hidden = json!({"token": "********", "url": "u"});
     assert_eq!(shown(&fixture).await, hidden);
     let manifest = r#"{"config": [{"key": "token", "secret": false}]}"#;
@@ -212,10 +200,6 @@ async fn a_secret_stays_secret_whatever_the_schema_becomes(database: TestDatabas
     let changes = files(&[("plugin.json", Some(manifest))]);
     let written = catalog.update_plugin_source(writer, id, PluginFields::default(), changes);
     written.await.unwrap();
-    assert_eq!(shown(&fixture).await, hidden);
-    // Not even a new value is shown.
-    let set = catalog.set_plugin_use(writer, id, project_id, with("hunter3"));
-    set.await.unwrap();
     assert_eq!(shown(&fixture).await, hidden);
     let nothing = json!({"token": "********", "url": "********"});
     for edit in [json!({}), json!("free-form")] {
@@ -235,16 +219,13 @@ async fn all_values_from_older_schemas_count_as_secrets(database: TestDatabase) 
     };
     let changed = fixture.catalog.update_plugin(writer, id, fields);
     changed.await.unwrap();
-    let set = || {
-        fixture
-            .catalog
-            .set_plugin_use(writer, id, fixture.project_id, setting(ENABLED))
-    };
-    set().await.unwrap();
+    let (project_id, values) = (fixture.project_id, json!({"key": "v"}));
+    let added = fixture
+        .catalog
+        .configure_plugin(id, project_id, ENABLED, values, Some(&[]));
+    added.await.unwrap();
     assert_eq!(shown(&fixture).await, json!({"key": "v"}));
     let forget = "UPDATE plugin_configs SET secret_keys = NULL";
     database.execute(forget).await.unwrap();
-    assert_eq!(shown(&fixture).await, json!({"key": "********"}));
-    set().await.unwrap();
     assert_eq!(shown(&fixture).await, json!({"key": "********"}));
 }

@@ -1,11 +1,11 @@
 //! Global plugins that are withdrawn from the organizations that use them.
 
-use super::{COMMAND_LINE, files, foreign, named, writer_in};
+use super::{COMMAND_LINE, code_of, create, files, foreign, named, writer_in};
 use crate::fixture::Fixture;
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{
-    Activity, ActivityScope, Actor, ChangeError, PluginFamily, PluginFields, PluginSetting,
-    PluginWriter, ProjectId,
+    Activity, ActivityFilter, ActivityScope, Actor, Catalog, ChangeError, PageRequest,
+    PluginFamily, PluginFields, PluginWriter, ProjectId,
 };
 use serde_json::json;
 use std::sync::Arc;
@@ -13,46 +13,46 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 on_both!(
-    a_withdrawn_plugin_is_removed_with_an_entry_in_the_log_of_each_organization,
-    nobody_loses_the_use_of_a_plugin_whose_organization_is_deleted_meanwhile,
+    a_withdrawn_plugin_is_gone_at_once_and_removed_with_an_entry_in_the_log,
+    configurations_are_deleted_in_pieces_of_one_organization_each,
+    a_plugin_that_is_global_again_stays_in_the_projects_of_others,
     plugins_are_withdrawn_while_their_users_are_deleted,
+    configurations_that_earlier_versions_left_are_deleted_after_the_upgrade,
 );
 
 /// Repetitions of each race.
 const ROUNDS: usize = 12;
+/// Most configurations that one piece deletes.
+const PIECE: u64 = 250;
 
-fn withdrawn() -> PluginFields {
+fn global_is(is_global: bool) -> PluginFields {
     PluginFields {
-        is_global: Some(false),
+        is_global: Some(is_global),
         ..PluginFields::default()
     }
 }
 
-fn setting() -> PluginSetting {
-    PluginSetting {
-        enabled: true,
-        position: 1,
-        config: json!({}),
-    }
-}
-
-/// Writer of an organization, with the operator's power.
-fn operator_in(organization_id: Uuid) -> PluginWriter<'static> {
+/// Writer of the other organization, with the operator's power.
+fn operator(fixture: &Fixture) -> PluginWriter<'_> {
     PluginWriter {
-        actor: &COMMAND_LINE,
-        organization_id,
-        family: PluginFamily::Plugins,
         is_operator: true,
+        ..foreign(fixture)
     }
 }
 
-async fn global(fixture: &Fixture, organization_id: Uuid, name: &str) -> i64 {
+async fn global(fixture: &Fixture, name: &str) -> i64 {
     let mut new = named(name);
     new.fields.is_global = Some(true);
-    let made = fixture
-        .catalog
-        .create_plugin(operator_in(organization_id), new);
+    let made = fixture.catalog.create_plugin(operator(fixture), new);
     made.await.unwrap().plugin.id
+}
+
+async fn withdraw(fixture: &Fixture, plugin: i64) {
+    let fields = global_is(false);
+    let changed = fixture
+        .catalog
+        .update_plugin(operator(fixture), plugin, fields);
+    changed.await.unwrap();
 }
 
 /// Organization with a project.
@@ -64,54 +64,70 @@ async fn organization(fixture: &Fixture, name: &str) -> (Uuid, ProjectId) {
     (id, ProjectId(projects[0].id))
 }
 
-async fn use_plugin(
-    fixture: &Fixture,
-    (organization_id, project_id): (Uuid, ProjectId),
-    plugin: i64,
-) -> Result<i64, ChangeError> {
-    let writer = operator_in(organization_id);
-    let set = fixture
+async fn configure(fixture: &Fixture, plugin: i64, project_id: ProjectId) -> i64 {
+    let added = fixture
         .catalog
-        .set_plugin_use(writer, plugin, project_id, setting());
-    set.await.map(|config| config.id)
+        .configure_plugin(plugin, project_id, true, json!({}), None);
+    added.await.unwrap()
 }
 
-async fn count(database: &TestDatabase, rows: &str) -> i64 {
+async fn count(database: &TestDatabase, rows: &str) -> u64 {
     let sql = format!("SELECT CAST(COUNT(*) AS TEXT) FROM {rows}");
     database.first_column(&sql).await.unwrap()[0]
         .parse()
         .unwrap()
 }
 
-async fn a_withdrawn_plugin_is_removed_with_an_entry_in_the_log_of_each_organization(
+async fn is_seen(fixture: &Fixture, plugin: i64) -> bool {
+    let (here, family) = (fixture.organization_id, PluginFamily::Plugins);
+    let seen = fixture.catalog.plugin(here, family, plugin);
+    seen.await.unwrap().is_some()
+}
+
+/// Deletes all that is left; answers the rows of each piece.
+async fn pieces(catalog: &Catalog) -> Vec<u64> {
+    let mut pieces = Vec::new();
+    loop {
+        match catalog.delete_leftovers().await.unwrap() {
+            0 => return pieces,
+            rows => pieces.push(rows),
+        }
+    }
+}
+
+async fn a_withdrawn_plugin_is_gone_at_once_and_removed_with_an_entry_in_the_log(
     database: TestDatabase,
 ) {
     let fixture = Fixture::open(&database).await;
-    let (catalog, operator) = (&fixture.catalog, operator_in(fixture.foreign_id));
-    let user = (fixture.organization_id, fixture.project_id);
-    let owner = (fixture.foreign_id, fixture.foreign_project_id);
+    let (catalog, operator) = (&fixture.catalog, operator(&fixture));
+    let fields = || global_is(false);
     for way in ["update", "upgrade", "source"] {
-        let plugin = global(&fixture, fixture.foreign_id, way).await;
-        let config = use_plugin(&fixture, user, plugin).await.unwrap();
-        use_plugin(&fixture, owner, plugin).await.unwrap();
+        let plugin = global(&fixture, way).await;
+        let config = configure(&fixture, plugin, fixture.project_id).await;
+        configure(&fixture, plugin, fixture.foreign_project_id).await;
+        assert!(!catalog.has_leftovers().await.unwrap());
         let done = match way {
             "update" => {
-                let done = catalog.update_plugin(operator, plugin, withdrawn());
+                let done = catalog.update_plugin(operator, plugin, fields());
                 done.await.map(drop)
             }
             "upgrade" => {
-                let done = catalog.upgrade_plugin(operator, plugin, withdrawn(), None);
+                let done = catalog.upgrade_plugin(operator, plugin, fields(), None);
                 done.await.map(drop)
             }
             _ => {
                 let changes = files(&[("a.js", Some("a"))]);
-                let done = catalog.update_plugin_source(operator, plugin, withdrawn(), changes);
+                let done = catalog.update_plugin_source(operator, plugin, fields(), changes);
                 done.await.map(drop)
             }
         };
         done.unwrap();
-        let seen = catalog.plugin(fixture.organization_id, PluginFamily::Plugins, plugin);
-        assert_eq!(seen.await.unwrap(), None, "{way}");
+        assert!(!is_seen(&fixture, plugin).await, "{way}");
+        assert!(catalog.has_leftovers().await.unwrap());
+        let refused = catalog.delete_plugin(operator, plugin).await.unwrap_err();
+        assert!(matches!(refused, ChangeError::Unavailable(_)), "{way}");
+        assert_eq!(pieces(catalog).await, [1, 1], "the last one is the mark");
+        assert!(!catalog.has_leftovers().await.unwrap());
         let newest = fixture
             .activity(ActivityScope::PluginConfig)
             .await
@@ -129,74 +145,129 @@ async fn a_withdrawn_plugin_is_removed_with_an_entry_in_the_log_of_each_organiza
             .delete_plugin(foreign(&fixture), plugin)
             .await
             .unwrap();
+        pieces(catalog).await;
     }
-    // Plugins of the user's own are no others' concern.
+    // Plugins of an organization's own are no others' concern.
     let own = writer_in(&fixture, PluginFamily::Plugins);
-    let made = catalog.create_plugin(own, named("Own")).await.unwrap();
-    let id = made.plugin.id;
-    use_plugin(&fixture, user, id).await.unwrap();
-    catalog.update_plugin(own, id, withdrawn()).await.unwrap();
+    let id = create(own, &fixture, "Own").await.plugin.id;
+    configure(&fixture, id, fixture.project_id).await;
+    catalog.update_plugin(own, id, fields()).await.unwrap();
     catalog.delete_plugin(own, id).await.unwrap();
 }
 
-async fn nobody_loses_the_use_of_a_plugin_whose_organization_is_deleted_meanwhile(
-    database: TestDatabase,
-) {
-    let fixture = Arc::new(Fixture::open(&database).await);
-    let user = (fixture.organization_id, fixture.project_id);
-    for _ in 0..ROUNDS {
-        let (maker, _) = organization(&fixture, "Maker").await;
-        let plugin = global(&fixture, maker, "Shared").await;
-        let deleter = fixture.clone();
-        let deleted = tokio::spawn(async move {
-            let system = Actor::system();
-            deleter.catalog.delete_organization(&system, maker).await
-        });
-        let set = use_plugin(&fixture, user, plugin).await;
-        let deleted = deleted.await.unwrap();
-        match (&set, &deleted) {
-            (Ok(_), Err(ChangeError::Invalid(_))) | (Err(ChangeError::NotFound { .. }), Ok(())) => {
-            }
-            other => panic!("{other:?}"),
-        }
-        let uses = format!("plugin_configs WHERE plugin_id = {plugin}");
-        let uses = count(&database, &uses).await;
-        assert_eq!(uses, i64::from(set.is_ok()));
+/// Adds projects to the first organization, and a plugin to each project of it.
+async fn fill(database: &TestDatabase, plugin: i64, projects: u32) {
+    let (numbers, uuid) = (numbers(projects), random_uuid(database));
+    for row in [
+        format!(
+            "INSERT INTO projects (uuid, organization_id, name, api_token_imported, anonymize_ips, \
+             timezone, created_at, updated_at) {numbers} SELECT {uuid}, organizations.id, 'P', \
+             false, false, 'UTC', i, i FROM organizations, n WHERE organizations.name <> 'Foreign'"
+        ),
+        format!(
+            "INSERT INTO plugin_configs (plugin_id, team_id, enabled, position, config, \
+             created_at, updated_at) SELECT {plugin}, projects.id, true, 1, '{{}}', 1, 1 FROM \
+             projects JOIN organizations ON organizations.id = organization_id \
+             WHERE organizations.name <> 'Foreign'"
+        ),
+    ] {
+        database.execute(&row).await.unwrap();
     }
+}
+
+async fn configurations_are_deleted_in_pieces_of_one_organization_each(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let catalog = &fixture.catalog;
+    let plugin = global(&fixture, "Shared").await;
+    fill(&database, plugin, 300).await;
+    let (other, project_id) = organization(&fixture, "Other").await;
+    configure(&fixture, plugin, project_id).await;
+    let rows = format!("plugin_configs WHERE plugin_id = {plugin}");
+    withdraw(&fixture, plugin).await;
+    assert_eq!(
+        count(&database, &rows).await,
+        302,
+        "nothing but a mark was written"
+    );
+    // The next process goes on from the database alone.
+    let first = catalog.delete_leftovers().await.unwrap();
+    catalog.close().await.unwrap();
+    let next = Catalog::open(database.url()).await.unwrap();
+    let mut all = pieces(&next).await;
+    assert_eq!(all.pop(), Some(1), "the mark goes last");
+    all.push(first);
+    all.sort_unstable();
+    assert_eq!(all, [1, 51, PIECE]);
+    assert_eq!(count(&database, &rows).await, 0);
+    for (organization_id, entries) in [(fixture.organization_id, 301), (other, 1)] {
+        let filter = ActivityFilter {
+            organization_id,
+            scopes: vec![ActivityScope::PluginConfig],
+            item_id: None,
+        };
+        let page = PageRequest {
+            limit: 1_000,
+            offset: 0,
+        };
+        let log = next.list_activity(&filter, page).await.unwrap();
+        assert_eq!((log.count, log.rows.len() as u64), (entries, entries));
+    }
+}
+
+async fn a_plugin_that_is_global_again_stays_in_the_projects_of_others(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let catalog = &fixture.catalog;
+    let plugin = global(&fixture, "Shared").await;
+    configure(&fixture, plugin, fixture.project_id).await;
+    withdraw(&fixture, plugin).await;
+    let again = catalog.update_plugin(operator(&fixture), plugin, global_is(true));
+    again.await.unwrap();
+    assert_eq!(pieces(catalog).await, [1], "the mark");
+    assert!(is_seen(&fixture, plugin).await);
+    assert_eq!(count(&database, "plugin_configs").await, 1);
+    // Before anything was cleaned up, it is withdrawn for the second time.
+    for is_global in [false, true, false] {
+        let changed = catalog.update_plugin(operator(&fixture), plugin, global_is(is_global));
+        changed.await.unwrap();
+    }
+    assert_eq!(pieces(catalog).await, [1, 1]);
+    let deleted = catalog.delete_plugin(operator(&fixture), plugin).await;
+    deleted.unwrap();
 }
 
 async fn plugins_are_withdrawn_while_their_users_are_deleted(database: TestDatabase) {
     let fixture = Arc::new(Fixture::open(&database).await);
     for _ in 0..ROUNDS {
-        let plugin = global(&fixture, fixture.foreign_id, "Shared").await;
-        let mut users = Vec::new();
-        for number in 0..4 {
-            let user = organization(&fixture, &format!("User {number}")).await;
-            use_plugin(&fixture, user, plugin).await.unwrap();
-            users.push(user);
-        }
+        let plugin = global(&fixture, "Shared").await;
         let mut changes: JoinSet<Result<(), ChangeError>> = JoinSet::new();
-        for (number, user) in users.into_iter().enumerate() {
-            let fixture = fixture.clone();
-            changes.spawn(async move {
-                if number % 2 == 0 {
-                    return use_plugin(&fixture, user, plugin).await.map(drop);
-                }
-                let system = Actor::system();
-                fixture.catalog.delete_organization(&system, user.0).await
-            });
+        for number in 0..4 {
+            let (user, project_id) = organization(&fixture, &format!("User {number}")).await;
+            configure(&fixture, plugin, project_id).await;
+            if number % 2 == 0 {
+                let fixture = fixture.clone();
+                changes.spawn(async move {
+                    let system = Actor::system();
+                    fixture.catalog.delete_organization(&system, user).await
+                });
+            }
         }
-        let (operator, withdrawer) = (operator_in(fixture.foreign_id), fixture.clone());
+        let cleaner = fixture.clone();
         changes.spawn(async move {
-            let done = withdrawer
-                .catalog
-                .update_plugin(operator, plugin, withdrawn());
-            done.await.map(drop)
+            let catalog = &cleaner.catalog;
+            let fields = global_is(false);
+            let withdrawn = catalog.update_plugin(operator(&cleaner), plugin, fields);
+            withdrawn.await?;
+            // The process with the lease, while the others go on.
+            for _ in 0..4 {
+                catalog.delete_leftovers().await?;
+            }
+            Ok(())
         });
         for outcome in changes.join_all().await {
-            // Who comes too late sees no plugin.
-            let well = matches!(outcome, Ok(()) | Err(ChangeError::NotFound { .. }));
-            assert!(well, "{outcome:?}");
+            outcome.unwrap();
+        }
+        while fixture.catalog.has_leftovers().await.unwrap() {
+            fixture.catalog.delete_leftovers().await.unwrap();
         }
         let uses = format!("plugin_configs WHERE plugin_id = {plugin}");
         assert_eq!(count(&database, &uses).await, 0);
@@ -204,4 +275,72 @@ async fn plugins_are_withdrawn_while_their_users_are_deleted(database: TestDatab
              AND organization_id NOT IN (SELECT id FROM organizations)";
         assert_eq!(count(&database, orphans).await, 0);
     }
+}
+
+/// Migrations before m0046.
+const UNMARKED: u32 = 36;
+
+async fn configurations_that_earlier_versions_left_are_deleted_after_the_upgrade(
+    database: TestDatabase,
+) {
+    let old = database.open_old(UNMARKED).await.unwrap();
+    old.close().await.unwrap();
+    let id = |last: u8| match database.is_sqlite() {
+        true => format!("x'0190f5fe4e1a7c3f8a1b2c3d4e5f60{last:02}'"),
+        false => format!("'0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f60{last:02}'"),
+    };
+    let (owner, user) = (id(1), id(2));
+    let organization = |id: &str, slug: &str| {
+        format!(
+            "INSERT INTO organizations (id, name, slug, created_at, updated_at, \
+             is_member_join_email_enabled, members_can_write_pipelines, plugins_access_level, \
+             disabled_features) VALUES ({id}, '{slug}', '{slug}', 1, 1, false, true, 9, '[]')"
+        )
+    };
+    let project = |id: &str| {
+        format!(
+            "INSERT INTO projects (uuid, organization_id, name, api_token_imported, anonymize_ips, \
+             timezone, created_at, updated_at) VALUES ({id}, {id}, 'P', false, false, 'UTC', 1, 1)"
+        )
+    };
+    let plugin = |is_global: bool| {
+        format!(
+            "INSERT INTO plugins (organization_id, config_schema, is_global, capabilities, \
+             is_destination, is_frontend_app, is_import_app, is_transformation, created_at, \
+             updated_at) VALUES ({owner}, '[]', {is_global}, '{{}}', false, false, false, false, \
+             1, 1)"
+        )
+    };
+    for row in [
+        organization(&owner, "owner"),
+        organization(&user, "user"),
+        project(&owner),
+        project(&user),
+        plugin(false),
+        plugin(true),
+        // Each project has both.
+        "INSERT INTO plugin_configs (plugin_id, team_id, enabled, position, config, created_at, \
+         updated_at) SELECT plugins.id, projects.id, true, 1, '{}', 1, 1 FROM plugins, projects"
+            .to_owned(),
+    ] {
+        database.execute(&row).await.unwrap();
+    }
+    let catalog = Catalog::open(database.url()).await.unwrap();
+    assert_eq!(count(&database, "plugin_configs").await, 4);
+    assert_eq!(pieces(&catalog).await, [1, 1]);
+    let kept = "plugin_configs JOIN plugins ON plugins.id = plugin_id \
+                JOIN projects ON projects.id = team_id \
+                WHERE is_global OR projects.organization_id = plugins.organization_id";
+    assert_eq!(count(&database, kept).await, 3);
+    assert_eq!(count(&database, "plugin_configs").await, 3);
+    let deleted = catalog.delete_organization(&COMMAND_LINE, organization_id(&catalog).await);
+    let refused = deleted.await.unwrap_err();
+    assert_eq!(code_of(&refused), (None, "invalid_input"));
+}
+
+/// Id of the organization that owns the plugins.
+async fn organization_id(catalog: &Catalog) -> Uuid {
+    let all = catalog.list_organizations().await.unwrap();
+    let owner = all.iter().find(|organization| organization.slug == "owner");
+    owner.unwrap().id
 }

@@ -1,0 +1,107 @@
+//! Configurations that other organizations have of withdrawn plugins.
+
+use super::ENTRIES_MAX;
+use crate::activity::{Activity, ActivityScope, AuditChange};
+use crate::actor::Actor;
+use crate::catalog::Catalog;
+use crate::entities::{
+    organizations, plugin_configs as configs, plugins, projects, withdrawn_plugins as withdrawn,
+};
+use crate::error::ChangeError;
+use crate::plugins::uses_by_others;
+use crate::transaction::locked;
+use sea_orm::prelude::Uuid;
+use sea_orm::{
+    ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+};
+
+impl Catalog {
+    /// Deletes a piece of the configurations that other organizations have of a withdrawn plugin,
+    /// each with an entry in the log; answers how many rows. All are of one organization, so that
+    /// no more than one is locked.
+    pub(super) async fn delete_of_withdrawn_plugin(&self) -> Result<u64, ChangeError> {
+        let found = self.withdrawn_plugin().await;
+        let Some((plugin_id, user)) = found.map_err(|error| self.error(&error))? else {
+            return Ok(0);
+        };
+        let transaction = self.begin().await?;
+        let deleted = self.withdraw(&transaction, plugin_id, user).await;
+        self.finish(transaction, deleted.map_err(Into::into)).await
+    }
+
+    /// Finds the first withdrawn plugin, and an organization that still has configurations of it.
+    async fn withdrawn_plugin(&self) -> Result<Option<(i64, Option<Uuid>)>, DbErr> {
+        let first = withdrawn::Entity::find()
+            .order_by_asc(withdrawn::Column::PluginId)
+            .one(&self.db)
+            .await?;
+        let Some(withdrawn::Model { plugin_id }) = first else {
+            return Ok(None);
+        };
+        let user: Option<Uuid> = uses_by_others()
+            .filter(configs::Column::PluginId.eq(plugin_id))
+            .select_only()
+            .column(projects::Column::OrganizationId)
+            .into_tuple()
+            .one(&self.db)
+            .await?;
+        Ok(Some((plugin_id, user)))
+    }
+
+    async fn withdraw(
+        &self,
+        within: &DatabaseTransaction,
+        plugin_id: i64,
+        user: Option<Uuid>,
+    ) -> Result<u64, DbErr> {
+        if let Some(user) = user {
+            // Changes lock organizations before plugins.
+            let organization = organizations::Entity::find_by_id(user);
+            locked(within, organization).one(within).await?;
+        }
+        let plugin = plugins::Entity::find_by_id(plugin_id);
+        let Some(plugin) = locked(within, plugin).one(within).await? else {
+            // Deleted meanwhile, and the mark with it.
+            return Ok(0);
+        };
+        match user {
+            Some(user) if !plugin.is_global => self.delete_uses(within, &plugin, user).await,
+            // Either no configuration is left, or the plugin is global again.
+            _ => {
+                let mark = withdrawn::Entity::delete_by_id(plugin_id);
+                Ok(mark.exec(within).await?.rows_affected)
+            }
+        }
+    }
+
+    async fn delete_uses(
+        &self,
+        within: &DatabaseTransaction,
+        plugin: &plugins::Model,
+        user: Uuid,
+    ) -> Result<u64, DbErr> {
+        let uses: Vec<(i64, bool)> = uses_by_others()
+            .filter(configs::Column::PluginId.eq(plugin.id))
+            .filter(projects::Column::OrganizationId.eq(user))
+            .select_only()
+            .columns([configs::Column::Id, configs::Column::Enabled])
+            .order_by_asc(configs::Column::Id)
+            .limit(ENTRIES_MAX)
+            .into_tuple()
+            .all(within)
+            .await?;
+        let ids = uses.iter().map(|(id, _)| *id);
+        let gone = configs::Entity::delete_many()
+            .filter(configs::Column::Id.is_in(ids))
+            .exec(within)
+            .await?;
+        let name = plugin.name.as_deref().unwrap_or_default();
+        for (id, enabled) in uses {
+            let (activity, scope) = (Activity::Disabled, ActivityScope::PluginConfig);
+            let audit = AuditChange::new(activity, scope, user, &id, name);
+            let audit = audit.field("enabled", enabled, ());
+            self.record(within, &Actor::system(), audit).await?;
+        }
+        Ok(gone.rows_affected)
+    }
+}

@@ -1,0 +1,44 @@
+//! Marks of withdrawn plugins. A plugin that is global no more was deleted from the projects of
+//! other organizations in the transaction of its change, which locked all of these organizations.
+//! Now the change leaves a mark, and `cleanup` deletes the configurations, of one organization at a
+//! time.
+//!
+//! Earlier versions left such configurations in place: their plugins are marked here.
+
+use sea_orm::ConnectionTrait;
+use sea_orm_migration::schema::big_integer;
+use sea_orm_migration::sea_query::{ForeignKey, ForeignKeyAction, Table};
+use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
+
+pub(super) struct Migration;
+
+impl MigrationName for Migration {
+    fn name(&self) -> &'static str {
+        "m0047_withdrawn_plugins"
+    }
+}
+
+#[async_trait::async_trait]
+impl MigrationTrait for Migration {
+    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        let mut marks = Table::create();
+        marks
+            .table("withdrawn_plugins")
+            .col(big_integer("plugin_id").primary_key())
+            .foreign_key(
+                ForeignKey::create()
+                    .from("withdrawn_plugins", "plugin_id")
+                    .to("plugins", "id")
+                    .on_delete(ForeignKeyAction::Cascade),
+            );
+        manager.create_table(marks).await?;
+        let connection = manager.get_connection();
+        connection.execute_unprepared(MARK_EARLIER).await.map(drop)
+    }
+}
+
+const MARK_EARLIER: &str = "INSERT INTO withdrawn_plugins (plugin_id) \
+     SELECT DISTINCT plugins.id FROM plugin_configs \
+     JOIN plugins ON plugins.id = plugin_configs.plugin_id \
+     JOIN projects ON projects.id = plugin_configs.team_id \
+     WHERE NOT plugins.is_global AND projects.organization_id <> plugins.organization_id";
