@@ -10,6 +10,7 @@
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
+use millrace_catalog::bounded_json;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -30,7 +31,7 @@ pub(crate) fn without(live_fields: &[&str], body: &Bytes) -> String {
     if live_fields.is_empty() {
         return of(body);
     }
-    let Ok(Value::Object(mut fields)) = serde_json::from_slice(body) else {
+    let Ok(Value::Object(mut fields)) = bounded_json::parse(body, usize::MAX) else {
         return of(body);
     };
     for field in live_fields {

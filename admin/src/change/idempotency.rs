@@ -15,7 +15,7 @@ use crate::request::path_id;
 use crate::response::render::Success;
 use bytes::Bytes;
 use http::{HeaderName, StatusCode};
-use millrace_catalog::{Catalog, IdempotencyClaim, ResponseOwners};
+use millrace_catalog::{Catalog, IdempotencyClaim, ResponseOwners, bounded_json};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -174,7 +174,7 @@ fn without_secrets(body: &Bytes, fields: &[&str]) -> String {
     if fields.is_empty() {
         return text();
     }
-    let Ok(mut value) = serde_json::from_slice::<Value>(body) else {
+    let Ok(mut value) = bounded_json::parse(body, usize::MAX) else {
         return text();
     };
     for field in fields {

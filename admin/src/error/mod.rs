@@ -171,6 +171,15 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "parse_error", detail)
     }
 
+    /// 400 for a body of too many values, which take far more memory than their text.
+    pub(crate) fn body_too_complex(values_max: usize) -> Self {
+        let detail = format!(
+            "A body may have {values_max} values at most (texts, numbers, lists, objects); send less \
+             in a request."
+        );
+        Self::new(StatusCode::BAD_REQUEST, "body_too_complex", detail)
+    }
+
     /// 429 with the seconds until the next request passes.
     pub(crate) fn throttled(rate_limit: RateLimitStatus) -> Self {
         let seconds = rate_limit.retry_after_seconds.max(1);

@@ -47,7 +47,7 @@ impl ApiError {
     /// Family of the error.
     fn kind(&self) -> &'static str {
         match self.0.status.as_u16() {
-            400 if self.0.code == "parse_error" => "invalid_request",
+            400 if matches!(&*self.0.code, "parse_error" | "body_too_complex") => "invalid_request",
             400 => "validation_error",
             401 | 403 => "authentication_error",
             // Clients of PostHog's API expect this family.

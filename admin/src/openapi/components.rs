@@ -8,7 +8,8 @@ type Shared = (u16, &'static str, &'static [&'static str]);
 const RESPONSES: [Shared; 11] = [
     (
         400,
-        "The body is not JSON, or a field is invalid; the first one is named.",
+        "The body is not JSON, it has more than 10 000 values, or a field is invalid; the first \
+         one is named.",
         &[],
     ),
     (

@@ -62,6 +62,11 @@ pub enum EntryKind {
     IngestionFiltering,
 }
 
+/// Parses a list of entries.
+pub(super) fn parse(text: &str) -> Result<Vec<CatalogueEntry>, serde_json::Error> {
+    serde_json::from_str(text)
+}
+
 impl CatalogueEntry {
     /// Path of one of the files, relative to the catalogue.
     pub(super) fn path_of(&self, file: &str) -> String {

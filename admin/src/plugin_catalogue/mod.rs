@@ -18,8 +18,10 @@ pub use entry::{CatalogueEntry, EntryKind, Maintainer};
 pub use error::CatalogueError;
 pub use source::{CatalogueSource, CatalogueSourceError};
 
+use millrace_catalog::bounded_json;
 use millrace_catalog::{PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginRelease, source_bytes};
-use serde_json::{Value, json};
+use serde_json::json;
+use std::fmt;
 
 /// File with the list of entries.
 const INDEX: &str = "plugins.json";
@@ -46,7 +48,7 @@ impl PluginCatalogue {
     /// The list cannot be read.
     pub async fn entries(&self) -> Result<Vec<CatalogueEntry>, CatalogueError> {
         let text = self.source.read(INDEX).await?;
-        serde_json::from_str(&text).map_err(|error| malformed(INDEX, &error))
+        entry::parse(&text).map_err(|error| malformed(INDEX, &error))
     }
 
     /// Reads the entry of an address, without its files; `None` if there is none.
@@ -73,7 +75,7 @@ impl PluginCatalogue {
         let manifest = files.iter().find(|(name, _)| name == MANIFEST);
         let config_schema = match manifest {
             Some((_, text)) => {
-                let manifest: Value = serde_json::from_str(text)
+                let manifest = bounded_json::parse(text.as_bytes(), bounded_json::VALUES_MAX)
                     .map_err(|error| malformed(&entry.path_of(MANIFEST), &error))?;
                 manifest.get("config").cloned().unwrap_or_else(|| json!([]))
             }
@@ -119,7 +121,7 @@ fn too_much(entry: &CatalogueEntry) -> CatalogueError {
     }
 }
 
-fn malformed(name: &str, error: &serde_json::Error) -> CatalogueError {
+fn malformed(name: &str, error: &impl fmt::Display) -> CatalogueError {
     CatalogueError::Malformed {
         name: name.to_owned(),
         reason: error.to_string(),

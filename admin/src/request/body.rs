@@ -7,6 +7,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use millrace_catalog::bounded_json::{self, JsonError};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::pin::pin;
@@ -76,7 +77,8 @@ where
 ///
 /// # Errors
 ///
-/// 415 for another content type, 400 for invalid JSON, and 400 for the first field that is wrong.
+/// 415 for another content type, 400 for invalid JSON or too many values, and 400 for the first
+/// field that is wrong.
 pub(crate) fn check(
     headers: &HeaderMap,
     body: &Bytes,
@@ -89,7 +91,10 @@ pub(crate) fn check(
         return Err(ApiError::unsupported_media_type());
     }
     let value =
-        serde_json::from_slice(body).map_err(|error| ApiError::parse_error(&error.to_string()))?;
+        bounded_json::parse(body, bounded_json::VALUES_MAX).map_err(|error| match error {
+            JsonError::TooManyValues(values_max) => ApiError::body_too_complex(values_max),
+            JsonError::Malformed(error) => ApiError::parse_error(&error.to_string()),
+        })?;
     checked(value, schema)
 }
 

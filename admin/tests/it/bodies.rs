@@ -1,6 +1,7 @@
 //! Refusals of invalid bodies, by the code and field of the first error.
 
 use crate::Fixture;
+use millrace_catalog::testing::nested_markers;
 use serde_json::{Value, json};
 
 on_both!(
@@ -10,6 +11,8 @@ on_both!(
     bodies_that_are_not_json_or_too_long_are_refused,
     read_only_and_unknown_fields_are_ignored,
     a_list_that_is_too_long_is_refused_before_its_items,
+    bodies_that_overflow_the_stack_of_other_readers_are_refused,
+    bodies_of_too_many_values_are_refused,
 );
 
 const ORGANIZATIONS: &str = "/api/organizations/";
@@ -154,7 +157,7 @@ async fn a_list_that_is_too_long_is_refused_before_its_items() {
     let fixture = Fixture::new().await;
     let bulk = format!("{ORGANIZATION}invites/bulk/");
     let table = [
-        (json!(vec![0; 100_000]), "max_length", None),
+        (json!(vec![0; 9_000]), "max_length", None),
         (
             json!([{ "target_email": 0 }, 0]),
             "invalid_input",
@@ -164,5 +167,63 @@ async fn a_list_that_is_too_long_is_refused_before_its_items() {
     for (body, code, attr) in table {
         let refused = fixture.call("POST", &bulk, &body).await;
         assert_eq!(refused.error(), (400, code, attr));
+    }
+}
+
+async fn bodies_that_overflow_the_stack_of_other_readers_are_refused() {
+    let fixture = Fixture::new().await;
+    let bearer = format!("Bearer {}", fixture.owner_key());
+    let headers = [
+        ("authorization", bearer.as_str()),
+        ("content-type", "application/json"),
+    ];
+    for path in ["/api/personal_api_keys/@current/", ORGANIZATION] {
+        let body = format!("{{\"x\": {}}}", nested_markers(200, 120));
+        let refused = fixture
+            .request("PATCH", path, &headers, body.as_bytes())
+            .await;
+        assert_eq!(refused.error(), (400, "parse_error", None), "{path}");
+        let detail = refused.body["detail"].as_str().unwrap();
+        assert!(detail.contains("are reserved"), "{detail}");
+        assert_eq!(fixture.get(path).await.status, 200);
+    }
+
+    let plugins = format!("{ORGANIZATION}plugins/");
+    let plugin = fixture.call("POST", &plugins, &json!({})).await;
+    assert_eq!(plugin.status, 201, "{plugin:?}");
+    let source = format!("{plugins}{}/update_source/", plugin.body["id"]);
+    let manifest = json!({ "plugin.json": nested_markers(200, 120) });
+    let refused = fixture.call("PATCH", &source, &manifest).await;
+    let error = (400, "invalid_input", Some("plugin.json"));
+    assert_eq!(refused.error(), error);
+
+    let exports = format!("{ORGANIZATION}batch_exports/");
+    let config = json!({ "bucket_name": "b", "service_account_key": nested_markers(30, 120) });
+    let destination = json!({ "type": "GCS", "config": config });
+    let new = json!({ "name": "A", "interval": "hour", "destination": destination });
+    let refused = fixture.call("POST", &exports, &new).await;
+    let attr = Some("destination__config__service_account_key");
+    assert_eq!(refused.error(), (400, "invalid_input", attr));
+    for path in [&plugins, &exports] {
+        assert_eq!(fixture.get(path).await.status, 200, "{path}");
+    }
+}
+
+async fn bodies_of_too_many_values_are_refused() {
+    let fixture = Fixture::new().await;
+    let objects = |count: usize| json!({ "x": vec![json!({ "": 0 }); count] });
+    // The body and its list are values, too.
+    let table = [(4_999, None), (5_000, Some("body_too_complex"))];
+    for (count, code) in table {
+        let answer = fixture.call("PATCH", ORGANIZATION, &objects(count)).await;
+        match code {
+            None => assert_eq!(answer.status, 200, "{answer:?}"),
+            Some(code) => {
+                assert_eq!(answer.error(), (400, code, None));
+                assert_eq!(answer.body["type"], "invalid_request");
+                let detail = answer.body["detail"].as_str().unwrap();
+                assert!(detail.contains("10000 values"), "{detail}");
+            }
+        }
     }
 }

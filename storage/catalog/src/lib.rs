@@ -20,6 +20,7 @@
 //! | `domains` | e-mail domains: claims, proofs, login rules |
 //! | `roles` | named groups of members |
 //! | `organizations`, `members`, `users`, `projects`, `personal_keys` | operations on each |
+//! | [`bounded_json`] | JSON from outside, read within bounds; no I/O |
 //! | [`key`] | format of keys; no I/O |
 //! | `scopes`, `level`, `features` | permissions of keys, members and organizations; no I/O |
 //! | `limits` | limits of what an organization or a user may have |
@@ -47,6 +48,7 @@ mod activity;
 mod actor;
 mod batch_exports;
 mod bootstrap;
+pub mod bounded_json;
 mod catalog;
 mod cleanup;
 mod condition;

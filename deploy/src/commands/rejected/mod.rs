@@ -24,6 +24,7 @@ use crate::config::Config;
 use crate::output;
 use anyhow::bail;
 use clap::Subcommand;
+use millrace_catalog::bounded_json;
 use millrace_clickhouse::RejectedEvent;
 use selection::{
     EventSelection, NO_EVENT, explain_none, find, print_limit_hint, sent_again, time_text,
@@ -115,6 +116,7 @@ fn assignment(text: &str) -> Result<(String, Value), String> {
         .split_once('=')
         .filter(|(field, _)| !field.trim().is_empty());
     let (field, value) = assigned.ok_or("give FIELD=VALUE, such as distinct_id=ada")?;
-    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+    let read = bounded_json::parse(value.as_bytes(), usize::MAX);
+    let value = read.unwrap_or_else(|_| Value::from(value));
     Ok((field.to_owned(), value))
 }

@@ -4,9 +4,12 @@ use super::context::HOSTILE_TEXT;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::{Map, Value, json};
+use std::sync::LazyLock;
 
 /// Highest depth to which schemas are followed.
 pub(super) const DEPTH_MAX: u8 = 6;
+/// Name by which serde_json marks an object whose text it reads as JSON.
+const MARKER: &str = "$serde_json::private::RawValue";
 
 /// A random value of a schema, sometimes of no schema.
 pub(super) fn random_value(schemas: &Value, schema: &Value, depth: u8, rng: &mut StdRng) -> Value {
@@ -54,9 +57,22 @@ pub(super) fn random_value(schemas: &Value, schema: &Value, depth: u8, rng: &mut
     }
 }
 
+/// JSON of some 12 000 levels, of which no reader sees more than 121 at once: the text of each
+/// marker is JSON again. Short enough for many requests; a reader that follows it overflows its
+/// stack.
+static NESTED_MARKERS: LazyLock<String> = LazyLock::new(|| {
+    let (open, close) = ("[".repeat(120), "]".repeat(120));
+    let mut text = "0".to_owned();
+    for _ in 0..100 {
+        let escaped = text.replace('\\', "\\u005c").replace('"', "\\u0022");
+        text = format!("{open}{{\"{MARKER}\":\"{escaped}\"}}{close}");
+    }
+    text
+});
+
 /// A value that few programs expect.
 fn odd(rng: &mut StdRng) -> Value {
-    match rng.random_range(0..8) {
+    match rng.random_range(0..10) {
         0 => Value::Null,
         1 => json!(""),
         2 => json!(HOSTILE_TEXT),
@@ -64,6 +80,9 @@ fn odd(rng: &mut StdRng) -> Value {
         4 => json!([[[[[[[[]]]]]]]]),
         5 => json!(i64::MIN),
         6 => json!({"": {"": {"": 1e308}}}),
+        7 => json!({ MARKER: NESTED_MARKERS.as_str() }),
+        // For fields whose text is JSON.
+        8 => json!(NESTED_MARKERS.as_str()),
         _ => json!("9999-12-31T23:59:60Z"),
     }
 }

@@ -1,5 +1,6 @@
 //! Main file of a source, which determines the plugin's capabilities, and its parser.
 
+use crate::bounded_json;
 use async_trait::async_trait;
 use sea_orm::prelude::Uuid;
 use serde::{Deserialize, Serialize};
@@ -65,10 +66,9 @@ pub(super) fn main_file(files: &[(String, String)]) -> Option<(&str, &str)> {
         let file = files.iter().find(|(file, _)| file == name);
         file.map(|(name, text)| (name.as_str(), text.as_str()))
     };
-    let manifest = of_name(MANIFEST).and_then(|(_, text)| serde_json::from_str(text).ok());
-    let named = manifest
-        .as_ref()
-        .and_then(|manifest: &Value| manifest.get("main"));
+    let read = |text: &str| bounded_json::parse(text.as_bytes(), bounded_json::VALUES_MAX).ok();
+    let manifest = of_name(MANIFEST).and_then(|(_, text)| read(text));
+    let named = manifest.as_ref().and_then(|manifest| manifest.get("main"));
     let named = named
         .and_then(Value::as_str)
         .map(|name| name.trim_start_matches("./"));
@@ -78,9 +78,11 @@ pub(super) fn main_file(files: &[(String, String)]) -> Option<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::nested_markers;
 
     #[test]
     fn the_manifest_names_the_main_file() {
+        let nested = nested_markers(200, 120);
         let table = [
             (
                 &[
@@ -99,6 +101,10 @@ mod tests {
             ),
             (&[("index.js", ""), ("index.ts", "")], Some("index.ts")),
             (&[("plugin.json", "{}"), ("README.md", "")], None),
+            (
+                &[("plugin.json", nested.as_str()), ("index.js", "")],
+                Some("index.js"),
+            ),
         ];
         for (files, main) in table {
             let owned = |(name, text): &(&str, &str)| ((*name).to_owned(), (*text).to_owned());

@@ -8,6 +8,7 @@ use super::files::{
     ChangedFile, FileChange, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginFiles, blame,
     blame_instead, bytes_of, check_file, differing, read, source_bytes, write,
 };
+use crate::bounded_json::{self, JsonError};
 use crate::catalog::Catalog;
 use crate::error::ChangeError;
 use crate::transaction::Abort;
@@ -232,10 +233,14 @@ fn manifest_fields(
     let Some((_, text)) = text.filter(|_| is_touched) else {
         return Ok(PluginFields::default());
     };
-    let manifest: Value = serde_json::from_str(text).map_err(|error| {
-        let detail = format!("{MANIFEST} is not JSON: {error}");
-        blame(MANIFEST, "invalid_input", detail)
-    })?;
+    let manifest =
+        bounded_json::parse(text.as_bytes(), bounded_json::VALUES_MAX).map_err(|error| {
+            let detail = match error {
+                JsonError::TooManyValues(_) => format!("{MANIFEST} is too complex: {error}"),
+                JsonError::Malformed(_) => format!("{MANIFEST} is not JSON: {error}"),
+            };
+            blame(MANIFEST, "invalid_input", detail)
+        })?;
     let name = manifest.get("name").and_then(Value::as_str);
     let schema = manifest.get("config").filter(|schema| !schema.is_null());
     let fields = PluginFields {

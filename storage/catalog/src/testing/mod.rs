@@ -3,6 +3,7 @@
 
 mod database;
 mod exports;
+mod hostile_json;
 mod on_both;
 mod people;
 mod plugin_configs;
@@ -14,6 +15,7 @@ mod statements;
 pub use crate::on_both;
 pub use database::{DatabaseKind, TestDatabase};
 pub use exports::new_export;
+pub use hostile_json::nested_markers;
 pub use on_both::on_empty;
 pub use postgres::TestPostgres;
 pub use seed::{latest_runs, numbers, random_uuid};

@@ -4,12 +4,16 @@ use crate::destination::calls::{
     FailedTry, RetryPolicy, is_passing, retried, retry_after, unanswered,
 };
 use crate::error::ExportError;
+use millrace_catalog::bounded_json::{self, JsonError};
 use reqwest::header::HeaderMap;
 use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use serde_json::Value;
 
 /// Bytes of an answer that are read at most: results are a single number.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
+/// Values of an answer that are read at most: tables have at most 10 000 columns, of some four
+/// values each.
+const ANSWER_VALUES_MAX: usize = 50_000;
 
 /// HTTP client of a service.
 pub(crate) struct Api {
@@ -139,7 +143,13 @@ async fn read(mut answer: Response) -> Result<Value, ExportError> {
         }
         body.extend_from_slice(&piece);
     }
-    Ok(serde_json::from_slice(&body).unwrap_or_default())
+    match bounded_json::parse(&body, ANSWER_VALUES_MAX) {
+        Ok(value) => Ok(value),
+        Err(JsonError::Malformed(_)) => Ok(Value::Null),
+        Err(JsonError::TooManyValues(_)) => Err(ExportError::retryable(
+            "The server's answer is too complex.",
+        )),
+    }
 }
 
 #[cfg(test)]
@@ -156,5 +166,16 @@ mod tests {
         assert!(read_of(ANSWER_BYTES_MAX).await.unwrap().is_string());
         let error = read_of(ANSWER_BYTES_MAX + 1).await.unwrap_err();
         assert!(error.message.contains("too long"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn an_answer_of_too_many_values_is_refused() {
+        let answer = |values: usize| {
+            let text = format!("[{}0]", "0,".repeat(values - 2));
+            read(Response::from(http::Response::new(text)))
+        };
+        assert!(answer(ANSWER_VALUES_MAX).await.unwrap().is_array());
+        let error = answer(ANSWER_VALUES_MAX + 1).await.unwrap_err();
+        assert!(error.message.contains("too complex"), "{error}");
     }
 }

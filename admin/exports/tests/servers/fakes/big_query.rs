@@ -6,6 +6,7 @@ use super::server::{self, Fake, Fault, Reply, refusal};
 use crate::rows::{delivered, fat_row, lines, row, run, written};
 use crate::wire::Request;
 use millrace_catalog::DestinationType;
+use millrace_catalog::testing::nested_markers;
 use millrace_exports::ExportErrorKind;
 use millrace_exports::destination::warehouse::Warehouse;
 use millrace_exports::destination::{Destination, TestStep};
@@ -328,6 +329,16 @@ async fn refusals_have_no_secret_in_them() {
         (kind, message.contains("credentials")),
         (ExportErrorKind::Permanent, true)
     );
+}
+
+#[tokio::test]
+async fn a_token_that_overflows_the_stack_of_other_readers_fails_the_run() {
+    let marker = "$serde_json::private::RawValue";
+    let answer = json!({"access_token": {marker: nested_markers(200, 120)}});
+    let fake = Fake::start(move |_| Reply::json(200, answer.clone())).await;
+    let (kind, message) = refusal(delivered(&big_query(&fake), &run(0), "").await);
+    assert_eq!(kind, ExportErrorKind::Retryable);
+    assert!(message.contains("not understood"), "{message}");
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! Checks of a field's value.
 
 use super::fields::{FILE_FORMATS as FORMATS, FieldKind as Kind};
-use serde_json::{Map, Value, json};
+use crate::bounded_json;
+use serde_json::{Value, json};
 use std::net::IpAddr;
 use std::path::{Component, Path};
 use url::{Host, Url};
@@ -209,8 +210,10 @@ fn path(text: &str, limits: &DestinationLimits<'_>) -> Result<(), FieldError> {
 
 /// Checks a service account's key, and the servers that it names.
 fn service_account(text: &str, limits: &DestinationLimits<'_>) -> Result<(), FieldError> {
-    let key: Map<String, Value> = serde_json::from_str(text)
-        .map_err(|_| invalid("Give the JSON key of a service account."))?;
+    let Ok(Value::Object(key)) = bounded_json::parse(text.as_bytes(), bounded_json::VALUES_MAX)
+    else {
+        return Err(invalid("Give the JSON key of a service account."));
+    };
     let values = key.values().filter_map(Value::as_str);
     let mut urls = values.filter(|value| value.contains("://"));
     urls.try_for_each(|value| url(value, limits))?;
@@ -263,6 +266,7 @@ fn invalid(detail: &str) -> FieldError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::nested_markers;
 
     fn limits(allow_private: bool) -> DestinationLimits<'static> {
         DestinationLimits {
@@ -325,6 +329,8 @@ mod tests {
 
     #[test]
     fn texts_that_are_no_address_are_refused() {
+        // As deep as the longest text can be.
+        let nested = nested_markers(30, 120);
         let table = [
             (Kind::Url, "ftp://a.example"),
             (Kind::Url, "file:///etc/passwd"),
@@ -352,6 +358,7 @@ mod tests {
             (Kind::AzureConnection, "AccountKey=a"),
             (Kind::ServiceAccount, "[]"),
             (Kind::ServiceAccount, "x"),
+            (Kind::ServiceAccount, nested.as_str()),
         ];
         for (kind, text) in table {
             let error = checked(kind, &json!(text), &limits(true)).unwrap_err();

@@ -6,10 +6,11 @@ use super::bucket::{Objects, connector, retries};
 use super::classify::StoreLabels;
 use super::one_secret::OneSecret;
 use crate::error::ExportError;
+use millrace_catalog::bounded_json;
 use millrace_dial::Guard;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// Fields of a key that lead to another server than Google's, or bypass its login; for emulators.
 const ELSEWHERE: [&str; 2] = ["gcs_base_url", "disable_oauth"];
@@ -51,7 +52,10 @@ pub(super) fn open(
 
 /// Removes fields for emulators from a key, unless private networks are allowed.
 fn usable(key: &str, guard: &Guard) -> Option<String> {
-    let mut key: Map<String, Value> = serde_json::from_str(key).ok()?;
+    let parsed = bounded_json::parse(key.as_bytes(), bounded_json::VALUES_MAX);
+    let Ok(Value::Object(mut key)) = parsed else {
+        return None;
+    };
     if !guard.allows_private() {
         key.retain(|name, _| !ELSEWHERE.contains(&name.as_str()));
     }
