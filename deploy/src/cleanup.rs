@@ -63,7 +63,7 @@ async fn prune(
 }
 
 /// Looks at all users, piece by piece, as long as the lease is held.
-async fn note_unused_users(catalog: &Catalog, holder: Uuid) -> Result<(), CatalogError> {
+async fn note_unused_users(catalog: &Catalog, holder: Uuid) -> Result<(), ChangeError> {
     let mut after = 0;
     while catalog
         .hold_lease(CLEANUP_LEASE, holder, LEASE_LIFETIME)
