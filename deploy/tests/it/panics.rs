@@ -16,7 +16,9 @@ struct TestEnv {
 impl TestEnv {
     fn new() -> Self {
         if !cfg!(feature = "failpoints") {
-            panic!("the program has no panic points: test with --all-features, as `make test` does");
+            panic!(
+                "the program has no panic points: test with --all-features, as `make test` does"
+            );
         }
         Self {
             dir: TempDir::new().unwrap(),
