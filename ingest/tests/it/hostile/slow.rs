@@ -203,7 +203,7 @@ fn an_answer_that_nobody_reads_is_cut() {
     answer.send(&many_results());
     let answer = answer.read();
     assert_eq!(answer.status, 200);
-    assert!(answer.body.len() > 4_000_000, "{}", answer.body.len());
+    assert!(answer.body.len() > 3 << 20, "{}", answer.body.len());
 }
 
 #[test]
