@@ -158,7 +158,11 @@ pub(super) async fn slow(context: Arc<AttackContext>) {
 pub(super) async fn unread_results(context: Arc<AttackContext>) {
     let event = |number| format!(r#"{{"uuid":"01990000-0000-7000-8000-{number:012}"}}"#);
     let events: Vec<String> = (0..RESULTS).map(event).collect();
-    let body = gzip(format!(r#"{{"batch":[{}]}}"#, events.join(",")).as_bytes());
+    let text = format!(
+        r#"{{"created_at":"2026-11-20T14:38:00Z","batch":[{}]}}"#,
+        events.join(",")
+    );
+    let body = gzip(text.as_bytes());
     let bearer = format!("Bearer {}", context.tenants.hostile.project_key);
     let headers = [("Authorization", &*bearer), ("Content-Encoding", "gzip")];
     let path = "/i/v1/analytics/events?dry_run=true";
