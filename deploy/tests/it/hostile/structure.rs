@@ -156,6 +156,15 @@ fn peak(server: &Server, before: usize) -> usize {
     memory(server, "VmHWM").saturating_sub(before)
 }
 
+/// Most CPU ticks for a bomb, in the development profile: ten times the bound of PROMISES, and some
+/// for what the process does besides.
+fn ticks_max(sent_bytes: usize, is_key_known: bool) -> u64 {
+    let sent_bytes = sent_bytes.max(1 << 10);
+    let known = (200 * sent_bytes).max(4 * MIB) * 20;
+    let nanoseconds = if is_key_known { known } else { 1_000 * sent_bytes };
+    8 + 10 * nanoseconds as u64 / 10_000_000
+}
+
 #[test]
 fn small_bodies_with_much_structure_take_bounded_memory_in_every_encoding() {
     let dir = TempDir::new().unwrap();
@@ -168,8 +177,14 @@ fn small_bodies_with_much_structure_take_bounded_memory_in_every_encoding() {
         for key in [None, Some(key.as_str())] {
             let plain = plain(piece, is_in_event, key, DECODED_BYTES);
             for (encoding, path, header, body) in bombs(&plain, key) {
+                let ticks_before = threads(&server);
                 let status = post(&mut connect(&server), path, &header, &body);
                 let bytes = body.len();
+                let (serving, beside) = ticks_since(&server, &ticks_before);
+                assert!(
+                    serving + beside <= ticks_max(bytes, key.is_some()),
+                    "{piece} {encoding}, {bytes} bytes: {serving} and {beside} ticks"
+                );
                 assert!(
                     [400, 401, 413].contains(&status),
                     "{piece} {encoding}: {status}"
