@@ -161,7 +161,11 @@ fn peak(server: &Server, before: usize) -> usize {
 fn ticks_max(sent_bytes: usize, is_key_known: bool) -> u64 {
     let sent_bytes = sent_bytes.max(1 << 10);
     let known = (200 * sent_bytes).max(4 * MIB) * 20;
-    let nanoseconds = if is_key_known { known } else { 1_000 * sent_bytes };
+    let nanoseconds = if is_key_known {
+        known
+    } else {
+        1_000 * sent_bytes
+    };
     8 + 10 * nanoseconds as u64 / 10_000_000
 }
 
