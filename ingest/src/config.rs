@@ -77,13 +77,17 @@ pub struct HttpLimits {
     /// Time for which a body may hold the watermark back, whether it keeps coming or not. The
     /// `created_at` of a body that takes longer is the time of its last byte.
     pub body_hold: Duration,
+    /// Time in which a client has to read `body_bytes_per_second_min` of a response for each second
+    /// of it, while the response waits for that; past it the connection is closed.
+    pub write_timeout: Duration,
     /// Time for which a connection may wait for its next request.
     pub idle_timeout: Duration,
     /// Open connections of the process; past it 503.
     pub connections_max: usize,
     /// Open connections of one address that is not a trusted proxy; past it 503.
     pub connections_per_address_max: usize,
-    /// Bytes of all bodies in memory, as sent and decoded; past it 503.
+    /// Bytes in memory of all bodies, as sent and decoded, and of responses above 4 KiB; past it
+    /// 503.
     pub in_flight_bytes_max: usize,
     /// Bytes of bodies that wait in the fair queue of one core; past it 503, and past half of it
     /// 503 for projects that hold more than their share.
@@ -103,6 +107,7 @@ impl Default for HttpLimits {
             body_bytes_per_second_min: 512,
             body_timeout: Duration::from_secs(600),
             body_hold: Duration::from_secs(2),
+            write_timeout: Duration::from_secs(20),
             idle_timeout: Duration::from_secs(75),
             connections_max: 10_000,
             connections_per_address_max: 2_000,

@@ -66,7 +66,11 @@ pub fn describe() {
         TIMEOUTS,
         "Connections closed for slowness, by what was slow"
     );
-    g!(IN_FLIGHT_BYTES, Unit::Bytes, "Bytes of bodies in memory");
+    g!(
+        IN_FLIGHT_BYTES,
+        Unit::Bytes,
+        "Bytes of bodies and of long responses in memory"
+    );
     c!(
         HISTORICAL_REFUSED,
         "Events of imports that were refused beyond a limit, by code"

@@ -3,8 +3,8 @@
 //! A core is one thread, on which a body of 100 MiB would keep all other requests waiting for a
 //! tenth of a second and more. Such work gets a thread of its own, at most as many as there are
 //! cores, and of those at most half for bodies whose project is not known. Memory that a parser
-//! takes beside the body is counted apart from bodies, so that large ones do not take that of small
-//! ones.
+//! takes beside the body, and a decoder before the size of its output is known, is counted apart
+//! from bodies, so that large ones do not take that of small ones.
 
 use crate::config::HttpLimits;
 use std::sync::Arc;
@@ -119,6 +119,22 @@ impl OffloadSlot {
         let permit = memory.acquire_many_owned(units);
         before_deadline(self.deadline, permit).await.map(Some)
     }
+
+    /// Waits for so many bytes of memory, or for all that there are.
+    ///
+    /// # Errors
+    ///
+    /// [`OffloadFailed`] if it takes too long.
+    pub async fn reserve_memory_at_most(
+        &self,
+        bytes: usize,
+    ) -> Result<OwnedSemaphorePermit, OffloadFailed> {
+        let units_max = self.pool.memory_bytes_max / MEMORY_UNIT_BYTES;
+        let units = bytes.div_ceil(MEMORY_UNIT_BYTES).min(units_max);
+        let memory = Arc::clone(&self.pool.memory);
+        let permit = memory.acquire_many_owned(u32::try_from(units).unwrap_or(u32::MAX));
+        before_deadline(self.deadline, permit).await
+    }
 }
 
 /// Awaits a permit, but not past the deadline.
@@ -156,6 +172,27 @@ mod tests {
         assert!(waits.await.unwrap().is_ok());
         assert_eq!(began.elapsed(), Duration::from_secs(23));
         drop(known);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bodies_of_unknown_sizes_wait_for_memory_and_none_for_more_than_there_is() {
+        let limits = HttpLimits {
+            in_flight_bytes_max: 8 << 20,
+            ..HttpLimits::default()
+        };
+        let pool = Arc::new(OffloadPool::new(4, &limits));
+        let slot = || OffloadSlot::acquire(Arc::clone(&pool), true);
+        let (first, second) = (slot().await.unwrap(), slot().await.unwrap());
+        let all = first.reserve_memory_at_most(100 << 20).await.unwrap();
+        assert_eq!(pool.memory.available_permits(), 0);
+        let waits = tokio::spawn(async move { second.reserve_memory_at_most(3 << 20).await });
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        assert!(!waits.is_finished());
+        drop(all);
+        let some = waits.await.unwrap().unwrap();
+        assert_eq!(pool.memory.available_permits(), 1);
+        drop(some);
+        assert_eq!(pool.memory.available_permits(), 4);
     }
 
     #[test]

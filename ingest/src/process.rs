@@ -2,6 +2,7 @@
 
 use crate::admission::budget::Budget;
 use crate::admission::month_limiter::MonthLimiter;
+use crate::admission::response_budget::ResponseBudget;
 use crate::config::ServerConfig;
 use crate::connection::limits::ConnectionLimiter;
 use crate::import_quota::ImportQuota;
@@ -36,6 +37,7 @@ pub struct ProcessState {
     pub config: ServerConfig,
     pub deps: Deps,
     pub budget: Arc<Budget>,
+    pub response_budget: ResponseBudget,
     pub connection_limiter: Arc<ConnectionLimiter>,
     pub request_dedup: RequestDedupCache,
     /// Threads for work that would block a core.
@@ -49,8 +51,10 @@ impl ProcessState {
     /// Returns the state of a process that has served nothing yet.
     pub fn new(config: ServerConfig, deps: Deps) -> Self {
         let limits = &config.limits;
+        let budget = Budget::new(limits.in_flight_bytes_max);
         Self {
-            budget: Budget::new(limits.in_flight_bytes_max),
+            response_budget: ResponseBudget::new(Arc::clone(&budget), limits.in_flight_bytes_max),
+            budget,
             connection_limiter: ConnectionLimiter::new(
                 limits.connections_max,
                 limits.connections_per_address_max,

@@ -14,6 +14,8 @@ use millrace_parse::{ApiError, ErrorType};
 use serde::Serialize;
 use uuid::Uuid;
 
+/// Bytes from which on a body gives its spare capacity back, as it may wait for long.
+const LONG_BYTES_MIN: usize = 64 << 10;
 /// Header with our id of the request.
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -78,7 +80,10 @@ impl HttpResponse {
 
     /// Builds a response with a value as JSON.
     pub fn json(status: StatusCode, body: &impl Serialize) -> Self {
-        let body = serde_json::to_vec(body).unwrap_or_default();
+        let mut body = serde_json::to_vec(body).unwrap_or_default();
+        if body.len() > LONG_BYTES_MIN {
+            body.shrink_to_fit();
+        }
         Self::new(status, Content::Json, body)
     }
 

@@ -35,7 +35,7 @@ const KNOWN_SLOW_BYTES_MIN: usize = 1 << 20;
 const SEARCHED_BYTES_MIN: usize = 512 << 10;
 const SEARCHED_BYTES_MAX: usize = 16 << 20;
 
-/// Decoded bytes that a core deals with itself: some ten milliseconds at worst.
+/// Decoded bytes that a core deals with itself: 84 ms at worst, at 20 ns a byte.
 pub const ON_CORE_BYTES_MAX: usize = 4 << 20;
 /// Decoded bytes of a slow encoding that a core deals with itself; a window of Brotli may be twice
 /// as large.

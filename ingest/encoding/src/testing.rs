@@ -26,6 +26,19 @@ const ZSTD_TABLES: [u8; 16] = [
 /// Last block of zstd, empty.
 const ZSTD_LAST_BLOCK: [u8; 3] = [0x01, 0x00, 0x00];
 
+/// Beginning of a stream of Brotli with 256 trees for each of literals, insertions and distances,
+/// whose tables are made before the first tree comes.
+const BROTLI_OF_TREES: [u8; 24] = [
+    0xcf, 0xff, 0xff, 0x7f, 0xfe, 0x1f, 0x00, 0x02, 0x00, 0xe0, 0xff, 0x02, 0xc0, 0xff, 0x05, 0x00,
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+];
+
+/// Returns Brotli that takes 3.3 MB for tables, and has no output.
+#[must_use]
+pub fn brotli_of_trees() -> Vec<u8> {
+    BROTLI_OF_TREES.to_vec()
+}
+
 /// Builds at most so many bytes of deflate blocks without output and without an end.
 #[must_use]
 pub fn blocks_of_nothing(bytes: usize) -> Vec<u8> {

@@ -20,6 +20,9 @@ const DECODED_BYTES_MAX: usize = 2 << 20;
 const LZ64_BYTES_MAX: usize = 160 << 10;
 /// Bytes allowed to every body: tables and windows of decoders, and the smallest lists.
 const FIXED_BYTES: u64 = 1 << 20;
+/// Bytes allowed to every body in Brotli: a few bytes of it ask for 256 trees for each of literals,
+/// insertions and distances, with 1 080 codes of four bytes each.
+const BROTLI_TABLES_BYTES: u64 = 3 * 256 * 1_080 * 4;
 /// Bytes of memory allowed for each byte that a body with a known key decodes to.
 const KNOWN_BYTES_PER_BYTE: u64 = 40;
 /// Bytes of memory allowed for each byte sent of any other body: 1 MiB for a kB.
@@ -72,7 +75,8 @@ impl Cost {
         let unknown = sent_bytes * UNKNOWN_BYTES_PER_BYTE;
         let known = self.decoded_bytes * KNOWN_BYTES_PER_BYTE;
         let allowed = if self.is_key_known { known } else { unknown };
-        FIXED_BYTES + self.reserved_bytes + allowed
+        let tables = if self.is_slow { BROTLI_TABLES_BYTES } else { 0 };
+        FIXED_BYTES + tables + self.reserved_bytes + allowed
     }
 
     /// Most nanoseconds of a core that the body may take.
@@ -113,6 +117,8 @@ enum Carrier {
     Body,
     /// The body, behind blocks with little or no output.
     Blocks,
+    /// None: the body is Brotli that asks for the largest tables.
+    Trees,
     /// Each of many parts of a multipart event.
     ManyParts,
     /// A form's field, in base64.
@@ -139,6 +145,7 @@ impl Carrier {
             25 => (Self::Blocks, Encoding::Zstd),
             26 => (Self::ManyParts, Encoding::Brotli),
             27 => (Self::ManyParts, Encoding::Gzip),
+            28 => (Self::Trees, Encoding::Brotli),
             _ => (Self::Body, encoding),
         }
     }
@@ -210,6 +217,7 @@ impl GeneratedBody {
         let sent = match carrier {
             Carrier::Body => encoded,
             Carrier::Blocks => behind_blocks(encoding, &plain, &encoded),
+            Carrier::Trees => testing::brotli_of_trees(),
             Carrier::ManyParts => many_parts(encoding, &encoded),
             Carrier::Form if encoding == Encoding::Lz64 => {
                 let text = String::from_utf8(encoded).ok()?;
@@ -332,7 +340,7 @@ impl GeneratedBody {
         let (buffers, decoder) = (Buffers::default(), RefCell::<Decoder>::default());
         let hints = Hints {
             content_encoding: match carrier {
-                Carrier::Body | Carrier::Blocks => encoding,
+                Carrier::Body | Carrier::Blocks | Carrier::Trees => encoding,
                 _ => Encoding::Identity,
             },
             compression: match carrier {
@@ -352,7 +360,9 @@ impl GeneratedBody {
                     .parts(sent, hints, boundary.clone(), None)
                     .map(Some),
                 Carrier::Query => body_decoder.data(sent, hints.compression),
-                Carrier::Body | Carrier::Blocks | Carrier::Form => body_decoder.body(sent, hints),
+                Carrier::Body | Carrier::Blocks | Carrier::Trees | Carrier::Form => {
+                    body_decoder.body(sent, hints)
+                }
             }
         };
         let decoded = testing::decode(sent, hints, None, expansion, decode, |key| key == KEY);

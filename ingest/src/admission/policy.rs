@@ -8,12 +8,13 @@ use super::fair_queue::{FairQueue, Flow, Permit, REQUEST_BYTES};
 use super::month_limiter::{MonthCharge, MonthOwner};
 use super::project_hint::{is_known, key_at_start};
 use super::rejections::Rejection;
+use super::response_budget::ResponseShare;
 use crate::config::HttpLimits;
 use crate::metrics;
 use crate::process::ProcessState;
 use millrace_parse::{ApiError, Parsed};
 use millrace_pipeline::{ImportReservation, Slot};
-use millrace_rows::{Lane, Micros};
+use millrace_rows::{Lane, Micros, ProjectId};
 use rand::Rng;
 use rand::rngs::SmallRng;
 use std::cell::RefCell;
@@ -153,12 +154,27 @@ impl Admission {
         received_at: Micros,
     ) -> Result<MonthCharge, ApiError> {
         let months = &self.process.month_limiter;
-        let owner = || match self.process.deps.keys.organization_of(parsed.project_id) {
-            Some(organization) => MonthOwner::Organization(organization),
-            None => MonthOwner::Project(parsed.project_id),
-        };
+        let owner = || self.owner(parsed.project_id);
         let charged = months.charge(owner, &parsed.batch, received_at, Instant::now());
         charged.map_err(|refusal| self.error(Rejection::Months(refusal)))
+    }
+
+    /// Share of the budget for a project's response of so many bytes, to be held until it was sent.
+    pub fn response_share(
+        &self,
+        project_id: ProjectId,
+        bytes: usize,
+    ) -> Result<ResponseShare, ApiError> {
+        let responses = &self.process.response_budget;
+        let share = responses.share(bytes, || self.owner(project_id));
+        share.ok_or_else(|| self.overloaded())
+    }
+
+    fn owner(&self, project_id: ProjectId) -> MonthOwner {
+        match self.process.deps.keys.organization_of(project_id) {
+            Some(organization) => MonthOwner::Organization(organization),
+            None => MonthOwner::Project(project_id),
+        }
     }
 
     /// Flow of a project by its key. While projects compete only known keys count, so that no

@@ -7,6 +7,7 @@
 //! | `worker` | one core: accepts, serves, drains |
 //! | `limits` | open connections of the process and of each address |
 //! | `stream` | socket of one connection: timeouts, and checks that hyper lacks |
+//! | `write_pace` | pace at which a peer reads responses |
 //! | `state` | state that the socket and the handlers of a connection share |
 //! | `framing` | where each request of a connection begins |
 //! | `raw_response` | error responses without hyper |
@@ -19,3 +20,4 @@ pub mod startup;
 pub mod state;
 pub mod stream;
 pub mod worker;
+pub mod write_pace;

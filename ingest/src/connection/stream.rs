@@ -8,7 +8,8 @@
 //!
 //! hyper has one timeout for `Idle` and `Head` together and closes without a response; the contract
 //! wants 75 s for the one and 10 s and a status for the other, so hyper's timeout is off and the
-//! socket times itself. The socket also keeps three promises that hyper does not: a head with both
+//! socket times itself. In every phase it measures the pace at which responses are read
+//! ([`WritePace`]). The socket also keeps three promises that hyper does not: a head with both
 //! a length and a transfer encoding is reported (hyper drops the length before handlers see it),
 //! hyper's own responses to unreadable heads get the JSON body that all errors have, and a
 //! connection closed before its body was read lingers until the client has had time to read the
@@ -17,7 +18,9 @@
 use super::framing::Framing;
 use super::raw_response::raw_error_response;
 use super::state::{ConnectionPhase, ConnectionState};
+use super::write_pace::WritePace;
 use crate::admission::early_reject::{AdmissionControl, EarlyReject};
+use crate::config::HttpLimits;
 use crate::metrics;
 use std::future::Future;
 use std::io;
@@ -42,6 +45,7 @@ pub struct TimedStream {
     framing: Framing,
     early_reject: EarlyReject,
     timer: Option<Pin<Box<Sleep>>>,
+    write_pace: WritePace,
     shut: bool,
     lingered_bytes: usize,
 }
@@ -54,6 +58,7 @@ impl TimedStream {
         tcp: TcpStream,
         conn: Rc<ConnectionState>,
         admission: Rc<dyn AdmissionControl>,
+        limits: &HttpLimits,
     ) -> Self {
         Self {
             tcp,
@@ -61,6 +66,7 @@ impl TimedStream {
             framing: Framing::default(),
             early_reject: EarlyReject::new(admission),
             timer: None,
+            write_pace: WritePace::new(limits),
             shut: false,
             lingered_bytes: 0,
         }
@@ -112,6 +118,24 @@ impl TimedStream {
             timer.as_mut().reset(deadline.into());
         }
         Poll::Pending
+    }
+
+    /// Follows what became of a write: a peer that reads too slowly is given up.
+    fn after_write(
+        &mut self,
+        written: Poll<io::Result<usize>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        match written {
+            Poll::Ready(Ok(bytes)) => self.write_pace.wrote(bytes),
+            Poll::Ready(Err(_)) => {}
+            Poll::Pending if self.write_pace.poll_stall(cx).is_ready() => {
+                metrics::timed_out("response");
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            Poll::Pending => return self.poll_deadline(cx).map(Err),
+        }
+        written
     }
 
     fn write_timeout_error(&self) {
@@ -214,10 +238,8 @@ impl AsyncWrite for TimedStream {
             return Poll::Ready(Ok(bytes.len()));
         }
         self.early_reject.wrote(false);
-        match Pin::new(&mut self.tcp).poll_write(cx, bytes) {
-            Poll::Pending => self.poll_deadline(cx).map(Err),
-            ready => ready,
-        }
+        let written = Pin::new(&mut self.tcp).poll_write(cx, bytes);
+        self.after_write(written, cx)
     }
 
     fn poll_write_vectored(
@@ -231,10 +253,8 @@ impl AsyncWrite for TimedStream {
             return Poll::Ready(Ok(only.len()));
         }
         self.early_reject.wrote(false);
-        match Pin::new(&mut self.tcp).poll_write_vectored(cx, slices) {
-            Poll::Pending => self.poll_deadline(cx).map(Err),
-            ready => ready,
-        }
+        let written = Pin::new(&mut self.tcp).poll_write_vectored(cx, slices);
+        self.after_write(written, cx)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -244,6 +264,7 @@ impl AsyncWrite for TimedStream {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         // hyper flushes once all that it has is written.
         self.early_reject.wrote(true);
+        self.write_pace.finish();
         Pin::new(&mut self.tcp).poll_flush(cx)
     }
 

@@ -274,9 +274,11 @@ async fn connection(
 ) {
     let worker = &counted.0;
     let core = &worker.core;
-    let conn = ConnectionState::new(peer.ip(), &core.process.config);
+    let config = &core.process.config;
+    let conn = ConnectionState::new(peer.ip(), config);
     let admission = Rc::clone(core);
-    let stream = TokioIo::new(TimedStream::new(stream, Rc::clone(&conn), admission));
+    let stream = TimedStream::new(stream, Rc::clone(&conn), admission, &config.limits);
+    let stream = TokioIo::new(stream);
     let service = service_fn(|request| {
         let ambiguous = conn.begin();
         handle(Rc::clone(core), Rc::clone(&conn), request, ambiguous)

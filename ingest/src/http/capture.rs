@@ -7,8 +7,10 @@ use super::context::RequestContext;
 use super::parse::{FirstEventNote, ParsedRequest, parse};
 use super::payload::{self, Payload};
 use super::report::{CaptureResponse, stores};
+use crate::admission::budget::Share;
 use crate::admission::month_limiter::MonthCharge;
 use crate::admission::rejections::Rejection;
+use crate::admission::response_budget::UNCOUNTED_BYTES_MAX;
 use crate::core::Core;
 use crate::metrics::Stage;
 use crate::request::head::bearer;
@@ -77,12 +79,13 @@ pub async fn capture(
     let ParsedRequest { parsed, unnoted } = parse(request, json, &context, offload).await?;
     let epoch = epoch.unwrap_or_else(|| request.epoch_guard());
     share.mark_project_known();
-    // Replaces the share of the body, which is no longer needed: rows may take more than it did.
-    if !share.grow_to(parsed.batch.bytes()) {
-        recycle(request.core, parsed.batch);
-        return Err(request.core.admission.overloaded());
-    }
-    let response = CaptureResponse::of(&parsed, request.route == Route::V1);
+    let response = match counted_response(request, &parsed, &mut share) {
+        Ok(response) => response,
+        Err(refused) => {
+            recycle(request.core, parsed.batch);
+            return Err(refused);
+        }
+    };
     if stores(&parsed)
         && let Some(slot) = slot
     {
@@ -92,6 +95,26 @@ pub async fn capture(
     }
     drop((share, permit));
     Ok(response.into_http(query.beacon))
+}
+
+/// Builds the response, and takes memory for the rows and for a response that is long, before the
+/// rows are stored: it may wait for its client for longer than the body was here.
+fn counted_response(
+    request: &RequestContext<'_>,
+    parsed: &Parsed,
+    share: &mut Share,
+) -> Result<CaptureResponse, ApiError> {
+    let admission = &request.core.admission;
+    // Replaces the share of the body, which is no longer needed: rows may take more than it did.
+    if !share.grow_to(parsed.batch.bytes()) {
+        return Err(admission.overloaded());
+    }
+    let mut response = CaptureResponse::of(parsed, request.route == Route::V1);
+    let bytes = response.bytes();
+    if bytes > UNCOUNTED_BYTES_MAX {
+        response.count_in(admission.response_share(parsed.project_id, bytes)?);
+    }
+    Ok(response)
 }
 
 /// Builds a 400 for a flag in the query that is neither true nor false.

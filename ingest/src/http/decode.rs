@@ -127,7 +127,6 @@ async fn decode_offloaded(
     let keys = keys_so_far(key, &mut tried, &sent);
     tried.is_key_known = is_any_known(core, &keys).await?;
     let mut offload = request.acquire_offload(tried.is_key_known).await?;
-    let failed = |OffloadFailed| core.admission.overloaded();
     let mut is_searched = false;
     loop {
         if let Some(encoded) = tried.encoded.take() {
@@ -154,21 +153,8 @@ async fn decode_offloaded(
         }
         let limits = expansion.limits(tried.is_key_known);
         refuse_larger(&sent, &expansion, &tried, limits)?;
-        let head_key = key.map(str::to_owned);
-        let work = move || {
-            let (buffers, decoder) = (Buffers::default(), RefCell::default());
-            let json = sent.json(&buffers, &decoder, limits, head_key.as_deref());
-            let decoded = json
-                .as_ref()
-                .map_or(0, |json| json.as_ref().map_or(0, |it| it.len()));
-            let has_capacity = share.grow_to(sent.bytes.len().max(decoded));
-            (sent, json, share, has_capacity)
-        };
-        let (json, has_capacity);
-        (offload, (sent, json, share, has_capacity)) = offload.run(work).await.map_err(failed)?;
-        if !has_capacity {
-            return Err(core.admission.overloaded());
-        }
+        let json;
+        (offload, sent, share, json) = json_of(core, offload, (sent, share), limits, key).await?;
         match json {
             Ok(json) => {
                 return Ok(DecodedPayload {
@@ -183,6 +169,38 @@ async fn decode_offloaded(
                 tried.encoded = Some(encoded);
             }
         }
+    }
+}
+
+/// JSON of a payload, if there is any beside what was sent.
+type Json = Result<Option<BodyBuf>, BodyDecodeError>;
+
+/// Decodes a body within these limits; `key` is its project's where the head names it.
+async fn json_of(
+    core: &Core,
+    offload: OffloadSlot,
+    (sent, mut share): (EncodedPayload, Share),
+    limits: DecodeLimits,
+    key: Option<&str>,
+) -> Result<(OffloadSlot, EncodedPayload, Share, Json), ApiError> {
+    let failed = |OffloadFailed| core.admission.overloaded();
+    let key = key.map(str::to_owned);
+    // For all that it may decode to, until its share has what it did decode to.
+    let memory = offload.reserve_memory_at_most(limits.bytes_max).await;
+    let memory = memory.map_err(failed)?;
+    let work = move || {
+        let (buffers, decoder) = (Buffers::default(), RefCell::default());
+        let json = sent.json(&buffers, &decoder, limits, key.as_deref());
+        let decoded = json.as_ref().ok().and_then(Option::as_ref);
+        let decoded_bytes = decoded.map_or(0, |json| json.len());
+        let has_capacity = share.grow_to(sent.bytes.len().max(decoded_bytes));
+        drop(memory);
+        (sent, json, share, has_capacity)
+    };
+    let (offload, (sent, json, share, has_capacity)) = offload.run(work).await.map_err(failed)?;
+    match has_capacity {
+        true => Ok((offload, sent, share, json)),
+        false => Err(core.admission.overloaded()),
     }
 }
 

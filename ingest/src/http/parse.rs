@@ -128,8 +128,12 @@ async fn restamp(
     });
     match restamped.await {
         Ok((_, (parsed, true))) => Ok(parsed),
-        // Rows that are not as they should be are nothing that a client could mend.
-        Ok((_, (_, false))) | Err(OffloadFailed) => Err(request.core.admission.overloaded()),
+        Ok((_, (_, false))) => {
+            // A mistake of ours, which no client could mend and everyone would take for load.
+            tracing::error!("rows of a large body do not have the columns of their table");
+            Err(request.core.admission.overloaded())
+        }
+        Err(OffloadFailed) => Err(request.core.admission.overloaded()),
     }
 }
 

@@ -1,6 +1,8 @@
 //! Response bodies of capture requests: what became of their events.
 
+use crate::admission::response_budget::ResponseShare;
 use crate::response::HttpResponse;
+use bytes::Bytes;
 use http::StatusCode;
 use millrace_parse::{ApiError, EventResult, Parsed, Rejection, Warning};
 use serde::ser::SerializeMap;
@@ -15,6 +17,18 @@ pub struct CaptureResponse {
     plain: bool,
     /// Response, when it is not the usual one.
     response: Option<HttpResponse>,
+}
+
+/// Body with its share of the budget.
+struct CountedBody {
+    body: Bytes,
+    _share: ResponseShare,
+}
+
+impl AsRef<[u8]> for CountedBody {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
 }
 
 /// Body of a success with a report.
@@ -78,6 +92,25 @@ impl CaptureResponse {
             Some(success(parsed))
         };
         Self { plain, response }
+    }
+
+    /// Bytes of the body, unless it is the usual one.
+    pub fn bytes(&self) -> usize {
+        self.response
+            .as_ref()
+            .map_or(0, |response| response.body.len())
+    }
+
+    /// Counts the body as a part of the budget until it was sent.
+    pub fn count_in(&mut self, share: ResponseShare) {
+        if let Some(response) = &mut self.response {
+            let body = std::mem::take(&mut response.body);
+            // hyper drops its reference to the body once the socket has taken all of it.
+            response.body = Bytes::from_owner(CountedBody {
+                body,
+                _share: share,
+            });
+        }
     }
 
     /// Returns the HTTP response; `beacon`s are answered 204 whenever others are answered 200.

@@ -1,5 +1,8 @@
 //! Routes: the paths of the contract and how each is answered.
 
+/// Bytes of a token in a path, at most: it is sent back, escaped, twice.
+const TOKEN_BYTES_MAX: usize = 200;
+
 /// Path of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
@@ -97,7 +100,7 @@ impl Route {
             return Self::Unknown;
         };
         match file {
-            _ if token.is_empty() => Self::Unknown,
+            _ if token.is_empty() || token.len() > TOKEN_BYTES_MAX => Self::Unknown,
             "config" => Self::Config,
             "config.js" => Self::ConfigJs,
             "array.js" => Self::ArrayJs,
@@ -208,5 +211,9 @@ mod tests {
             assert_eq!(Route::of(&format!("{path}/")), route, "{path}/");
         }
         assert_eq!(Route::of("/batch//"), Route::Unknown);
+        for (bytes, route) in [(200, Route::ConfigJs), (201, Route::Unknown)] {
+            let path = format!("/array/{}/config.js", "\"".repeat(bytes));
+            assert_eq!(Route::of(&path), route, "{bytes}");
+        }
     }
 }

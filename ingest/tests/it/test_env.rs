@@ -75,11 +75,13 @@ struct Parts {
 }
 
 impl Options {
-    /// Waits for no client longer than this: for a head, for more of a body, for a next request.
+    /// Waits for no client longer than this: for a head, for more of a body, for a next request,
+    /// for it to read.
     pub fn wait_at_most(&mut self, wait: Duration) {
         let limits = &mut self.server.limits;
         limits.header_timeout = wait;
         limits.body_stall_timeout = wait;
+        limits.write_timeout = wait;
         limits.idle_timeout = wait;
     }
 }

@@ -225,7 +225,7 @@ fn zlib(plain: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// A single gzip member, as browsers send it.
-fn gzip(plain: &[u8]) -> Result<Vec<u8>> {
+pub(super) fn gzip(plain: &[u8]) -> Result<Vec<u8>> {
     let mut compressor = Compressor::new(CompressionLvl::default());
     let mut body = vec![0; compressor.gzip_compress_bound(plain.len())];
     let bytes = compressor

@@ -5,6 +5,7 @@ use super::{MIB, batch, connect, ingest, memory, post};
 use crate::server::Server;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -155,6 +156,19 @@ fn peak(server: &Server, before: usize) -> usize {
     memory(server, "VmHWM").saturating_sub(before)
 }
 
+/// Most CPU ticks for a bomb, in the development profile: ten times the bound of PROMISES, and some
+/// for what the process does besides.
+fn ticks_max(sent_bytes: usize, is_key_known: bool) -> u64 {
+    let sent_bytes = sent_bytes.max(1 << 10);
+    let known = (200 * sent_bytes).max(4 * MIB) * 20;
+    let nanoseconds = if is_key_known {
+        known
+    } else {
+        1_000 * sent_bytes
+    };
+    8 + 10 * nanoseconds as u64 / 10_000_000
+}
+
 #[test]
 fn small_bodies_with_much_structure_take_bounded_memory_in_every_encoding() {
     let dir = TempDir::new().unwrap();
@@ -167,8 +181,14 @@ fn small_bodies_with_much_structure_take_bounded_memory_in_every_encoding() {
         for key in [None, Some(key.as_str())] {
             let plain = plain(piece, is_in_event, key, DECODED_BYTES);
             for (encoding, path, header, body) in bombs(&plain, key) {
+                let ticks_before = threads(&server);
                 let status = post(&mut connect(&server), path, &header, &body);
                 let bytes = body.len();
+                let (serving, beside) = ticks_since(&server, &ticks_before);
+                assert!(
+                    serving + beside <= ticks_max(bytes, key.is_some()),
+                    "{piece} {encoding}, {bytes} bytes: {serving} and {beside} ticks"
+                );
                 assert!(
                     [400, 401, 413].contains(&status),
                     "{piece} {encoding}: {status}"
@@ -215,6 +235,53 @@ fn a_bomb_in_an_image_tag_is_rejected_in_every_encoding() {
             most / MIB
         );
     }
+}
+
+/// Results that are not read, of so many connections: 460 MB, if all were kept.
+const UNREAD: usize = 100;
+const UNREAD_BYTES_MAX: usize = 300 * MIB;
+
+#[test]
+fn unread_results_stay_within_the_budget() {
+    const EVENTS: usize = 50_000;
+    let dir = TempDir::new().unwrap();
+    let server = ingest(&dir);
+    let mut good = connect(&server);
+    assert_eq!(post(&mut good, "/e/", "", batch(&server).as_bytes()), 200);
+    let event = |number| format!(r#"{{"uuid":"01990000-0000-7000-8000-{number:012}"}}"#);
+    let events: Vec<String> = (0..EVENTS).map(event).collect();
+    let plain = format!(
+        r#"{{"created_at":"2026-11-20T14:38:00Z","batch":[{}]}}"#,
+        events.join(",")
+    );
+    let body = gzip(&mut plain.as_bytes());
+    let headers = format!(
+        "Content-Encoding: gzip\r\nAuthorization: Bearer {}\r\n",
+        server.credential("project_api_key")
+    );
+    let before = memory(&server, "VmRSS");
+    let mut held = Vec::new();
+    let (mut accepted, mut refused) = (0, 0);
+    for _ in 0..UNREAD {
+        let mut stream = connect(&server);
+        set_socket_recv_buffer_size(&stream, 4 << 10).unwrap();
+        let path = "/i/v1/analytics/events?dry_run=true";
+        match post(&mut stream, path, &headers, &body) {
+            200 => accepted += 1,
+            503 => refused += 1,
+            status => panic!("{status}"),
+        }
+        held.push(stream);
+        // Short responses have their room.
+        assert_eq!(post(&mut good, "/e/", "", batch(&server).as_bytes()), 200);
+    }
+    let most = peak(&server, before);
+    eprintln!(
+        "{accepted} accepted, {refused} refused: {} MiB on top",
+        most / MIB
+    );
+    assert!(accepted > 0, "none was accepted");
+    assert!(most < UNREAD_BYTES_MAX, "{} MiB", most / MIB);
 }
 
 fn status(stream: &mut TcpStream) -> u16 {

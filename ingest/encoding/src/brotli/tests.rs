@@ -173,3 +173,9 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_stream_of_nothing_but_trees_is_refused() {
+    let (result, _) = decoded(&crate::testing::brotli_of_trees(), 16 << 10);
+    assert!(matches!(result, Err(DecodeError::Broken(_))), "{result:?}");
+}

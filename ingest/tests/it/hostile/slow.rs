@@ -167,6 +167,45 @@ fn a_client_that_never_reads_is_cut_off() {
     assert_eq!(env.post("/e/", batch(&["e"])).status, 200);
 }
 
+/// A dry run of events that all have a result, of 92 bytes each.
+fn many_results() -> Vec<u8> {
+    const EVENTS: usize = 50_000;
+    let event = |number| format!(r#"{{"uuid":"01990000-0000-7000-8000-{number:012}"}}"#);
+    let events: Vec<String> = (0..EVENTS).map(event).collect();
+    let body = format!(
+        r#"{{"created_at":"2026-11-20T14:38:00Z","batch":[{}]}}"#,
+        events.join(",")
+    );
+    let key = format!("Bearer {KEY}");
+    request(
+        "POST",
+        "/i/v1/analytics/events?dry_run=true",
+        &[("Authorization", &key)],
+        body.as_bytes(),
+    )
+}
+
+/// Regression: a response stayed in memory for as long as the body of the next request came.
+#[test]
+fn an_answer_that_nobody_reads_is_cut() {
+    let env = TestEnv::with(|options| options.server.limits.write_timeout = SHORT);
+    let mut deaf = env.client();
+    deaf.shrink_receive_buffer();
+    deaf.send(&many_results());
+    deaf.send(b"POST /batch/ HTTP/1.1\r\nHost: t\r\nContent-Length: 1000000\r\n\r\n{");
+    // More than the lowest speed of a body, so nothing else ends it.
+    let started = Instant::now();
+    while deaf.sends(&[b' '; 100]) {
+        assert!(started.elapsed() < PATIENCE, "it is held");
+        std::thread::sleep(SHORT / 10);
+    }
+    let mut answer = env.client();
+    answer.send(&many_results());
+    let answer = answer.read();
+    assert_eq!(answer.status, 200);
+    assert!(answer.body.len() > 3 << 20, "{}", answer.body.len());
+}
+
 #[test]
 fn a_half_closed_connection_with_half_a_request_is_closed_at_once() {
     // Nothing here waits for a deadline: they are those of the contract, and minutes long.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`context`] | holds the state that all tasks share |
 //! | [`capture`] | bombs, mutated bodies, image tags and unfinished requests without a key |
-//! | [`sender`] | attacks with a project's key: bombs, months, persons, large and slow bodies |
+//! | [`sender`] | attacks with a project's key: bombs, months, persons, large and slow bodies, results |
 //! | [`exports`] | costly queries, servers that hang, folders of other tenants |
 //! | [`member`] | plugins that break parsers, records up to every limit, lists that nobody reads |
 //! | [`names`] | terminal control characters in every field of destinations, domains and others |

@@ -2,6 +2,7 @@
 
 use super::capture::mutated;
 use super::context::{AttackContext, HOSTILE_TEXT};
+use crate::attack::bombs::gzip;
 use crate::attack::http::request;
 use rand::RngExt;
 use rand::distr::{Alphanumeric, SampleString};
@@ -27,6 +28,11 @@ const LARGE_EVENT_BYTES: usize = 50_000;
 const SLOW: usize = 50;
 const DRIBBLE: Duration = Duration::from_millis(500);
 const DRIBBLES: usize = 60;
+/// Events of a request for results: as many as one may have.
+const RESULTS: usize = 50_000;
+/// Connections that request results and never read them; they are held for `HELD`.
+const READERS: usize = 24;
+const HELD: Duration = Duration::from_secs(20);
 
 async fn post(context: &AttackContext, what: &str, body: &Value) {
     let sent = request("POST", "/batch/", &[], body.to_string().as_bytes());
@@ -145,6 +151,36 @@ pub(super) async fn slow(context: Arc<AttackContext>) {
             }
             sleep(DRIBBLE).await;
         }
+    }
+}
+
+/// Requests results of 4.6 MB each and never reads them.
+pub(super) async fn unread_results(context: Arc<AttackContext>) {
+    let event = |number| format!(r#"{{"uuid":"01990000-0000-7000-8000-{number:012}"}}"#);
+    let events: Vec<String> = (0..RESULTS).map(event).collect();
+    let text = format!(
+        r#"{{"created_at":"2026-11-20T14:38:00Z","batch":[{}]}}"#,
+        events.join(",")
+    );
+    let body = gzip(text.as_bytes());
+    let bearer = format!("Bearer {}", context.tenants.hostile.project_key);
+    let headers = [("Authorization", &*bearer), ("Content-Encoding", "gzip")];
+    let path = "/i/v1/analytics/events?dry_run=true";
+    let sent = request("POST", path, &headers, &body.unwrap_or_default());
+    loop {
+        let mut held = Vec::new();
+        for _ in 0..READERS {
+            if let Ok(mut stream) = context.sender.connect().await
+                && stream.write_all(&sent).await.is_ok()
+            {
+                held.push(stream);
+            }
+        }
+        context.findings.count(
+            "results that nobody reads",
+            &format!("{} at once", held.len()),
+        );
+        sleep(HELD).await;
     }
 }
 

@@ -53,7 +53,7 @@ const OPERATIONS: [Proof; 3] = [
 ];
 
 /// All attacking tasks.
-pub(super) const TASKS: [Task; 22] = [
+pub(super) const TASKS: [Task; 23] = [
     times(
         "bombs",
         2,
@@ -104,6 +104,11 @@ pub(super) const TASKS: [Task; 22] = [
         "slow",
         |context, _, _| Box::pin(sender::slow(context)),
         &[("slow bodies", &["50 at once"])],
+    ),
+    once(
+        "unread-results",
+        |context, _, _| Box::pin(sender::unread_results(context)),
+        &[("results that nobody reads", &["24 at once"])],
     ),
     once(
         "texts",
