@@ -8,8 +8,9 @@ use uuid::Uuid;
 /// Older months of one request that is no import, and of an organization at once after a rest: ten
 /// years.
 pub const MONTHS_MAX: usize = 120;
-/// Time for which a month is free once it was paid for: rows of older months gather for as long.
-const FREE: Duration = Duration::from_secs(3);
+/// Time for which a month is free once it was paid for: rows of older months gather for as long at
+/// the most.
+const FREE: Duration = Duration::from_secs(5);
 
 /// Owner of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
