@@ -23,8 +23,8 @@
 //! | [`health`], `readiness`, `metrics`, `former_metrics`, `metrics_page` | state that operators look at |
 //!
 //! Invariants: no request waits for a lock, except for the look-up of a key that is not cached, and
-//! for a moment where events are of older months or a response is above 64 KiB; every buffer and every wait is bounded by
-//! [`HttpLimits`]; nothing that a client sends makes the process panic.
+//! for a moment where events are of older months or a response is above 64 KiB; every buffer and
+//! every wait is bounded by [`HttpLimits`]; nothing that a client sends makes the process panic.
 
 #![forbid(unsafe_code)]
 

@@ -11,8 +11,8 @@
 //!    that are older than T ([`RequestEpochs`]);
 //! 3. let all that was submitted by now be committed, and note the ends of the logs
 //!    ([`Pipeline::flush_ends`]);
-//! 4. wait until all below those ends is shipped ([`Pipeline::wait_until_shipped`]): W = T. The next
-//!    time is named meanwhile.
+//! 4. wait until all below those ends is shipped ([`Pipeline::wait_until_shipped`]): W = T. The
+//!    next time is named meanwhile.
 //!
 //! So W stands still while ClickHouse is unreachable, and no waiting is ever for a guessed time. W
 //! waits for a body that comes slowly or not at all for [`HttpLimits::body_hold`], for a commit as
@@ -36,6 +36,8 @@ mod request_epochs;
 
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod threads;
 
 pub use advance::advance;
 pub use node::{Node, RunningNode};

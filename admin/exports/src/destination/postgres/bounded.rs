@@ -17,8 +17,8 @@ const SENT_BYTES_PER_RECEIVED_BYTE: u64 = 64;
 
 /// Turns in any case: to log in takes some ten, and each statement one or two.
 const TURNS_MAX: u64 = 48;
-/// Bytes sent that earn one more turn. A look-up sends some eighty; our statements, with their rows,
-/// are longer.
+/// Bytes sent that earn one more turn. A look-up sends some eighty; our statements, with their
+/// rows, are longer.
 const SENT_BYTES_PER_TURN: u64 = 256;
 
 /// Stream that fails once its other end has sent more than it has earned.
