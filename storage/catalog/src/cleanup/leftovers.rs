@@ -91,7 +91,8 @@ impl Catalog {
             .await?;
         tracing::info!(
             team_id = project_id,
-            "all rows of a deleted project are deleted"
+            "the catalog has no rows of a deleted project any more; its events stay in ClickHouse \
+             until `millrace purge`"
         );
         Ok(done.rows_affected)
     }
