@@ -10,19 +10,12 @@ use crate::connection::worker::{self, WorkerError};
 use crate::metrics;
 use crate::process::{Deps, ProcessState};
 use crate::readiness::Readiness;
-use socket2::SockRef;
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-
-/// Bytes of a response that the kernel keeps for a client; accepted connections inherit it. The
-/// pace of a client is measured by what the kernel accepts, which is nothing until a third of its
-/// buffer is free: with a large one, a client that reads at the lowest pace would be taken for one
-/// that does not read.
-const SEND_BUFFER_BYTES: usize = 32 << 10;
 
 /// Handle to a running server.
 #[derive(Debug)]
@@ -87,10 +80,6 @@ impl Server {
             addr: config.addr,
             source,
         };
-        for listener in &listeners {
-            let buffer = SockRef::from(listener).set_send_buffer_size(SEND_BUFFER_BYTES);
-            buffer.map_err(failed)?;
-        }
         let first = listeners.first().map(TcpListener::local_addr);
         let addr = first.transpose().map_err(failed)?.unwrap_or(config.addr);
         let (readiness, drain) = (deps.readiness.clone(), config.drain);

@@ -13,6 +13,12 @@ use thiserror::Error;
 /// Connections that may wait to be accepted, per core.
 const BACKLOG: i32 = 4_096;
 
+/// Bytes of a response that the kernel keeps for a client; accepted connections inherit it. The
+/// pace of a client is measured by what the kernel accepts, which is nothing until a third of its
+/// buffer is free: with a large one, a client that reads at the lowest pace would be taken for one
+/// that does not read.
+const SEND_BUFFER_BYTES: usize = 32 << 10;
+
 /// Reason why the server could not start.
 #[derive(Debug, Error)]
 pub enum StartError {
@@ -69,6 +75,7 @@ fn bound(addr: SocketAddr, shared: bool) -> io::Result<Socket> {
     socket.set_nonblocking(true)?;
     // Accepted connections inherit it: a response leaves at once.
     socket.set_tcp_nodelay(true)?;
+    socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
     socket.bind(&addr.into())?;
     Ok(socket)
 }
