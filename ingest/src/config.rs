@@ -79,7 +79,7 @@ pub struct HttpLimits {
     pub body_hold: Duration,
     /// Time in which a client has to read `body_bytes_per_second_min` of a response for each second
     /// of it, while the response waits for that; past it the connection is closed. As the kernel
-    /// tells of some twenty kilobytes at once, these have to be read in it in any case.
+    /// tells of some ten kilobytes at once, these have to be read in it in any case.
     pub write_timeout: Duration,
     /// Time for which a connection may wait for its next request.
     pub idle_timeout: Duration,

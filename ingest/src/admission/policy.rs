@@ -4,7 +4,7 @@
 //! error that [`Rejection`] builds.
 
 use super::budget::Share;
-use super::fair_queue::{FairQueue, Flow, Permit, REQUEST_BYTES};
+use super::fair_queue::{Cost, FairQueue, Flow, Permit, REQUEST_BYTES};
 use super::month_limiter::{MonthCharge, MonthOwner};
 use super::project_hint::{is_known, key_at_start};
 use super::rejections::Rejection;
@@ -110,10 +110,9 @@ impl Admission {
         &self,
         lane: Lane,
         flow: Flow,
-        bytes: usize,
+        cost: Cost,
     ) -> Result<Permit, ApiError> {
         let keeps_up = self.process.deps.pipeline.keeps_up(lane);
-        let cost = bytes + REQUEST_BYTES;
         let permit = self.fair_queue.acquire(lane, flow, cost, keeps_up).await;
         permit.ok_or_else(|| self.overloaded())
     }

@@ -13,11 +13,11 @@ use thiserror::Error;
 /// Connections that may wait to be accepted, per core.
 const BACKLOG: i32 = 4_096;
 
-/// Bytes of a response that the kernel keeps for a client; accepted connections inherit it. The
-/// pace of a client is measured by what the kernel accepts, which is nothing until a third of its
-/// buffer is free: with a large one, a client that reads at the lowest pace would be taken for one
-/// that does not read.
-const SEND_BUFFER_BYTES: usize = 32 << 10;
+/// Bytes of a response that the kernel keeps before they are sent; accepted connections inherit it.
+/// The pace of a client is measured by what the kernel accepts: if it kept megabytes, a client that
+/// reads at the lowest pace would be taken for one that does not read. What is sent and not yet
+/// acknowledged does not count, so that fast and distant clients are not slowed down.
+const UNSENT_BYTES_MAX: u32 = 32 << 10;
 
 /// Reason why the server could not start.
 #[derive(Debug, Error)]
@@ -75,7 +75,7 @@ fn bound(addr: SocketAddr, shared: bool) -> io::Result<Socket> {
     socket.set_nonblocking(true)?;
     // Accepted connections inherit it: a response leaves at once.
     socket.set_tcp_nodelay(true)?;
-    socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+    socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
     socket.bind(&addr.into())?;
     Ok(socket)
 }

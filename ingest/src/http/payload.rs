@@ -16,7 +16,7 @@ use super::body::{declared_bytes, gather, is_blank};
 use super::context::RequestContext;
 use super::decode::{DecodedPayload, EncodedPayload, PayloadKind, decode};
 use crate::admission::budget::Share;
-use crate::admission::fair_queue::{Flow, Permit};
+use crate::admission::fair_queue::{Cost, Flow, Permit};
 use crate::admission::project_hint::{is_known, key_at_start, names_known_project};
 use crate::core::Core;
 use crate::metrics::Stage;
@@ -30,6 +30,12 @@ use hyper::body::Incoming;
 use millrace_encoding::{BodyBuf, BodyDecoder, Boundary, Encoding, Hints, ON_CORE_BYTES_MAX};
 use millrace_parse::ApiError;
 use millrace_rows::Lane;
+
+/// Objects of a body that a core parses itself: any may be an event, which takes a microsecond
+/// however short it is. Ordinary events have two and more, and hundreds of bytes.
+const ON_CORE_OBJECTS_MAX: usize = 16 << 10;
+/// Bytes of a body whose objects are not counted: even the shortest events take less than 10 ms.
+const UNCOUNTED_BYTES_MAX: usize = 128 << 10;
 
 /// JSON text of a request, with all that it holds until the request is answered.
 pub struct Payload {
@@ -85,7 +91,7 @@ pub async fn read(
         receive(request, hint, body, &mut share).await?
     };
     let sent_bytes = sent.len();
-    let permit = take_turn(request, query, hint, &sent).await?;
+    let permit = take_turn(request, query, hint, &format, &sent).await?;
 
     let started = request.now();
     let encoded = format.encoded(core, query, sent);
@@ -141,17 +147,21 @@ async fn take_turn(
     request: &RequestContext<'_>,
     query: &Query<'_>,
     hint: HeadHint<'_>,
+    format: &PayloadFormat,
     sent: &BodyBuf,
 ) -> Result<Permit, ApiError> {
     let admission = &request.core.admission;
-    let bytes = match &query.data {
-        Some(data) if sent.is_empty() => data.len(),
-        _ => sent.len(),
+    let payload: &[u8] = match &query.data {
+        Some(data) if sent.is_empty() => data,
+        _ => sent,
     };
     // Checked once more: while this body came, others may have taken the capacity.
     let last_flow = request.conn.flow();
+    let bytes = payload.len();
     let flow = admission.check_queue(hint.lane, hint.flow, last_flow, sent, bytes)?;
-    admission.take_turn(hint.lane, flow, bytes).await
+    let may_be_encoded = format.boundary.is_some() || format.hints.may_be_encoded(payload);
+    let cost = Cost::of(bytes, may_be_encoded);
+    admission.take_turn(hint.lane, flow, cost).await
 }
 
 /// Takes a thread for a body that is too long to parse on a core, or gives back the one that
@@ -162,7 +172,7 @@ async fn offload_for_parsing(
     json: &[u8],
     decoded_on: Option<OffloadSlot>,
 ) -> Result<Option<OffloadSlot>, ApiError> {
-    if json.len() <= ON_CORE_BYTES_MAX {
+    if !takes_long(json) {
         return Ok(None);
     }
     let is_known = names_known_project(&request.core.process.deps.keys, key, json);
@@ -173,6 +183,14 @@ async fn offload_for_parsing(
         offload.mark_project_known();
     }
     Ok(Some(offload))
+}
+
+/// Returns true if a body takes a core too long to parse: it is long, or has many objects, of which
+/// any may be an event.
+fn takes_long(json: &[u8]) -> bool {
+    let objects = || memchr::memchr_iter(b'{', json).count();
+    json.len() > ON_CORE_BYTES_MAX
+        || (json.len() > UNCOUNTED_BYTES_MAX && objects() > ON_CORE_OBJECTS_MAX)
 }
 
 // === impl PayloadFormat ===

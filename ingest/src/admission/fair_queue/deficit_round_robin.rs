@@ -1,5 +1,6 @@
 //! Deficit round robin over the flows that wait on a core.
 
+use super::cost::Cost;
 use super::flow::Flow;
 use millrace_rows::Lane;
 use std::collections::{HashMap, VecDeque};
@@ -18,7 +19,7 @@ pub struct DeficitRoundRobin<G> {
 /// Request that waits for its turn.
 #[derive(Debug)]
 pub struct QueuedRequest<G> {
-    pub bytes: usize,
+    pub cost: Cost,
     pub grant: G,
 }
 
@@ -70,7 +71,7 @@ impl<G> DeficitRoundRobin<G> {
         if queue.requests.is_empty() {
             self.order.push_back((lane, flow));
         }
-        queue.bytes += request.bytes;
+        queue.bytes += request.cost.held_bytes;
         queue.requests.push_back(request);
     }
 
@@ -81,20 +82,20 @@ impl<G> DeficitRoundRobin<G> {
             let name = *self.order.front()?;
             let alone = self.order.len() == 1;
             let queue = self.flows.get_mut(&name)?;
-            let bytes = queue.requests.front()?.bytes;
+            let cost = queue.requests.front()?.cost;
             if !has_capacity(name.0) {
                 held_up += 1;
                 self.order.rotate_left(1);
                 continue;
             }
-            if !alone && bytes > queue.deficit {
+            if !alone && cost.turn_bytes > queue.deficit {
                 queue.deficit += QUANTUM_BYTES;
                 held_up = 0;
                 self.order.rotate_left(1);
                 continue;
             }
-            queue.deficit = queue.deficit.saturating_sub(bytes);
-            queue.bytes -= bytes;
+            queue.deficit = queue.deficit.saturating_sub(cost.turn_bytes);
+            queue.bytes -= cost.held_bytes;
             let request = queue.requests.pop_front();
             if queue.requests.is_empty() {
                 self.flows.remove(&name);

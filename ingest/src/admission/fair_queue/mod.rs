@@ -17,11 +17,15 @@
 //! - after ten seconds: requests that were not served.
 //!
 //! As long as the core keeps up, or serves one flow only, no request queues: each asks a few cells
-//! of its own core.
+//! of its own core. Long requests queue nevertheless while others are in service: some hundred bytes
+//! may decode to megabytes, and two dozen such requests in one go would keep all others waiting for
+//! a second. From the queue they are served one by one, and others in between.
 
+mod cost;
 mod deficit_round_robin;
 mod flow;
 
+pub use cost::{Cost, REQUEST_BYTES};
 pub use flow::Flow;
 
 use deficit_round_robin::{DeficitRoundRobin, QueuedRequest};
@@ -33,16 +37,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
-/// Bytes that are served at once, before new requests are looked at.
+/// Bytes that a core may have to deal with at once, before new requests are looked at.
 const ROUND_BYTES: usize = 256 << 10;
 /// Requests that are served at once, before new ones are looked at.
 const ROUND_REQUESTS: usize = 32;
 /// Requests in service up to which further ones bypass the queue, however many flows there are.
 const BYPASS_MAX: usize = 4;
-/// Bytes that a request is counted for beside its body: its head has to be read, and answered,
-/// however small it is. No request is counted for nothing, or its flow would have a turn without an
-/// end.
-pub const REQUEST_BYTES: usize = 4 << 10;
 /// Time that a request waits for its permit. Only a commit thread that stands still, as its disk
 /// does, lets it come to that: the capacity is bounded in bytes.
 const WAIT_MAX: Duration = Duration::from_secs(10);
@@ -131,14 +131,14 @@ impl FairQueue {
         self: &Rc<Self>,
         lane: Lane,
         flow: Flow,
-        bytes: usize,
+        cost: Cost,
         has_capacity: bool,
     ) -> Option<Permit> {
-        if self.bypasses_queue(flow) && has_capacity {
+        if self.bypasses_queue(flow, cost) && has_capacity {
             return Some(self.permit());
         }
         let (grant, granted) = oneshot::channel();
-        self.push(lane, flow, QueuedRequest { bytes, grant });
+        self.push(lane, flow, QueuedRequest { cost, grant });
         self.changed.notify_one();
         // Requests leave the queue only by being served.
         timeout(WAIT_MAX, granted).await.ok()?.ok()
@@ -181,13 +181,17 @@ impl FairQueue {
     }
 
     /// Returns true if no other flow would gain by this one's queueing up.
-    fn bypasses_queue(&self, flow: Flow) -> bool {
+    fn bypasses_queue(&self, flow: Flow, cost: Cost) -> bool {
         let contended = match self.last.replace(Some(flow)) {
             Some(last) if last != flow => CONTENDED_REQUESTS,
             _ => self.contended.get().saturating_sub(1),
         };
         self.contended.set(contended);
-        let few = contended == 0 || self.in_service.get() < BYPASS_MAX;
+        let in_service = self.in_service.get();
+        let few = match cost.is_long() {
+            true => in_service == 0,
+            false => contended == 0 || in_service < BYPASS_MAX,
+        };
         few && self.waiting.borrow().is_empty()
     }
 
@@ -197,7 +201,7 @@ impl FairQueue {
     }
 
     fn push(&self, lane: Lane, flow: Flow, request: QueuedRequest<oneshot::Sender<Permit>>) {
-        let bytes = self.waiting_bytes.get() + request.bytes;
+        let bytes = self.waiting_bytes.get() + request.cost.held_bytes;
         self.waiting_bytes.set(bytes);
         self.waiting.borrow_mut().push(lane, flow, request);
     }
@@ -209,9 +213,9 @@ impl FairQueue {
             let next = self.waiting.borrow_mut().next(has_capacity);
             let Some(request) = next else { break };
             self.waiting_bytes
-                .set(self.waiting_bytes.get() - request.bytes);
+                .set(self.waiting_bytes.get() - request.cost.held_bytes);
             requests += 1;
-            bytes += request.bytes;
+            bytes += request.cost.core_bytes_max;
             // A client that went away, or waits no more, gets a permit all the same, and gives it
             // back at once.
             drop(request.grant.send(self.permit()));

@@ -11,10 +11,26 @@ fn flow(number: u8) -> Flow {
     Flow(u64::from(number) + 1)
 }
 
+/// Cost of a body that is not encoded, without its head.
+fn plain(bytes: usize) -> Cost {
+    Cost {
+        held_bytes: bytes,
+        turn_bytes: bytes,
+        core_bytes_max: bytes,
+    }
+}
+
 /// Queues a request and returns the receiver of its permit.
 fn push(queue: &FairQueue, lane: Lane, flow: Flow, bytes: usize) -> oneshot::Receiver<Permit> {
     let (grant, granted) = oneshot::channel();
-    queue.push(lane, flow, QueuedRequest { bytes, grant });
+    queue.push(
+        lane,
+        flow,
+        QueuedRequest {
+            cost: plain(bytes),
+            grant,
+        },
+    );
     granted
 }
 
@@ -136,7 +152,7 @@ proptest! {
         }
         for _ in 0..served {
             let request = queue.waiting.borrow_mut().next(&|_| true).unwrap();
-            bytes[sizes.iter().position(|size| *size == request.bytes).unwrap()] += request.bytes;
+            bytes[sizes.iter().position(|size| *size == request.cost.turn_bytes).unwrap()] += request.cost.turn_bytes;
         }
         let most = bytes.iter().max().unwrap();
         let least = bytes.iter().min().unwrap();
@@ -192,14 +208,49 @@ fn one_flow_alone_never_queues() {
     let queue = FairQueue::new(CAPACITY_BYTES);
     let held: Vec<_> = (0..100)
         .map(|_| {
-            assert!(queue.bypasses_queue(flow(1)));
+            assert!(queue.bypasses_queue(flow(1), plain(10)));
             queue.permit()
         })
         .collect();
-    assert!(!queue.bypasses_queue(flow(2)), "the core is busy");
-    assert!(!queue.bypasses_queue(flow(1)), "now it is not alone");
+    assert!(
+        !queue.bypasses_queue(flow(2), plain(10)),
+        "the core is busy"
+    );
+    assert!(
+        !queue.bypasses_queue(flow(1), plain(10)),
+        "now it is not alone"
+    );
     drop(held);
-    assert!(queue.bypasses_queue(flow(2)), "the core is idle");
+    assert!(queue.bypasses_queue(flow(2), plain(10)), "the core is idle");
+}
+
+#[test]
+fn a_long_request_queues_beside_others_and_is_served_alone() {
+    let queue = FairQueue::new(usize::MAX);
+    let long = Cost::of(12 << 10, true);
+    assert!(queue.bypasses_queue(flow(1), long), "the core is idle");
+    let held = queue.permit();
+    assert!(
+        !queue.bypasses_queue(flow(1), long),
+        "though it has one flow"
+    );
+    assert!(queue.bypasses_queue(flow(1), plain(10)));
+    let push = |number| {
+        let (grant, granted) = oneshot::channel();
+        let request = QueuedRequest { cost: long, grant };
+        queue.push(Lane::Live, flow(number), request);
+        granted
+    };
+    let mut waiting: Vec<_> = (0..24).map(|_| push(1)).collect();
+    let mut other = push(2);
+    for round in 1..=2 {
+        assert!(queue.serve_round(&|_| true));
+        waiting.retain_mut(|it| it.try_recv().is_err());
+        let other = usize::from(other.try_recv().is_err());
+        assert_eq!(waiting.len() + other, 25 - round, "one a round");
+    }
+    assert_eq!(waiting.len(), 23, "flows take turns");
+    drop(held);
 }
 
 #[tokio::test]
@@ -228,7 +279,7 @@ async fn a_blocked_request_is_served_when_there_is_capacity_again() {
             std::future::ready(())
         },
     ));
-    let mut waiting = Box::pin(queue.acquire(Lane::Live, flow(1), 10, false));
+    let mut waiting = Box::pin(queue.acquire(Lane::Live, flow(1), plain(10), false));
     assert!(futures_util::poll!(&mut waiting).is_pending());
     assert!(futures_util::poll!(&mut serving).is_pending());
     let permit = match futures_util::poll!(&mut waiting) {
@@ -254,7 +305,7 @@ fn a_client_that_went_away_gives_its_permit_back() {
 async fn a_wait_ends_after_ten_seconds_and_the_request_leaves_the_queue() {
     let queue = FairQueue::new(CAPACITY_BYTES);
     // The queue is not served.
-    let permit = queue.acquire(Lane::Live, flow(1), 10, false).await;
+    let permit = queue.acquire(Lane::Live, flow(1), plain(10), false).await;
     assert!(permit.is_none());
     let mut here = push(&queue, Lane::Live, flow(2), 10);
     assert!(queue.serve_round(&|_| true));
