@@ -1,9 +1,11 @@
 //! Attacks on the capture port without any key.
 
 use super::context::AttackContext;
+use crate::attack::bombs::Bomb;
 use crate::attack::http::request;
 use rand::RngExt;
 use rand::rngs::StdRng;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
@@ -38,11 +40,14 @@ const HELD: Duration = Duration::from_secs(15);
 /// Bytes of an unfinished head, a little less than the limit.
 const HEAD_BYTES: usize = 60 << 10;
 
-/// Sends bombs of a few hundred bytes without a key.
+/// Sends bombs of a few hundred bytes without a key, of each encoding in turn: a server with much
+/// to do judges few of them.
 pub(super) async fn bombs(context: Arc<AttackContext>, mut rng: StdRng) {
-    loop {
-        let at = rng.random_range(0..context.bombs_of_nobody.len().max(1));
-        if let Some(bomb) = context.bombs_of_nobody.get(at) {
+    let by_way = by_way(&context.bombs_of_nobody);
+    let first = rng.random_range(0..by_way.len().max(1));
+    for bombs in by_way.values().cycle().skip(first) {
+        let at = rng.random_range(0..bombs.len().max(1));
+        if let Some(bomb) = bombs.get(at) {
             let sent = bomb.request(any(&PATHS, &mut rng));
             let outcome = context.stranger.send(&sent).await;
             let way = format!("{}: {outcome}", bomb.way);
@@ -54,6 +59,15 @@ pub(super) async fn bombs(context: Arc<AttackContext>, mut rng: StdRng) {
         }
         sleep(context.pause).await;
     }
+}
+
+/// Bombs by the name of their encoding.
+fn by_way(bombs: &[Bomb]) -> BTreeMap<&'static str, Vec<&Bomb>> {
+    let mut by_way = BTreeMap::<_, Vec<&Bomb>>::new();
+    for bomb in bombs {
+        by_way.entry(bomb.way).or_default().push(bomb);
+    }
+    by_way
 }
 
 /// Sends mutated bodies of the fuzzers' corpora.
