@@ -114,7 +114,7 @@ fn attack_in(
         ran
     })?;
     watch.close();
-    outputs::check(&subject, &findings)?;
+    outputs::check(&subject, &tenants, &findings)?;
     report.verification = Some(run.verification()?);
     run.fill(&mut report);
     Ok(report)

@@ -8,6 +8,7 @@
 //! | [`exports`] | costly queries, servers that hang, folders of other tenants |
 //! | [`member`] | plugins that break parsers, records up to every limit, lists that nobody reads |
 //! | [`names`] | terminal control characters in every field of destinations, domains and others |
+//! | [`fields`] | the same in every text field of every operation's body, by the API's document |
 //! | [`operations`] | every operation of the API's document, on existing records, with random bodies |
 //! | [`analyst`] | statements that ClickHouse's password must not allow, and reads that it may |
 //!
@@ -18,10 +19,12 @@ mod analyst;
 mod capture;
 mod context;
 mod exports;
+mod fields;
 mod ids;
 mod member;
 mod names;
 mod operations;
+mod sample;
 mod schema_values;
 mod sender;
 mod tasks;

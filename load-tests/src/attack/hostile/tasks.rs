@@ -1,7 +1,7 @@
 //! Table of the attacking tasks, by name.
 
 use super::context::AttackContext;
-use super::{analyst, capture, exports, member, names, operations, sender};
+use super::{analyst, capture, exports, fields, member, names, operations, sender};
 use crate::attack::findings::Outcomes;
 use rand::rngs::StdRng;
 use std::collections::BTreeMap;
@@ -100,7 +100,7 @@ const BOMBS: [Proof; 11] = [
 ];
 
 /// All attacking tasks.
-pub(super) const TASKS: [Task; 23] = [
+pub(super) const TASKS: [Task; 24] = [
     times(
         "bombs",
         2,
@@ -202,6 +202,11 @@ pub(super) const TASKS: [Task; 23] = [
         "names",
         |context, _, _| Box::pin(names::all(context)),
         &[("hostile texts in destinations", &["400"])],
+    ),
+    once(
+        "fields",
+        |context, rng, _| Box::pin(fields::all(context, rng)),
+        &[("hostile texts in every field", &["400"])],
     ),
     times(
         "operations",
