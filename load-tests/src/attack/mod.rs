@@ -8,7 +8,7 @@
 //! - [`mod@options`]: options of an attack.
 //! - [`good_tenant`]: the good tenant's work, with known responses.
 //! - [`hostile`]: all attacking tasks.
-//! - [`bombs`], [`mutate`]: bodies that cost more than their size suggests.
+//! - [`bombs`], [`mutate`], [`cost_search`]: bodies that cost more than their size suggests.
 //! - [`run`]: the phases in turn, and further rounds for missing proofs.
 //! - [`subject`], [`watch`]: the processes; [`tenants`]: the organizations that use them.
 //! - [`outputs`]: the operator's view at the end.
@@ -19,6 +19,7 @@
 
 mod bombs;
 mod bounds;
+mod cost_search;
 mod findings;
 mod good_tenant;
 mod hostile;
@@ -34,6 +35,7 @@ mod tenants;
 mod watch;
 
 pub use bounds::Bound;
+pub use cost_search::DearBody;
 pub use findings::OperationTimes;
 pub use good_tenant::load::{Latency, PhaseReport};
 pub use hostile::task_names;
@@ -114,6 +116,7 @@ fn attack_in(
         ran
     })?;
     watch.close();
+    report.dearest_bodies = context.dearest_bodies()?;
     outputs::check(&subject, &tenants, &findings)?;
     report.verification = Some(run.verification()?);
     run.fill(&mut report);

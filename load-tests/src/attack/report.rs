@@ -1,5 +1,6 @@
 //! Results of an attack.
 
+use super::cost_search::DearBody;
 use super::findings::{Findings, OperationTimes, Outcomes};
 use super::good_tenant::load::PhaseReport;
 use super::hostile::unproved;
@@ -63,6 +64,8 @@ pub struct Report {
     pub unproved: Vec<String>,
     /// Operations of the API with their response times, slowest first.
     pub dearest: Vec<(String, OperationTimes)>,
+    /// Bodies that took longest for their bytes, dearest first, without a key and with one.
+    pub dearest_bodies: Vec<DearBody>,
     /// Number of violations.
     pub wrong: u64,
     /// The first violations, in words.
@@ -84,6 +87,7 @@ impl Report {
             outcomes: Outcomes::new(),
             unproved: Vec::new(),
             dearest: Vec::new(),
+            dearest_bodies: Vec::new(),
             wrong: 0,
             wrongs: Vec::new(),
         }
@@ -208,6 +212,9 @@ impl fmt::Display for Report {
         }
         for (operation, took) in &self.dearest {
             writeln!(f, "{operation}: {took}")?;
+        }
+        for body in &self.dearest_bodies {
+            writeln!(f, "{body}")?;
         }
         for wrong in &self.wrongs {
             writeln!(f, "WRONG: {wrong}")?;

@@ -2,6 +2,7 @@
 
 use super::context::AttackContext;
 use crate::attack::bombs::Bomb;
+use crate::attack::cost_search::{PATHS, any};
 use crate::attack::http::request;
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -13,26 +14,6 @@ use tokio::time::sleep;
 
 /// Statuses of a bomb that was processed: no JSON, no known key, or too large.
 const BOMB_REFUSALS: [u16; 3] = [400, 401, 413];
-/// Paths that take events.
-const PATHS: [&str; 6] = [
-    "/batch/",
-    "/e/",
-    "/i/v0/e/",
-    "/capture/",
-    "/track/",
-    "/engage/",
-];
-/// `Content-Encoding` headers that bodies are sent with, true or not.
-const ENCODINGS: [&str; 8] = [
-    "",
-    "gzip",
-    "br",
-    "zstd",
-    "deflate",
-    "lz64",
-    "base64",
-    "gzip, gzip",
-];
 /// Connections with an unfinished request.
 const UNFINISHED: usize = 100;
 /// Time that unfinished requests are held open.
@@ -70,29 +51,16 @@ fn by_way(bombs: &[Bomb]) -> BTreeMap<&'static str, Vec<&Bomb>> {
     by_way
 }
 
-/// Sends mutated bodies of the fuzzers' corpora.
+/// Sends mutated bodies of the fuzzers' corpora, and mutations of the dearest so far.
 pub(super) async fn mutations(context: Arc<AttackContext>, mut rng: StdRng) {
+    let (search, client) = (&context.search_of_nobody, &context.stranger);
     loop {
-        let body = context.corpus.next("k", &mut rng);
-        let sent = mutated(&body, &mut rng);
-        let outcome = context.stranger.send(&sent).await;
+        let outcome = search.step(client, &context.corpus, "k", &mut rng).await;
         context
             .findings
             .note("mutated bodies without a key", &outcome);
         sleep(context.pause).await;
     }
-}
-
-/// A request with this body, on a random path and in a random encoding.
-pub(super) fn mutated(body: &[u8], rng: &mut StdRng) -> Vec<u8> {
-    let encoding = any(&ENCODINGS, rng);
-    let headers = [("Content-Encoding", encoding)];
-    let headers = if encoding.is_empty() {
-        &[][..]
-    } else {
-        &headers
-    };
-    request("POST", any(&PATHS, rng), headers, body)
 }
 
 /// Sends bombs in the URL of an image tag.
@@ -133,9 +101,4 @@ pub(super) async fn unfinished(context: Arc<AttackContext>) {
             .count("unfinished requests", &format!("{} at once", held.len()));
         sleep(HELD).await;
     }
-}
-
-pub(super) fn any<'a>(of: &[&'a str], rng: &mut StdRng) -> &'a str {
-    let at = rng.random_range(0..of.len().max(1));
-    of.get(at).copied().unwrap_or_default()
 }
