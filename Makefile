@@ -61,10 +61,10 @@ torture: $(ENGINE) test-setup ## Test for hours what tests do for minutes; KILLS
 	$(MAKE) torture-schedules
 
 .PHONY: torture-log
-torture-log: # Let the log's disk fail in a million ways, and damage every byte; mutate what is read
+torture-log: # Let the log's disk fail in a million ways, and damage every byte; mutate what is read, look for what costs most
 	MILLRACE_LOG_CASES=24000 MILLRACE_LOG_DAMAGE_BYTES=65536 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
 		cargo test -p millrace-log --test it -- --nocapture synced_frames_survive each_damaged_byte
-	MILLRACE_FUZZ_RUNS=10000000 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
+	MILLRACE_FUZZ_RUNS=10000000 MILLRACE_FUZZ_TIME=1 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
 		cargo test -p millrace-fuzz --test it -- --nocapture
 
 .PHONY: torture-crash

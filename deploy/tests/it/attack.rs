@@ -1,5 +1,8 @@
 //! All known attacks at once, beside an honest tenant: no process ends, no answer is wrong, no
 //! event is lost. `make attack` does the same for an hour, and checks response times, too.
+//!
+//! Other tests run at the same time. The attack is repeated while a task or a service has no proof
+//! yet (`Options::extra_rounds_max`), so that load alone fails nothing.
 
 use crate::server::millrace;
 use millrace_load::Stop;

@@ -193,13 +193,13 @@ fn plain(
     text.into_bytes()
 }
 
-fn brotli(plain: &[u8]) -> Result<Vec<u8>> {
+pub(super) fn brotli(plain: &[u8]) -> Result<Vec<u8>> {
     let mut writer = brotli::CompressorWriter::new(Vec::new(), 1 << 16, 5, 24);
     writer.write_all(plain).context("brotli")?;
     Ok(writer.into_inner())
 }
 
-fn zstd(plain: &[u8]) -> Result<Vec<u8>> {
+pub(super) fn zstd(plain: &[u8]) -> Result<Vec<u8>> {
     zstd::encode_all(plain, 3).context("zstd")
 }
 
@@ -208,7 +208,7 @@ fn lz64(plain: &[u8]) -> String {
 }
 
 /// Content of a gzip member: raw deflate without a header, as many clients send it.
-fn bare_deflate(gzip: &[u8]) -> Vec<u8> {
+pub(super) fn bare_deflate(gzip: &[u8]) -> Vec<u8> {
     let end = gzip.len().saturating_sub(GZIP_TAIL_BYTES);
     gzip.get(GZIP_HEAD_BYTES..end).unwrap_or_default().to_vec()
 }

@@ -5,6 +5,7 @@
 use super::good_tenant::load::{Latency, PhaseReport};
 use super::phase::{PhaseKind, ResponseCounts, Seconds, Spread};
 use super::report::{MEMORY_BYTES_MAX, Memory, Report};
+use super::subject::ENGINE_MEMORY_BYTES;
 use crate::report::mebibytes;
 use serde::Serialize;
 
@@ -157,26 +158,37 @@ fn refused(name: &'static str, answers: ResponseCounts) -> Bound {
     }
 }
 
-fn memory(memory: &[Memory]) -> [Bound; 2] {
-    let calm_bytes = memory.first().map_or(0, |it| it.calm_bytes);
+fn memory(memory: &[Memory]) -> [Bound; 3] {
+    let first = |bytes: fn(&Memory) -> u64| memory.first().map_or(0, bytes);
     let highest = |bytes: fn(&Memory) -> u64| memory.iter().map(bytes).max().unwrap_or_default();
-    let bound = |name, bytes, bytes_max| Bound {
+    let bound = |name, calm_bytes, bytes, bytes_max| Bound {
         name,
         calm: mebibytes(calm_bytes),
         attack: mebibytes(bytes),
         max: mebibytes(bytes_max),
         measured: memory.len() as u64,
     };
+    let calm_bytes = first(|it| it.calm_bytes);
+    let engine_calm_bytes = first(|it| it.engine_calm_bytes);
     [
         bound(
             "memory 5 s after: MiB",
+            calm_bytes,
             highest(|it| it.after_bytes),
             calm_bytes + MEMORY_KEPT_BYTES_MAX,
         ),
         bound(
             "memory, most: MiB",
+            calm_bytes,
             highest(|it| it.most_bytes),
             MEMORY_BYTES_MAX,
+        ),
+        // Its limit counts what it allocates, and not its code.
+        bound(
+            "engine's memory, most: MiB",
+            engine_calm_bytes,
+            highest(|it| it.engine_most_bytes),
+            ENGINE_MEMORY_BYTES + engine_calm_bytes,
         ),
     ]
 }

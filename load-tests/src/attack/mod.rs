@@ -8,7 +8,8 @@
 //! - [`mod@options`]: options of an attack.
 //! - [`good_tenant`]: the good tenant's work, with known responses.
 //! - [`hostile`]: all attacking tasks.
-//! - [`bombs`], [`mutate`]: bodies that cost more than their size suggests.
+//! - [`bombs`], [`mutate`], [`cost_search`]: bodies that cost more than their size suggests.
+//! - [`run`]: the phases in turn, and further rounds for missing proofs.
 //! - [`subject`], [`watch`]: the processes; [`tenants`]: the organizations that use them.
 //! - [`outputs`]: the operator's view at the end.
 //! - [`report`]: the results; [`bounds`]: their limits.
@@ -18,6 +19,7 @@
 
 mod bombs;
 mod bounds;
+mod cost_search;
 mod findings;
 mod good_tenant;
 mod hostile;
@@ -27,39 +29,33 @@ pub mod options;
 mod outputs;
 pub mod phase;
 pub mod report;
+mod run;
 mod subject;
 mod tenants;
 mod watch;
 
 pub use bounds::Bound;
+pub use cost_search::DearBody;
 pub use findings::OperationTimes;
 pub use good_tenant::load::{Latency, PhaseReport};
 pub use hostile::task_names;
 pub use options::Options;
 
-use crate::ledger::AckLedger;
 use crate::runtime::current_thread_runtime;
 use crate::stop::Stop;
-use crate::verify::verify;
 use anyhow::{Context, Result, anyhow, ensure};
 use findings::Findings;
 use good_tenant::GoodTenant;
 use hostile::AttackContext;
 use phase::{CurrentPhase, PhaseKind};
-use report::{Memory, Report};
+use report::Report;
+use run::Run;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use subject::Subject;
 use tempfile::TempDir;
 use tenants::Tenants;
 use watch::Watch;
-
-/// Longest wait for the next row that is still being shipped.
-const SHIP_PATIENCE: Duration = Duration::from_secs(120);
-/// Time after an attack within which memory must be released.
-const MEMORY_BACK: Duration = Duration::from_secs(5);
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Runs the phases of an attack, unless stopped; `say` gets the progress.
 ///
@@ -97,7 +93,9 @@ fn attack_in(
         options,
         subject: &subject,
         good: &good,
+        watch: &watch,
         context: &context,
+        findings: &findings,
         current_phase: &current_phase,
         ledger: dir.join("ledger"),
         stop,
@@ -118,97 +116,11 @@ fn attack_in(
         ran
     })?;
     watch.close();
-    outputs::check(&subject, &findings)?;
+    report.dearest_bodies = context.dearest_bodies()?;
+    outputs::check(&subject, &tenants, &findings)?;
     report.verification = Some(run.verification()?);
-    report.persons = good.persons.seconds();
-    report.exports = good.exports.seconds();
-    report.answers = good.answers.seconds();
-    report.watermark = watch.watermark.seconds();
-    report.add(&findings, &options.only);
+    run.fill(&mut report);
     Ok(report)
-}
-
-/// Context of the phases.
-struct Run<'a> {
-    options: &'a Options,
-    subject: &'a Subject,
-    good: &'a GoodTenant<'a>,
-    context: &'a Arc<AttackContext>,
-    current_phase: &'a CurrentPhase,
-    ledger: PathBuf,
-    stop: &'a Stop,
-    say: &'a (dyn Fn(&str) + Sync),
-}
-
-impl Run<'_> {
-    /// Runs phases of calm and attack in turn, and a last one of calm.
-    fn phases(&self, report: &mut Report) -> Result<()> {
-        let mut calm_bytes = None;
-        for round in 0..self.options.rounds {
-            self.phase(report, PhaseKind::Calm, round)?;
-            let calm = *calm_bytes.get_or_insert(self.subject.memory_bytes("VmRSS")?);
-            if self.stop.is_asked() {
-                break;
-            }
-            self.phase(report, PhaseKind::Attack, round)?;
-            let back = self.memory_after(calm)?;
-            (self.say)(&format!(
-                "round {} of {}: {back}",
-                round + 1,
-                self.options.rounds
-            ));
-            report.memory.push(back);
-        }
-        self.phase(report, PhaseKind::Calm, self.options.rounds)
-    }
-
-    fn phase(&self, report: &mut Report, kind: PhaseKind, round: u32) -> Result<()> {
-        self.current_phase.set(kind);
-        let duration = match kind {
-            PhaseKind::Attack => self.options.attack,
-            _ => self.options.calm,
-        };
-        let load = || self.good.load(kind, duration, &self.ledger, self.stop);
-        let phase = if kind == PhaseKind::Attack {
-            std::thread::scope(|scope| {
-                let attack = scope.spawn(|| self.context.run_round(round, duration));
-                let phase = load();
-                let attack = attack.join().map_err(|_| anyhow!("an attack panicked"))?;
-                attack.and(phase)
-            })?
-        } else {
-            load()?
-        };
-        (self.say)(&phase.to_string());
-        report.phases.push(phase);
-        Ok(())
-    }
-
-    /// Memory after an attack, once it should be released.
-    fn memory_after(&self, calm_bytes: u64) -> Result<Memory> {
-        self.current_phase.set(PhaseKind::Settling);
-        let ended = Instant::now();
-        let at_end_bytes = self.subject.memory_bytes("VmRSS")?;
-        let mut now_bytes = at_end_bytes;
-        while ended.elapsed() < MEMORY_BACK {
-            std::thread::sleep(LOOK_AGAIN);
-            now_bytes = now_bytes.min(self.subject.memory_bytes("VmRSS")?);
-        }
-        Ok(Memory {
-            calm_bytes,
-            most_bytes: self.subject.memory_bytes("VmHWM")?,
-            engine_most_bytes: self.subject.engine_most_bytes()?,
-            at_end_bytes,
-            after_bytes: now_bytes,
-        })
-    }
-
-    /// Verifies that every acknowledged event is stored exactly once.
-    fn verification(&self) -> Result<crate::VerifyReport> {
-        let ledger = AckLedger::read(&self.ledger)?;
-        let clickhouse = self.subject.clickhouse();
-        current_thread_runtime()?.block_on(verify(&ledger, &clickhouse, SHIP_PATIENCE))
-    }
 }
 
 /// Folder of the corpora in a checkout of the sources.

@@ -72,6 +72,14 @@ impl Corpus {
         bytes
     }
 
+    /// The bytes with at least one change.
+    pub(super) fn mutated(&self, mut bytes: Vec<u8>, rng: &mut StdRng) -> Vec<u8> {
+        for _ in 0..rng.random_range(1..=CHANGES_MAX) {
+            bytes = self.changed(bytes, rng);
+        }
+        bytes
+    }
+
     fn any(&self, rng: &mut StdRng) -> &[u8] {
         let at = rng.random_range(0..self.0.len().max(1));
         self.0.get(at).map_or(&[], Vec::as_slice)

@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Rounds beyond those asked for, by default.
+const EXTRA_ROUNDS_MAX: u32 = 3;
+
 /// Options of an attack.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -18,6 +21,9 @@ pub struct Options {
     pub attack: Duration,
     /// Number of rounds, each a phase of calm and a phase of attack.
     pub rounds: u32,
+    /// Highest number of further phases of attack, each of which is run only if an attack was never
+    /// processed so far, or the good tenant never served.
+    pub extra_rounds_max: u32,
     /// Selected tasks of [`task_names`](super::task_names); empty selects all.
     pub only: Vec<String>,
     /// Approximate pause between two requests of a task; some tasks wait a multiple of it.
@@ -37,6 +43,7 @@ impl Options {
             calm: Duration::from_secs(30),
             attack: Duration::from_secs(30),
             rounds: minutes,
+            extra_rounds_max: EXTRA_ROUNDS_MAX,
             only: Vec::new(),
             pause: Duration::from_millis(20),
             seed: rand::random(),

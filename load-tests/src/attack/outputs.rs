@@ -1,9 +1,23 @@
-//! Checks that the operator's commands and logs show nothing that a terminal would interpret.
+//! Checks that no output shows texts of tenants as a terminal would interpret them.
+//!
+//! | Output | Texts of tenants in it | Held by |
+//! |---|---|---|
+//! | lists of commands | names of organizations, projects, users and migrations; labels of keys; rejected events | `hostile_texts` in `deploy/tests/it`, from every column of the catalog; here |
+//! | the log | names, ids, errors of events and of destinations | the same; here |
+//! | metrics | none: labels are numbers and words of ours | here |
+//! | activity | all fields of changed records, as JSON | here; what is refused, by `fields` |
+//! | mails | names, messages of invites | `control_characters` in `admin/tests/it` |
+//! | pages in HTML | none: the page of an invite is the same for all | `signup_page` in `admin/tests/it` |
+//! | errors of the API | none of those that it refuses | `fields` |
 
 use super::findings::Findings;
 use super::hostile::HOSTILE_TEXT;
 use super::subject::Subject;
+use super::tenants::Tenants;
+use crate::metrics;
+use crate::runtime::current_thread_runtime;
 use anyhow::Result;
+use serde_json::Value;
 
 /// Commands that show texts of tenants.
 const COMMANDS: [&[&str]; 6] = [
@@ -14,25 +28,53 @@ const COMMANDS: [&[&str]; 6] = [
     &["rejected", "list", "--limit", "1000"],
     &["rejected", "show", "--limit", "1000"],
 ];
+/// Commands that show texts of one organization.
+const COMMANDS_OF_ONE: [[&str; 2]; 2] = [["members", "list"], ["organizations", "features"]];
 
-/// Checks the output of the commands, and the server's log.
-pub(super) fn check(subject: &Subject, findings: &Findings) -> Result<()> {
+/// Checks the output of the commands, the server's log and metrics, and the activity.
+pub(super) fn check(subject: &Subject, tenants: &Tenants, findings: &Findings) -> Result<()> {
     for words in COMMANDS {
-        let output = subject.operate(words)?;
-        let name = words.join(" ");
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            findings.wrong(format!("`{name}` failed: {said}"));
-        }
-        for printed in [&output.stdout, &output.stderr] {
-            look(
-                &format!("`{name}`"),
-                &String::from_utf8_lossy(printed),
-                findings,
-            );
-        }
+        command(subject, words, findings)?;
+    }
+    for [one, other] in COMMANDS_OF_ONE {
+        let organization = tenants.hostile.organization.as_str();
+        let words = [one, other, "--organization", organization];
+        command(subject, &words, findings)?;
     }
     look("the log", &subject.stderr_text(), findings);
+    match metrics::read(&subject.credentials.health_url) {
+        Ok(text) => look("the metrics", &text, findings),
+        Err(error) => findings.wrong(format!("no metrics in the end: {error}")),
+    }
+    activity(tenants, findings)
+}
+
+/// Checks the output of a command.
+fn command(subject: &Subject, words: &[&str], findings: &Findings) -> Result<()> {
+    let output = subject.operate(words)?;
+    let name = words.join(" ");
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        findings.wrong(format!("`{name}` failed: {said}"));
+    }
+    for printed in [&output.stdout, &output.stderr] {
+        let text = String::from_utf8_lossy(printed);
+        look(&format!("`{name}`"), &text, findings);
+    }
+    Ok(())
+}
+
+/// Checks that what the hostile tenant did is told in JSON, whose strings have no raw line ends or
+/// escapes. A field whose text is free may hold any character.
+fn activity(tenants: &Tenants, findings: &Findings) -> Result<()> {
+    let asked = tenants
+        .hostile
+        .ask("GET", "activity/?limit=500", &Value::Null);
+    let outcome = current_thread_runtime()?.block_on(asked);
+    let is_json = outcome.json().pointer("/results").is_some();
+    if !is_json || outcome.text().contains(|c: char| c.is_ascii_control()) {
+        findings.wrong(format!("the activity is no JSON in one line: {outcome}"));
+    }
     Ok(())
 }
 
@@ -53,7 +95,7 @@ fn look(what: &str, text: &str, findings: &Findings) {
 }
 
 /// Returns true for control characters of the hostile text, which no text of ours contains.
-fn is_hostile(c: char) -> bool {
+pub(super) fn is_hostile(c: char) -> bool {
     c != '\n' && HOSTILE_TEXT.contains(c) && (c.is_control() || c > '\u{2000}')
 }
 

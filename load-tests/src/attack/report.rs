@@ -1,5 +1,6 @@
 //! Results of an attack.
 
+use super::cost_search::DearBody;
 use super::findings::{Findings, OperationTimes, Outcomes};
 use super::good_tenant::load::PhaseReport;
 use super::hostile::unproved;
@@ -29,6 +30,8 @@ pub struct Memory {
     pub at_end_bytes: u64,
     /// Lowest resident bytes within five seconds after the attack.
     pub after_bytes: u64,
+    /// Resident bytes of the engine's process before the first attack.
+    pub engine_calm_bytes: u64,
     /// Highest resident bytes of the engine's process so far.
     pub engine_most_bytes: u64,
 }
@@ -61,6 +64,8 @@ pub struct Report {
     pub unproved: Vec<String>,
     /// Operations of the API with their response times, slowest first.
     pub dearest: Vec<(String, OperationTimes)>,
+    /// Bodies that took longest for their bytes, dearest first, without a key and with one.
+    pub dearest_bodies: Vec<DearBody>,
     /// Number of violations.
     pub wrong: u64,
     /// The first violations, in words.
@@ -82,6 +87,7 @@ impl Report {
             outcomes: Outcomes::new(),
             unproved: Vec::new(),
             dearest: Vec::new(),
+            dearest_bodies: Vec::new(),
             wrong: 0,
             wrongs: Vec::new(),
         }
@@ -95,6 +101,12 @@ impl Report {
         self.dearest.truncate(DEAREST_MAX);
         let wrongs = findings.wrongs();
         (self.wrong, self.wrongs) = (wrongs.count, wrongs.examples);
+    }
+
+    /// Tasks that were not processed, and services that were not given, so far.
+    pub(super) fn missing(&self) -> Vec<String> {
+        let unserved = self.unserved().into_iter().map(str::to_owned);
+        self.unproved.iter().cloned().chain(unserved).collect()
     }
 
     /// Highest resident bytes of the server.
@@ -142,11 +154,12 @@ impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "memory {:.0} MiB in calm, {:.0} at the most, {:.0} at the end, {:.0} within 5 s after; the engine's {:.0} at the most",
+            "memory {:.0} MiB in calm, {:.0} at the most, {:.0} at the end, {:.0} within 5 s after; the engine's {:.0} in calm, {:.0} at the most",
             mebibytes(self.calm_bytes),
             mebibytes(self.most_bytes),
             mebibytes(self.at_end_bytes),
             mebibytes(self.after_bytes),
+            mebibytes(self.engine_calm_bytes),
             mebibytes(self.engine_most_bytes)
         )
     }
@@ -197,11 +210,11 @@ impl fmt::Display for Report {
         if let Some(verification) = &self.verification {
             writeln!(f, "\n{verification}\n")?;
         }
-        let engine = self.memory.iter().map(|it| it.engine_most_bytes).max();
-        let engine = mebibytes(engine.unwrap_or_default());
-        writeln!(f, "the engine's memory: {engine:.0} MiB at the most")?;
         for (operation, took) in &self.dearest {
             writeln!(f, "{operation}: {took}")?;
+        }
+        for body in &self.dearest_bodies {
+            writeln!(f, "{body}")?;
         }
         for wrong in &self.wrongs {
             writeln!(f, "WRONG: {wrong}")?;
@@ -228,6 +241,7 @@ mod tests {
     use super::*;
     use crate::attack::good_tenant::load::Latency;
     use crate::attack::phase::{ResponseCounts, Spread};
+    use crate::attack::subject::ENGINE_MEMORY_BYTES;
 
     const SERVED: ResponseCounts = ResponseCounts {
         taken: 200,
@@ -264,7 +278,8 @@ mod tests {
             most_bytes: 1,
             at_end_bytes: 0,
             after_bytes: 0,
-            engine_most_bytes: 0,
+            engine_calm_bytes: 0,
+            engine_most_bytes: 1,
         }];
         report.verification = Some(VerifyReport::default());
         report
@@ -281,6 +296,19 @@ mod tests {
             let report = report(calm_ms, attack_ms);
             assert_eq!(report.slow().len(), beyond, "{calm_ms} {attack_ms}");
             assert!(report.is_right(), "time is not what is right");
+        }
+    }
+
+    #[test]
+    fn the_engine_may_take_its_limit_and_what_it_has_in_calm() {
+        for (most_bytes, beyond) in [
+            (ENGINE_MEMORY_BYTES + (300 << 20), 0),
+            (ENGINE_MEMORY_BYTES + (301 << 20), 1),
+        ] {
+            let mut report = report(1.0, 1.0);
+            report.memory[0].engine_calm_bytes = 300 << 20;
+            report.memory[0].engine_most_bytes = most_bytes;
+            assert_eq!(report.slow().len(), beyond, "{most_bytes}");
         }
     }
 
@@ -323,6 +351,7 @@ mod tests {
             let mut report = report(1.0, 1.0);
             change(&mut report);
             assert_eq!(report.unserved(), [name]);
+            assert_eq!(report.missing(), [name], "one more round is run for it");
             assert!(!report.is_right(), "{name}");
             let slow = report.slow();
             assert!(
@@ -350,5 +379,9 @@ mod tests {
             report.memory[0].most_bytes = MEMORY_BYTES_MAX + 1;
         }));
         assert!(!is_right(|report| report.unproved.push("bombs".to_owned())));
+        let mut report = report(1.0, 1.0);
+        assert_eq!(report.missing(), <[String; 0]>::default());
+        report.unproved.push("bombs".to_owned());
+        assert_eq!(report.missing(), ["bombs"], "one more round is run for it");
     }
 }

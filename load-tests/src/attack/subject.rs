@@ -17,6 +17,10 @@ const TABLES_MAX: Duration = Duration::from_secs(120);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// Request limit of an API key, above what an attack sends.
 const REQUESTS_MAX: &str = "1000000";
+/// Setting `clickhouse_memory`, its default: memory of all statements of the engine together.
+const ENGINE_MEMORY: &str = "2GiB";
+/// Bytes of [`ENGINE_MEMORY`].
+pub(super) const ENGINE_MEMORY_BYTES: u64 = 2 << 30;
 /// Bytes of a KiB, the unit of `/proc`.
 const KIB: u64 = 1 << 10;
 
@@ -47,6 +51,7 @@ impl Subject {
         for window in ["minute", "hour"] {
             command.args([&format!("--admin-requests-per-{window}-max"), REQUESTS_MAX]);
         }
+        command.args(["--clickhouse-memory", ENGINE_MEMORY]);
         // The servers that hang run on this machine, too.
         command.arg("--allow-private-destinations");
         command.arg("--export-root").arg(dir.join("exports"));
@@ -120,9 +125,9 @@ impl Subject {
         memory_bytes(self.pid, line)
     }
 
-    /// Highest resident bytes of the engine's process since its start.
-    pub(super) fn engine_most_bytes(&self) -> Result<u64> {
-        memory_bytes(self.engine().unwrap_or(self.engine_pid), "VmHWM")
+    /// Memory of the engine's process in bytes, by the same lines.
+    pub(super) fn engine_memory_bytes(&self, line: &str) -> Result<u64> {
+        memory_bytes(self.engine().unwrap_or(self.engine_pid), line)
     }
 
     /// Standard error of the server.

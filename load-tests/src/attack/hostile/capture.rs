@@ -1,9 +1,12 @@
 //! Attacks on the capture port without any key.
 
 use super::context::AttackContext;
+use crate::attack::bombs::Bomb;
+use crate::attack::cost_search::{PATHS, any};
 use crate::attack::http::request;
 use rand::RngExt;
 use rand::rngs::StdRng;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
@@ -11,26 +14,6 @@ use tokio::time::sleep;
 
 /// Statuses of a bomb that was processed: no JSON, no known key, or too large.
 const BOMB_REFUSALS: [u16; 3] = [400, 401, 413];
-/// Paths that take events.
-const PATHS: [&str; 6] = [
-    "/batch/",
-    "/e/",
-    "/i/v0/e/",
-    "/capture/",
-    "/track/",
-    "/engage/",
-];
-/// `Content-Encoding` headers that bodies are sent with, true or not.
-const ENCODINGS: [&str; 8] = [
-    "",
-    "gzip",
-    "br",
-    "zstd",
-    "deflate",
-    "lz64",
-    "base64",
-    "gzip, gzip",
-];
 /// Connections with an unfinished request.
 const UNFINISHED: usize = 100;
 /// Time that unfinished requests are held open.
@@ -38,11 +21,14 @@ const HELD: Duration = Duration::from_secs(15);
 /// Bytes of an unfinished head, a little less than the limit.
 const HEAD_BYTES: usize = 60 << 10;
 
-/// Sends bombs of a few hundred bytes without a key.
+/// Sends bombs of a few hundred bytes without a key, of each encoding in turn: a server with much
+/// to do judges few of them.
 pub(super) async fn bombs(context: Arc<AttackContext>, mut rng: StdRng) {
-    loop {
-        let at = rng.random_range(0..context.bombs_of_nobody.len().max(1));
-        if let Some(bomb) = context.bombs_of_nobody.get(at) {
+    let by_way = by_way(&context.bombs_of_nobody);
+    let first = rng.random_range(0..by_way.len().max(1));
+    for bombs in by_way.values().cycle().skip(first) {
+        let at = rng.random_range(0..bombs.len().max(1));
+        if let Some(bomb) = bombs.get(at) {
             let sent = bomb.request(any(&PATHS, &mut rng));
             let outcome = context.stranger.send(&sent).await;
             let way = format!("{}: {outcome}", bomb.way);
@@ -56,29 +42,25 @@ pub(super) async fn bombs(context: Arc<AttackContext>, mut rng: StdRng) {
     }
 }
 
-/// Sends mutated bodies of the fuzzers' corpora.
+/// Bombs by the name of their encoding.
+fn by_way(bombs: &[Bomb]) -> BTreeMap<&'static str, Vec<&Bomb>> {
+    let mut by_way = BTreeMap::<_, Vec<&Bomb>>::new();
+    for bomb in bombs {
+        by_way.entry(bomb.way).or_default().push(bomb);
+    }
+    by_way
+}
+
+/// Sends mutated bodies of the fuzzers' corpora, and mutations of the dearest so far.
 pub(super) async fn mutations(context: Arc<AttackContext>, mut rng: StdRng) {
+    let (search, client) = (&context.search_of_nobody, &context.stranger);
     loop {
-        let body = context.corpus.next("k", &mut rng);
-        let sent = mutated(&body, &mut rng);
-        let outcome = context.stranger.send(&sent).await;
+        let outcome = search.step(client, &context.corpus, "k", &mut rng).await;
         context
             .findings
             .note("mutated bodies without a key", &outcome);
         sleep(context.pause).await;
     }
-}
-
-/// A request with this body, on a random path and in a random encoding.
-pub(super) fn mutated(body: &[u8], rng: &mut StdRng) -> Vec<u8> {
-    let encoding = any(&ENCODINGS, rng);
-    let headers = [("Content-Encoding", encoding)];
-    let headers = if encoding.is_empty() {
-        &[][..]
-    } else {
-        &headers
-    };
-    request("POST", any(&PATHS, rng), headers, body)
 }
 
 /// Sends bombs in the URL of an image tag.
@@ -119,9 +101,4 @@ pub(super) async fn unfinished(context: Arc<AttackContext>) {
             .count("unfinished requests", &format!("{} at once", held.len()));
         sleep(HELD).await;
     }
-}
-
-pub(super) fn any<'a>(of: &[&'a str], rng: &mut StdRng) -> &'a str {
-    let at = rng.random_range(0..of.len().max(1));
-    of.get(at).copied().unwrap_or_default()
 }

@@ -1,6 +1,7 @@
 //! State that all attacking tasks share.
 
 use crate::attack::bombs::{self, Bomb};
+use crate::attack::cost_search::{CostSearch, DearBody};
 use crate::attack::findings::Findings;
 use crate::attack::http::Client;
 use crate::attack::mutate::Corpus;
@@ -8,6 +9,7 @@ use crate::attack::options::Options;
 use crate::attack::subject::Subject;
 use crate::attack::tenants::{ANALYST, SENDER, STRANGER, Tenants};
 use crate::clickhouse::ClickHouse;
+use crate::runtime::current_thread_runtime;
 use anyhow::Result;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -27,6 +29,9 @@ pub(in crate::attack) struct AttackContext {
     pub(super) corpus: Corpus,
     pub(super) bombs_of_nobody: Vec<Bomb>,
     pub(super) bombs_with_key: Vec<Bomb>,
+    /// Dearest bodies of the stranger and of the sender with a key.
+    pub(super) search_of_nobody: CostSearch,
+    pub(super) search_with_key: CostSearch,
     /// Paths of image tags, by the encoding of their data.
     pub(super) image_tags: Vec<(&'static str, String)>,
     pub(super) stranger: Client,
@@ -59,6 +64,8 @@ impl AttackContext {
             corpus: Corpus::read(&options.corpus)?,
             bombs_of_nobody: bombs::all(None, &mut rng)?,
             bombs_with_key: bombs::all(Some(&tenants.hostile.project_key), &mut rng)?,
+            search_of_nobody: CostSearch::default(),
+            search_with_key: CostSearch::default(),
             image_tags: bombs::image_tags()?,
             stranger: Client::new(ingest, STRANGER)?,
             sender: Client::new(ingest, SENDER)?,
@@ -69,6 +76,19 @@ impl AttackContext {
             only: options.only.clone(),
             pause: options.pause,
             seed: options.seed,
+        })
+    }
+
+    /// Times the dearest bodies that were found, now that the attack is over.
+    pub(in crate::attack) fn dearest_bodies(&self) -> Result<Vec<DearBody>> {
+        current_thread_runtime()?.block_on(async {
+            let nobody = self
+                .search_of_nobody
+                .dearest(&self.stranger, "without a key");
+            let mut dearest = nobody.await;
+            let with_key = self.search_with_key.dearest(&self.sender, "with a key");
+            dearest.extend(with_key.await);
+            Ok(dearest)
         })
     }
 

@@ -1,7 +1,7 @@
 //! Attacks with a key of the organization API: plugin sources, records up to every limit, lists.
 
-use super::capture::any;
 use super::context::{AttackContext, HOSTILE_TEXT};
+use crate::attack::cost_search::any;
 use crate::attack::tenants::text;
 use rand::RngExt;
 use rand::rngs::StdRng;

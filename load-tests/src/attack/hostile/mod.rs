@@ -8,6 +8,7 @@
 //! | [`exports`] | costly queries, servers that hang, folders of other tenants |
 //! | [`member`] | plugins that break parsers, records up to every limit, lists that nobody reads |
 //! | [`names`] | terminal control characters in every field of destinations, domains and others |
+//! | [`fields`] | the same in every text field of every operation's body, by the API's document |
 //! | [`operations`] | every operation of the API's document, on existing records, with random bodies |
 //! | [`analyst`] | statements that ClickHouse's password must not allow, and reads that it may |
 //!
@@ -18,10 +19,12 @@ mod analyst;
 mod capture;
 mod context;
 mod exports;
+mod fields;
 mod ids;
 mod member;
 mod names;
 mod operations;
+mod sample;
 mod schema_values;
 mod sender;
 mod tasks;
@@ -47,16 +50,30 @@ const ATTACKERS_NICE: i32 = 15;
 /// Longest time to delete exports that would go on.
 const CLEAR_MAX: Duration = Duration::from_secs(30);
 
+/// A phase of attack.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Round {
+    /// Number of the round, from zero.
+    pub(super) number: u32,
+    pub(super) duration: Duration,
+    /// True for a round beyond those asked for, as others left something unproved.
+    pub(super) is_extra: bool,
+}
+
 impl AttackContext {
-    /// Runs all tasks at once for `duration`; requests in flight are then dropped, as hostile
-    /// clients do. Their exports are deleted at the end, so that they do not disturb the calm.
-    pub(super) fn run_round(self: &Arc<Self>, round: u32, duration: Duration) -> Result<()> {
-        // Real attackers have machines of their own and take no CPU time of the server's.
-        setpriority_process(Some(gettid()), ATTACKERS_NICE).context("priority")?;
+    /// Runs all tasks at once for the round's duration; requests in flight are then dropped, as
+    /// hostile clients do. Their exports are deleted at the end, so that they do not disturb the
+    /// calm.
+    pub(super) fn run_round(self: &Arc<Self>, round: Round) -> Result<()> {
+        // Real attackers have machines of their own and take no CPU time of the server's. But what
+        // else runs here may leave none to attackers behind all others.
+        if !round.is_extra {
+            setpriority_process(Some(gettid()), ATTACKERS_NICE).context("priority")?;
+        }
         let runtime = current_thread_runtime()?;
         LocalSet::new().block_on(&runtime, async {
             let hung = exports::hanging_server().await?;
-            let mut seeds = StdRng::seed_from_u64(self.seed ^ u64::from(round) << 32);
+            let mut seeds = StdRng::seed_from_u64(self.seed ^ u64::from(round.number) << 32);
             let mut started = Vec::new();
             for task in TASKS {
                 for _ in 0..task.times {
@@ -67,7 +84,7 @@ impl AttackContext {
                     }
                 }
             }
-            sleep(duration).await;
+            sleep(round.duration).await;
             for task in started {
                 task.abort();
             }

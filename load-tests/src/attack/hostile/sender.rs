@@ -1,6 +1,5 @@
 //! Attacks with a project's key, which stands in the source of every page.
 
-use super::capture::mutated;
 use super::context::{AttackContext, HOSTILE_TEXT};
 use crate::attack::bombs::gzip;
 use crate::attack::http::request;
@@ -60,12 +59,13 @@ pub(super) async fn bombs(context: Arc<AttackContext>, mut rng: StdRng) {
     }
 }
 
-/// Sends mutated bodies of the fuzzers' corpora with a known key.
+/// Sends mutated bodies of the fuzzers' corpora with a known key, and mutations of the dearest so
+/// far.
 pub(super) async fn mutations(context: Arc<AttackContext>, mut rng: StdRng) {
+    let key = &context.tenants.hostile.project_key;
+    let (search, client) = (&context.search_with_key, &context.sender);
     loop {
-        let key = &context.tenants.hostile.project_key;
-        let body = context.corpus.next(key, &mut rng);
-        let outcome = context.sender.send(&mutated(&body, &mut rng)).await;
+        let outcome = search.step(client, &context.corpus, key, &mut rng).await;
         context.findings.note("mutated bodies with a key", &outcome);
         sleep(context.pause).await;
     }

@@ -1,7 +1,7 @@
 //! Table of the attacking tasks, by name.
 
 use super::context::AttackContext;
-use super::{analyst, capture, exports, member, names, operations, sender};
+use super::{analyst, capture, exports, fields, member, names, operations, sender};
 use crate::attack::findings::Outcomes;
 use rand::rngs::StdRng;
 use std::collections::BTreeMap;
@@ -52,13 +52,60 @@ const OPERATIONS: [Proof; 3] = [
     ),
 ];
 
+/// Name under which bombs without a key are counted by their encoding.
+const BOMBS_BY_ENCODING: &str = "bombs without a key, by encoding";
+/// Outcomes of bombs without a key: those of every encoding are judged.
+const BOMBS: [Proof; 11] = [
+    ("bombs without a key", &["400", "401", "413"]),
+    (BOMBS_BY_ENCODING, &["br: 400", "br: 401", "br: 413"]),
+    (BOMBS_BY_ENCODING, &["gzip: 400", "gzip: 401", "gzip: 413"]),
+    (BOMBS_BY_ENCODING, &["zstd: 400", "zstd: 401", "zstd: 413"]),
+    (
+        BOMBS_BY_ENCODING,
+        &["deflate: 400", "deflate: 401", "deflate: 413"],
+    ),
+    (
+        BOMBS_BY_ENCODING,
+        &["base64: 400", "base64: 401", "base64: 413"],
+    ),
+    (BOMBS_BY_ENCODING, &["lz64: 400", "lz64: 401", "lz64: 413"]),
+    (
+        BOMBS_BY_ENCODING,
+        &[
+            "form of gzip: 400",
+            "form of gzip: 401",
+            "form of gzip: 413",
+        ],
+    ),
+    (
+        BOMBS_BY_ENCODING,
+        &[
+            "form of lz64: 400",
+            "form of lz64: 401",
+            "form of lz64: 413",
+        ],
+    ),
+    (
+        BOMBS_BY_ENCODING,
+        &["parts of br: 400", "parts of br: 401", "parts of br: 413"],
+    ),
+    (
+        BOMBS_BY_ENCODING,
+        &[
+            "parts of gzip: 400",
+            "parts of gzip: 401",
+            "parts of gzip: 413",
+        ],
+    ),
+];
+
 /// All attacking tasks.
-pub(super) const TASKS: [Task; 23] = [
+pub(super) const TASKS: [Task; 24] = [
     times(
         "bombs",
         2,
         |context, rng, _| Box::pin(capture::bombs(context, rng)),
-        &[("bombs without a key", &["400", "401", "413"])],
+        &BOMBS,
     ),
     once(
         "mutations",
@@ -155,6 +202,11 @@ pub(super) const TASKS: [Task; 23] = [
         "names",
         |context, _, _| Box::pin(names::all(context)),
         &[("hostile texts in destinations", &["400"])],
+    ),
+    once(
+        "fields",
+        |context, rng, _| Box::pin(fields::all(context, rng)),
+        &[("hostile texts in every field", &["400"])],
     ),
     times(
         "operations",
