@@ -326,7 +326,7 @@ mod tests {
     fn gzip_and_zstd_say_how_much_they_decode_to() {
         let plain = [b' '; 1_000];
         let zstd = zstd::bulk::compress(&plain, 3).unwrap();
-        let gzip = [&[0x1f, 0x8b, 8][..], &1_000_u32.to_le_bytes()].concat();
+        let gzip = [&[0x1f_u8, 0x8b, 8][..], &1_000_u32.to_le_bytes()].concat();
         assert_eq!(said_bytes(Encoding::Zstd, &zstd), Some(1_000));
         assert_eq!(said_bytes(Encoding::Gzip, &gzip), Some(1_000));
         for encoding in [Encoding::Zstd, Encoding::Gzip, Encoding::Deflate] {

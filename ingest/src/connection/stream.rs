@@ -9,12 +9,12 @@
 //! hyper has one timeout for `Idle` and `Head` together and closes without a response; the contract
 //! wants 75 s for the one and 10 s and a status for the other, so hyper's timeout is off and the
 //! socket times itself. In every phase it measures the pace at which responses are read
-//! ([`WritePace`]); while one waits for its client, that pace alone counts, and the time of the phase
-//! begins when the response is written. The socket also keeps three promises that hyper does not: a head with both
-//! a length and a transfer encoding is reported (hyper drops the length before handlers see it),
-//! hyper's own responses to unreadable heads get the JSON body that all errors have, and a
-//! connection closed before its body was read lingers until the client has had time to read the
-//! response.
+//! ([`WritePace`]); while one waits for its client, that pace alone counts, and the time of the
+//! phase begins when the response is written. The socket also keeps three promises that hyper does
+//! not: a head with both a length and a transfer encoding is reported (hyper drops the length
+//! before handlers see it), hyper's own responses to unreadable heads get the JSON body that all
+//! errors have, and a connection closed before its body was read lingers until the client has had
+//! time to read the response.
 
 use super::framing::Framing;
 use super::raw_response::raw_error_response;

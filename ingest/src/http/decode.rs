@@ -313,7 +313,7 @@ impl EncodedPayload {
     }
 
     /// Limits of the next try, of a body that was too large for those `tried`: what it is likely to
-    /// decode to, and then all that it may. Memory for all of it would be that of many other bodies.
+    /// decode to, and then all that it may, the memory of which would do for many other bodies.
     fn next_limits(
         &self,
         expansion: &Expansion,

@@ -33,7 +33,7 @@ fn a_beacon_is_answered_204_whenever_others_are_answered_200() {
 #[test]
 fn a_beacon_needs_no_memory_for_results() {
     let env = TestEnv::with(|options| options.server.limits.in_flight_bytes_max = 512 << 10);
-    let id = |number: u128| json!({"uuid": uuid::Uuid::from_u128(number).to_string()});
+    let id = |number: u32| json!({"uuid": format!("01990000-0000-7000-8000-{number:012}")});
     let events: Vec<Value> = (0..1_000).map(id).collect();
     let body = json!({"created_at": "2026-11-20T14:38:00Z", "batch": events}).to_string();
     let key = format!("Bearer {KEY}");

@@ -332,8 +332,8 @@ pub fn ticks_since(server: &Server, before: &BTreeMap<String, (String, u64)>) ->
     (serving, beside)
 }
 
-/// Body as gzip, with blanks behind it that are not compressed: it is sent in more bytes than a core
-/// decodes, and decodes to less than forty times as many.
+/// Body as gzip, with blanks behind it that are not compressed: it is sent in more bytes than a
+/// core decodes, and decodes to less than forty times as many.
 fn gzip_with_blanks(plain: &[u8]) -> Vec<u8> {
     let mut blanks = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
     blanks.write_all(&[b' '; 640 << 10]).unwrap();

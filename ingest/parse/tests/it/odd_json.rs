@@ -91,7 +91,7 @@ fn a_body_in_another_format_is_refused_with_what_to_do() {
     let lines = "{\"event\":\"a\"}\n{\"event\":\"b\"}\n";
     let marked = format!("\u{feff}{lines}");
     let utf_16: Vec<u8> = "{}".encode_utf16().flat_map(u16::to_le_bytes).collect();
-    let marked_utf_16 = [b"\xff\xfe", &*utf_16].concat();
+    let marked_utf_16 = [&b"\xff\xfe"[..], &utf_16].concat();
     let table: [(&[u8], &str); 8] = [
         (
             lines.as_bytes(),
