@@ -45,6 +45,17 @@ impl Core {
         })
     }
 
+    /// Replaces what a panic may have left half done: the next request would begin with it.
+    pub fn renew_after_panic(&self) {
+        // Neither is borrowed where a panic is caught: what had borrowed it was dropped.
+        if let Ok(mut parser) = self.parser.try_borrow_mut() {
+            *parser = Parser::default();
+        }
+        if let Ok(mut decoder) = self.decoder.try_borrow_mut() {
+            *decoder = Decoder::default();
+        }
+    }
+
     /// Enters the present epoch with a request that has just come.
     pub fn enter_epoch(&self) -> EpochGuard {
         self.request_epochs.enter(&*self.process.deps.clock)

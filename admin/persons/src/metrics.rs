@@ -97,7 +97,6 @@ pub(crate) fn applied(applied: &AppliedUpdates) {
     counter!(MERGED).increment(stats.merged);
     for (reason, count) in [
         ("no_project", stats.orphaned),
-        ("already_identified", stats.refused),
         ("too_many_ids_to_merge", stats.too_many_ids),
         ("too_large", stats.too_large),
         ("too_many_group_types", stats.types_refused),
@@ -106,6 +105,15 @@ pub(crate) fn applied(applied: &AppliedUpdates) {
             counter!(LEFT_OUT, "reason" => reason).increment(count);
             tracing::warn!(count, reason, "not all that events say of persons was done");
         }
+    }
+    if let Some(first) = applied.first_refused {
+        let reason = "already_identified";
+        counter!(LEFT_OUT, "reason" => reason).increment(stats.refused);
+        tracing::warn!(
+            count = stats.refused, reason, team_id = first.project_id.0, uuid = %first.uuid,
+            "not all that events say of persons was done: they merge persons that are identified; the first \
+             such event has this uuid"
+        );
     }
 }
 

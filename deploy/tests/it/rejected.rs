@@ -296,4 +296,16 @@ fn an_empty_selection_reports_how_many_events_there_are() {
     let first = stdout(&command(&dir, &["rejected", "list", "--limit", "1"]));
     let more = "These are the newest of 2 refused events; --limit 2 takes all.";
     assert!(first.contains(more), "{first}");
+    assert!(!first.contains("By project and code"), "{first}");
+    // Regression: a project that sends many was all that was listed.
+    let unnamed = json!([{"event": "a"}, {"distinct_id": "d"}]);
+    refuse(&server, &key, &unnamed, 4);
+    let first = stdout(&command(&dir, &["rejected", "list", "--limit", "1"]));
+    assert!(first.contains("By project and code"), "{first}");
+    let counted = |code: &str, events: &str| {
+        let mut lines = first.lines().map(|line| line.split_whitespace().skip(1));
+        lines.any(|words| words.eq([code, events]))
+    };
+    assert!(counted("missing_distinct_id", "3"), "{first}");
+    assert!(counted("missing_event", "1"), "{first}");
 }

@@ -61,6 +61,23 @@ pub struct DecodeLimits {
     pub slow_bytes_max: usize,
 }
 
+/// Bytes that a body decodes to, as it says itself; gzip says so of its last member, and zstd of
+/// its first frame.
+#[must_use]
+pub fn said_bytes(encoding: Encoding, body: &[u8]) -> Option<usize> {
+    match encoding {
+        Encoding::Gzip => {
+            let size = body.last_chunk::<4>()?;
+            usize::try_from(u32::from_le_bytes(*size)).ok()
+        }
+        Encoding::Zstd => {
+            let size = zstd::zstd_safe::get_frame_content_size(body).ok()??;
+            usize::try_from(size).ok()
+        }
+        _ => None,
+    }
+}
+
 impl DecodeLimits {
     /// Returns the same limit for every encoding.
     #[must_use]
@@ -146,6 +163,36 @@ impl Expansion {
                 KNOWN_SLOW_BYTES_MIN,
             ),
         }
+    }
+
+    /// Bytes that a body in `encoding` decodes to at most, in all likelihood; `None` where it is to
+    /// have all of its `limits` at once. `said` is the size that it names itself.
+    ///
+    /// Nothing has to be as it says. Who names less than 40 times what was sent, and decodes to
+    /// more, has that much decoded twice: a fifth of what is allowed.
+    #[must_use]
+    pub fn likely_bytes_max(
+        self,
+        encoding: Encoding,
+        limits: DecodeLimits,
+        said: Option<usize>,
+    ) -> Option<usize> {
+        let bytes_max = limits.of(encoding);
+        let is_counted = matches!(
+            encoding,
+            Encoding::Gzip | Encoding::Deflate | Encoding::Zstd
+        );
+        if !is_counted || bytes_max <= UNKNOWN_BYTES_MAX {
+            return None;
+        }
+        let usual = self.sent_bytes.saturating_mul(UNKNOWN_RATIO_MAX);
+        let likely = match said {
+            Some(said) if said > usual => return None,
+            // Less than was sent is the size of the last of several members.
+            Some(said) if said >= self.sent_bytes => said + 1,
+            _ => usual,
+        };
+        Some(likely).filter(|likely| *likely < bytes_max)
     }
 
     /// Bytes in which a key is looked for, as nothing of them is kept; `None` for encodings that
@@ -245,6 +292,45 @@ mod tests {
                     assert_eq!(on_core, bytes_max.min(on_core_max), "{encoding:?}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_large_body_is_likely_to_decode_to_what_it_says_or_to_forty_times_what_was_sent() {
+        const MIB: usize = 1 << 20;
+        let (gzip, zstd, brotli) = (Encoding::Gzip, Encoding::Zstd, Encoding::Brotli);
+        // Sent; true for a known key; the size that it says; the size that is likely.
+        let table = [
+            (gzip, MIB, true, Some(12 * MIB), Some(12 * MIB + 1)),
+            (gzip, MIB, true, Some(MIB - 1), Some(40 * MIB)),
+            (gzip, MIB, true, None, Some(40 * MIB)),
+            (zstd, MIB, true, Some(12 * MIB), Some(12 * MIB + 1)),
+            // All that is allowed at once: by what it says, and where that is little more.
+            (gzip, MIB, true, Some(41 * MIB), None),
+            (gzip, 3 * MIB, true, None, None),
+            (gzip, 3 * MIB, true, Some(30 * MIB), Some(30 * MIB + 1)),
+            (gzip, 3 * MIB, true, Some(LIMIT_BYTES), None),
+            (gzip, MIB / 16, true, None, None),
+            (gzip, MIB, false, Some(12 * MIB), None),
+            (brotli, MIB, true, None, None),
+        ];
+        for (encoding, sent, is_key_known, said, expected) in table {
+            let expansion = Expansion::of(sent, LIMIT_BYTES);
+            let limits = expansion.limits(is_key_known);
+            let likely = expansion.likely_bytes_max(encoding, limits, said);
+            assert_eq!(likely, expected, "{encoding:?} {sent} {said:?}");
+        }
+    }
+
+    #[test]
+    fn gzip_and_zstd_say_how_much_they_decode_to() {
+        let plain = [b' '; 1_000];
+        let zstd = zstd::bulk::compress(&plain, 3).unwrap();
+        let gzip = [&[0x1f_u8, 0x8b, 8][..], &1_000_u32.to_le_bytes()].concat();
+        assert_eq!(said_bytes(Encoding::Zstd, &zstd), Some(1_000));
+        assert_eq!(said_bytes(Encoding::Gzip, &gzip), Some(1_000));
+        for encoding in [Encoding::Zstd, Encoding::Gzip, Encoding::Deflate] {
+            assert_eq!(said_bytes(encoding, b"{}"), None, "{encoding:?}");
         }
     }
 

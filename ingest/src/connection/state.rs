@@ -93,13 +93,23 @@ impl ConnectionState {
 
     /// Notes that the response is ready.
     pub fn end(&self) {
-        let (phase, timeout) = if self.within_head.get() {
-            (ConnectionPhase::Head, self.header_timeout)
+        let phase = if self.within_head.get() {
+            ConnectionPhase::Head
         } else {
-            (ConnectionPhase::Idle, self.idle_timeout)
+            ConnectionPhase::Idle
         };
         self.phase.set(phase);
         self.has_bytes.set(phase == ConnectionPhase::Head);
+        self.restart_deadline();
+    }
+
+    /// Gives the present phase its whole time from now on; `Busy` has none.
+    pub(super) fn restart_deadline(&self) {
+        let timeout = match self.phase.get() {
+            ConnectionPhase::Idle => self.idle_timeout,
+            ConnectionPhase::Head => self.header_timeout,
+            ConnectionPhase::Busy => return,
+        };
         self.deadline.set(Instant::now() + timeout);
     }
 

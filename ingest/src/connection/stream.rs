@@ -9,11 +9,12 @@
 //! hyper has one timeout for `Idle` and `Head` together and closes without a response; the contract
 //! wants 75 s for the one and 10 s and a status for the other, so hyper's timeout is off and the
 //! socket times itself. In every phase it measures the pace at which responses are read
-//! ([`WritePace`]). The socket also keeps three promises that hyper does not: a head with both
-//! a length and a transfer encoding is reported (hyper drops the length before handlers see it),
-//! hyper's own responses to unreadable heads get the JSON body that all errors have, and a
-//! connection closed before its body was read lingers until the client has had time to read the
-//! response.
+//! ([`WritePace`]); while one waits for its client, that pace alone counts, and the time of the
+//! phase begins when the response is written. The socket also keeps three promises that hyper does
+//! not: a head with both a length and a transfer encoding is reported (hyper drops the length
+//! before handlers see it), hyper's own responses to unreadable heads get the JSON body that all
+//! errors have, and a connection closed before its body was read lingers until the client has had
+//! time to read the response.
 
 use super::framing::Framing;
 use super::raw_response::raw_error_response;
@@ -96,9 +97,10 @@ impl TimedStream {
         Pin::new(&mut self.tcp).poll_read(cx, buf)
     }
 
-    /// Polls the deadline of the connection's phase; ready with an error once it has passed.
+    /// Polls the deadline of the connection's phase; ready with an error once it has passed. There
+    /// is none while a response waits for its client, which may read it for longer than that.
     fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        if self.conn.phase.get() == ConnectionPhase::Busy {
+        if self.conn.phase.get() == ConnectionPhase::Busy || self.write_pace.is_waiting() {
             return Poll::Pending;
         }
         let deadline = self.conn.deadline.get();
@@ -128,12 +130,11 @@ impl TimedStream {
     ) -> Poll<io::Result<usize>> {
         match written {
             Poll::Ready(Ok(bytes)) => self.write_pace.wrote(bytes),
-            Poll::Ready(Err(_)) => {}
             Poll::Pending if self.write_pace.poll_stall(cx).is_ready() => {
                 metrics::timed_out("response");
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
-            Poll::Pending => return self.poll_deadline(cx).map(Err),
+            Poll::Ready(Err(_)) | Poll::Pending => {}
         }
         written
     }
@@ -264,7 +265,13 @@ impl AsyncWrite for TimedStream {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         // hyper flushes once all that it has is written.
         self.early_reject.wrote(true);
-        self.write_pace.finish();
+        if self.write_pace.finish() {
+            self.conn.restart_deadline();
+            // Nothing else may come that would poll it.
+            if let Poll::Ready(error) = self.poll_deadline(cx) {
+                return Poll::Ready(Err(error));
+            }
+        }
         Pin::new(&mut self.tcp).poll_flush(cx)
     }
 

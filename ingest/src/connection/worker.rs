@@ -220,8 +220,10 @@ impl Worker {
                 let serving = connection(counted, stream, peer, permit);
                 // Nothing of it is used after a panic.
                 let serving = AssertUnwindSafe(serving).catch_unwind();
-                tokio::task::spawn_local(serving.map(|ended| {
+                let core = Rc::clone(&self.core);
+                tokio::task::spawn_local(serving.map(move |ended| {
                     if ended.is_err() {
+                        core.renew_after_panic();
                         metrics::panicked();
                         tracing::error!("a request panicked; its connection was closed");
                     }
@@ -316,6 +318,7 @@ mod tests {
     use super::*;
     use crate::process::testing::deps;
     use millrace_catalog::{BootstrapOptions, Catalog};
+    use millrace_parse::Parser;
     use millrace_pipeline::Running;
     use std::path::Path;
     use tempfile::TempDir;
@@ -368,9 +371,14 @@ mod tests {
         /// Posts events, and returns the response; empty if the connection was cut.
         async fn post(&self, events: &serde_json::Value) -> String {
             let body = serde_json::json!({ "api_key": KEY, "batch": events }).to_string();
+            self.send("/batch/", &body).await
+        }
+
+        /// Posts a body, and returns the response likewise.
+        async fn send(&self, target: &str, body: &str) -> String {
             let mut client = TcpStream::connect(self.addr).await.unwrap();
             let head = format!(
-                "POST /batch/ HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n\
+                "POST {target} HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n\
                  Connection: close\r\nContent-Length: {}\r\n\r\n",
                 body.len()
             );
@@ -434,6 +442,31 @@ mod tests {
                 .await
                 .expect("it waits for something");
             assert!(ended.unwrap().is_ok());
+            test.running.stop();
+        });
+    }
+
+    /// Regression: what a panic had left half done was what the next request began with.
+    #[test]
+    fn a_core_has_a_new_parser_after_a_panic() {
+        on_a_core(async || {
+            let mut test = TestCore::new().await;
+            let (stop, working) = test.start();
+            test.assert_stores().await;
+            let core = Rc::clone(&test.core);
+            let parser = || format!("{:?}", core.parser.borrow());
+            let new = format!("{:?}", Parser::default());
+            assert_ne!(parser(), new, "it keeps nothing");
+            // It panics as it is decoded: the core's decoder is taken.
+            let taken = Box::new(core.decoder.borrow_mut());
+            let response = timeout(SOON, test.send("/e/?compression=gzip", "none")).await;
+            assert_eq!(response.expect("it waits for ever"), "");
+            drop(taken);
+            assert_eq!(parser(), new);
+            test.assert_stores().await;
+            stop.send(true).unwrap();
+            let ended = timeout(SOON, working).await;
+            assert!(ended.expect("it waits for something").unwrap().is_ok());
             test.running.stop();
         });
     }

@@ -48,9 +48,14 @@ impl WritePace {
         }
     }
 
-    /// Notes that the socket took all that there was.
-    pub fn finish(&mut self) {
-        self.window = None;
+    /// Returns true if the socket was full and has not taken the rest since.
+    pub const fn is_waiting(&self) -> bool {
+        self.window.is_some()
+    }
+
+    /// Notes that the socket took all that there was. Returns true if it was full before.
+    pub fn finish(&mut self) -> bool {
+        self.window.take().is_some()
     }
 
     /// Waits, while the socket is full, for the end of a window in which it took too little.
@@ -106,8 +111,10 @@ mod tests {
         for _ in 0..10 {
             let stalled = poll_fn(|cx| pace.poll_stall(cx)).now_or_never();
             assert_eq!(stalled, None);
+            assert!(pace.is_waiting());
             tokio::time::sleep(19 * STEP).await;
-            pace.finish();
+            assert!(pace.finish());
+            assert!(!pace.is_waiting() && !pace.finish());
         }
     }
 }

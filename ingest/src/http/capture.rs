@@ -79,7 +79,7 @@ pub async fn capture(
     let ParsedRequest { parsed, unnoted } = parse(request, json, &context, offload).await?;
     let epoch = epoch.unwrap_or_else(|| request.epoch_guard());
     share.mark_project_known();
-    let response = match counted_response(request, &parsed, &mut share) {
+    let response = match counted_response(request, &parsed, &mut share, query.beacon) {
         Ok(response) => response,
         Err(refused) => {
             recycle(request.core, parsed.batch);
@@ -94,7 +94,7 @@ pub async fn capture(
         recycle(request.core, parsed.batch);
     }
     drop((share, permit));
-    Ok(response.into_http(query.beacon))
+    Ok(response.into_http())
 }
 
 /// Builds the response, and takes memory for the rows and for a response that is long, before the
@@ -103,13 +103,14 @@ fn counted_response(
     request: &RequestContext<'_>,
     parsed: &Parsed,
     share: &mut Share,
+    beacon: bool,
 ) -> Result<CaptureResponse, ApiError> {
     let admission = &request.core.admission;
     // Replaces the share of the body, which is no longer needed: rows may take more than it did.
     if !share.grow_to(parsed.batch.bytes()) {
         return Err(admission.overloaded());
     }
-    let mut response = CaptureResponse::of(parsed, request.route == Route::V1);
+    let mut response = CaptureResponse::of(parsed, request.route == Route::V1, beacon);
     let bytes = response.bytes();
     if bytes > UNCOUNTED_BYTES_MAX {
         response.count_in(admission.response_share(parsed.project_id, bytes)?);

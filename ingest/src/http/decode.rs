@@ -8,7 +8,7 @@ use crate::core::Core;
 use crate::offload::{ON_CORE_SENT_BYTES_MAX, OffloadFailed, OffloadSlot};
 use millrace_encoding::{
     BodyBuf, BodyDecodeError, BodyDecoder, Boundary, Buffers, DecodeLimits, Decoder, Encoded,
-    Encoding, Expansion, Hints, keys_at_beginning, keys_in,
+    Encoding, Expansion, Hints, keys_at_beginning, keys_in, said_bytes,
 };
 use millrace_parse::{ApiError, KeyLookup};
 use std::cell::RefCell;
@@ -153,6 +153,7 @@ async fn decode_offloaded(
         }
         let limits = expansion.limits(tried.is_key_known);
         refuse_larger(&sent, &expansion, &tried, limits)?;
+        let limits = sent.next_limits(&expansion, tried.limits, limits);
         let json;
         (offload, sent, share, json) = json_of(core, offload, (sent, share), limits, key).await?;
         match json {
@@ -185,9 +186,9 @@ async fn json_of(
 ) -> Result<(OffloadSlot, EncodedPayload, Share, Json), ApiError> {
     let failed = |OffloadFailed| core.admission.overloaded();
     let key = key.map(str::to_owned);
-    // For all that it may decode to, until its share has what it did decode to.
-    let memory = offload.reserve_memory_at_most(limits.bytes_max).await;
-    let memory = memory.map_err(failed)?;
+    // For all that it may decode to here, until its share has what it did decode to.
+    let memory = offload.reserve_memory_at_most(sent.memory_max(limits));
+    let memory = memory.await.map_err(failed)?;
     let work = move || {
         let (buffers, decoder) = (Buffers::default(), RefCell::default());
         let json = sent.json(&buffers, &decoder, limits, key.as_deref());
@@ -303,12 +304,48 @@ impl EncodedPayload {
         }
     }
 
+    /// Encoding of the whole, by the head or by the first bytes.
+    fn encoding(&self) -> Encoding {
+        match self.hints.content_encoding {
+            Encoding::Identity => Encoding::of_magic(&self.bytes),
+            named => named,
+        }
+    }
+
+    /// Limits of the next try, of a body that was too large for those `tried`: what it is likely to
+    /// decode to, and then all that it may, the memory of which would do for many other bodies.
+    fn next_limits(
+        &self,
+        expansion: &Expansion,
+        tried: DecodeLimits,
+        limits: DecodeLimits,
+    ) -> DecodeLimits {
+        // A form's field is decoded within the body, so that there is more than one output.
+        if self.hints.form || !matches!(self.kind, PayloadKind::Body) {
+            return limits;
+        }
+        let encoding = self.encoding();
+        let said = said_bytes(encoding, &self.bytes);
+        match expansion.likely_bytes_max(encoding, limits, said) {
+            Some(likely) if likely > tried.of(encoding) => limits.at_most(likely),
+            _ => limits,
+        }
+    }
+
+    /// Bytes of memory that it takes to decode it within these limits.
+    fn memory_max(&self, limits: DecodeLimits) -> usize {
+        match &self.kind {
+            // All parts together, and the event that they make.
+            PayloadKind::Parts { bytes_max, .. } => {
+                limits.bytes_max.min(bytes_max.saturating_mul(2))
+            }
+            PayloadKind::Body | PayloadKind::Data => limits.bytes_max,
+        }
+    }
+
     /// Keys in the first part of a compressed body: known projects need not wait with unknown ones.
     fn keys_at_its_beginning(&self) -> Vec<String> {
-        let encoding = match (self.hints.content_encoding, self.hints.compression) {
-            (Encoding::Identity, _) => Encoding::of_magic(&self.bytes),
-            (named, _) => named,
-        };
+        let encoding = self.encoding();
         match encoding {
             Encoding::Gzip | Encoding::Deflate | Encoding::Zstd => {
                 keys_at_beginning(encoding, &self.bytes)
@@ -354,6 +391,66 @@ mod tests {
         let written = compressor.gzip_compress(plain.as_bytes(), &mut out);
         out.truncate(written.unwrap());
         out
+    }
+
+    /// Regression: each body with a known key had memory for 200 times what was sent, so that five
+    /// had all there is.
+    #[test]
+    fn a_body_has_memory_for_what_it_is_likely_to_decode_to_and_then_for_all_that_it_may() {
+        const MIB: usize = 1 << 20;
+        let plain = "0".repeat(12 * MIB);
+        let mut honest = vec![0; MIB];
+        honest.extend_from_slice(&gzip(&plain));
+        let (mut liar, mut silent) = (honest.clone(), honest.clone());
+        let sent = honest.len();
+        for (body, size) in [(&mut liar, 60 * MIB), (&mut silent, 0)] {
+            let end = u32::try_from(size).unwrap().to_le_bytes();
+            body[sent - 4..].copy_from_slice(&end);
+        }
+        let boundary = Boundary::of(Some(b"multipart/form-data; boundary=b")).unwrap();
+        let parts = PayloadKind::parts(boundary, MIB);
+        let (named, form) = (Encoding::Gzip, Encoding::Identity);
+        let table = [
+            (
+                "honest",
+                honest,
+                named,
+                PayloadKind::Body,
+                vec![12 * MIB + 1],
+            ),
+            ("it says more", liar, named, PayloadKind::Body, vec![]),
+            (
+                "it says less",
+                silent.clone(),
+                named,
+                PayloadKind::Body,
+                vec![40 * sent],
+            ),
+            ("in a form", silent.clone(), form, PayloadKind::Body, vec![]),
+            ("in parts", silent, Encoding::Identity, parts, vec![8 * MIB]),
+        ];
+        for (what, body, content_encoding, kind, before) in table {
+            let is_of_parts = matches!(kind, PayloadKind::Parts { .. });
+            let payload = EncodedPayload {
+                bytes: BodyBuf::Buffer(body),
+                kind,
+                hints: Hints {
+                    content_encoding,
+                    form: what == "in a form",
+                    ..Hints::default()
+                },
+            };
+            let expansion = Expansion::of(sent, 100 * MIB);
+            let all = expansion.limits(true);
+            let (mut tried, mut reserved) = (DecodeLimits::of_all(0), Vec::new());
+            while tried != all {
+                tried = payload.next_limits(&expansion, tried, all);
+                reserved.push(payload.memory_max(tried));
+            }
+            let last = (!is_of_parts).then_some(100 * MIB);
+            let expected: Vec<usize> = before.into_iter().chain(last).collect();
+            assert_eq!(reserved, expected, "{what}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::body::is_blank;
 use super::context::RequestContext;
+use super::report::stores;
 use crate::admission::rejections::Rejection;
 use crate::core::Core;
 use crate::keys::Keys;
@@ -102,7 +103,10 @@ async fn parse_offloaded(
             if let Some((key, _)) = &work.asked {
                 request.conn.note_project(key);
             }
-            let parsed = restamp(request, parsed, offload).await?;
+            let parsed = match stores(&parsed) {
+                true => restamp(request, parsed, offload).await?,
+                false => parsed,
+            };
             let unnoted = work
                 .asked
                 .and_then(|(key, lookup)| first_events(&key, lookup));
@@ -129,9 +133,11 @@ async fn restamp(
     match restamped.await {
         Ok((_, (parsed, true))) => Ok(parsed),
         Ok((_, (_, false))) => {
-            // A mistake of ours, which no client could mend and everyone would take for load.
-            tracing::error!("rows of a large body do not have the columns of their table");
-            Err(request.core.admission.overloaded())
+            // A mistake of ours. Sent again as it is, the body would fail again; rows of smaller
+            // ones have their time from the beginning, and clients split what is too large.
+            let request_id = request.request_id;
+            tracing::error!(%request_id, "rows of a large body lack columns of their table");
+            Err(request.core.admission.error(Rejection::BodyTooComplex))
         }
         Err(OffloadFailed) => Err(request.core.admission.overloaded()),
     }

@@ -68,26 +68,21 @@ fn refuses_all(parsed: &Parsed) -> bool {
 }
 
 impl CaptureResponse {
-    /// Builds the response for these events.
-    pub fn of(parsed: &Parsed, v1: bool) -> Self {
+    /// Builds the response for these events; `beacon`s are answered 204 whenever others are
+    /// answered 200.
+    pub fn of(parsed: &Parsed, v1: bool, beacon: bool) -> Self {
         let report = &parsed.report;
         let plain = report.rejected_count == 0 && report.warning_count == 0 && !parsed.dry_run;
-        if v1 && (parsed.dry_run || !refuses_all(parsed)) {
-            let results = HttpResponse::json(
-                StatusCode::OK,
-                &Results {
-                    results: ResultsByUuid(&parsed.results),
-                },
-            );
-            return Self {
-                plain,
-                response: Some(results),
-            };
-        }
-        let response = if plain {
-            None
-        } else if !parsed.dry_run && (refuses_all(parsed) || parsed.accepted == 0) {
+        let is_refused = !parsed.dry_run && (refuses_all(parsed) || (!v1 && parsed.accepted == 0));
+        let response = if is_refused {
             Some(refusal(parsed, v1))
+        } else if beacon {
+            Some(HttpResponse::empty())
+        } else if v1 {
+            let results = ResultsByUuid(&parsed.results);
+            Some(HttpResponse::json(StatusCode::OK, &Results { results }))
+        } else if plain {
+            None
         } else {
             Some(success(parsed))
         };
@@ -113,14 +108,9 @@ impl CaptureResponse {
         }
     }
 
-    /// Returns the HTTP response; `beacon`s are answered 204 whenever others are answered 200.
-    pub fn into_http(self, beacon: bool) -> HttpResponse {
-        match self.response {
-            Some(response) if response.status != StatusCode::OK => response,
-            _ if beacon => HttpResponse::empty(),
-            Some(response) => response,
-            None => HttpResponse::ok_static(OK),
-        }
+    /// Returns the HTTP response.
+    pub fn into_http(self) -> HttpResponse {
+        self.response.unwrap_or_else(|| HttpResponse::ok_static(OK))
     }
 
     /// Returns true if all events were accepted without a warning.

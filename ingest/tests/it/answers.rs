@@ -29,6 +29,24 @@ fn a_beacon_is_answered_204_whenever_others_are_answered_200() {
     }
 }
 
+/// Regression: results that a beacon never gets had to have a share of the budget.
+#[test]
+fn a_beacon_needs_no_memory_for_results() {
+    let env = TestEnv::with(|options| options.server.limits.in_flight_bytes_max = 512 << 10);
+    let id = |number: u32| json!({"uuid": format!("01990000-0000-7000-8000-{number:012}")});
+    let events: Vec<Value> = (0..1_000).map(id).collect();
+    let body = json!({"created_at": "2026-11-20T14:38:00Z", "batch": events}).to_string();
+    let key = format!("Bearer {KEY}");
+    for (beacon, status) in [("", 503), ("&beacon=1", 204)] {
+        let answer = env.client().post(
+            &format!("/i/v1/analytics/events?dry_run=true{beacon}"),
+            &[("Authorization", &key)],
+            body.as_bytes(),
+        );
+        assert_eq!(answer.status, status, "{beacon:?}");
+    }
+}
+
 #[test]
 fn a_batch_with_bad_events_is_stored_with_a_report() {
     let env = TestEnv::start();

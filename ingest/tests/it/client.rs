@@ -93,6 +93,11 @@ impl Client {
         answer
     }
 
+    /// Waits for the beginning of a response.
+    pub fn wait(&mut self) {
+        self.reader.fill_buf().unwrap();
+    }
+
     fn read_head_only(&mut self) -> TestResponse {
         let status_line = self.line();
         let status = status_line

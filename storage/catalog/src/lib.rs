@@ -151,7 +151,8 @@ pub use page::{Page, PageRequest};
 pub use personal_keys::{Caller, CreatedPersonalKey, NewOwnKey, NewPersonalKey, OwnKeyChange};
 pub use persons::{
     AppliedUpdates, ApplyOptions, ChangedGroup, ChangedId, ChangedPerson, Growth, GrowthLimits,
-    LimitedProject, PersonBacklog, PersonProgress, PersonUpdate, UpdatePosition, UpdateStats,
+    LimitedProject, PersonBacklog, PersonProgress, PersonUpdate, RefusedMerge, UpdatePosition,
+    UpdateStats,
 };
 pub use plugins::{
     FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginCapabilities,

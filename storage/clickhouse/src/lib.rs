@@ -67,7 +67,7 @@ pub use presence::{PRESENCE_KEYS_MAX, PresenceCount};
 pub use purge::{Deletion, ProjectRows};
 pub use query_error::{QueryError, QueryErrorKind};
 pub use quorum::{InsertQuorum, QuorumError};
-pub use rejected::{RejectedEvent, RejectedFilter};
+pub use rejected::{RejectedCount, RejectedEvent, RejectedFilter};
 pub use select::{ReadOptions, RowStream};
 pub use settings::{Settings, quoted_name, quoted_text};
 pub use tls::{Tls, TlsError};

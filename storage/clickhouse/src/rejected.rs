@@ -66,6 +66,17 @@ impl RejectedEvent {
     }
 }
 
+/// Number of rejected events of one project with one code.
+#[derive(clickhouse::Row, Clone, Debug, Deserialize, PartialEq, Eq)]
+pub struct RejectedCount {
+    /// Project of the events.
+    pub team_id: i64,
+    /// Reason of the rejection, for programs.
+    pub code: String,
+    /// Number of events.
+    pub events: u64,
+}
+
 /// Size of the JSON of the event with this key, and the JSON as far as it was read.
 #[derive(clickhouse::Row, Deserialize)]
 struct RawEvent {
@@ -174,6 +185,26 @@ impl ClickHouse {
             "SELECT count() {from} SETTINGS join_use_nulls = 0"
         ))
         .await
+    }
+
+    /// Counts the rejected events that match the filter by project and code, the most first, in at
+    /// most its rows.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn rejected_counts(
+        &self,
+        filter: &RejectedFilter,
+    ) -> Result<Vec<RejectedCount>, QueryError> {
+        let sql = format!(
+            "SELECT r.team_id AS team_id, toString(r.code) AS code, count() AS events {from} \
+             GROUP BY r.team_id, r.code ORDER BY events DESC, r.team_id, r.code LIMIT {rows_max} \
+             SETTINGS join_use_nulls = 0, max_memory_usage = 1073741824",
+            from = self.rejected_source(filter),
+            rows_max = filter.rows_max,
+        );
+        self.within_deadline(self.client.query_raw(&sql).fetch_all())
+            .await
     }
 
     /// Records that events were sent again, and accepted, at the time `now`.

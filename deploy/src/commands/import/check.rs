@@ -28,7 +28,7 @@ pub struct Arguments {
     common: Common,
     #[command(flatten)]
     sources: Sources,
-    /// Fail if more records than this would be rejected: a number, or a share such as 0.5%
+    /// Fail this check if more records than this would be rejected: a number, or a share as 0.5%
     #[arg(long, value_name = "N|N%", default_value = "0", value_parser = max_bad)]
     max_bad: MaxBad,
     /// Sample events to show, beside the records that they are made of
@@ -111,7 +111,7 @@ fn exit_result(found: &Findings, max_bad: MaxBad) -> anyhow::Result<()> {
         Ok(())
     } else {
         Err(anyhow!(
-            "{bad} of {} would be rejected, more than --max-bad allows. Mend the mapping, or allow them",
+            "{bad} of {} would be rejected, more than --max-bad allows. Mend the mapping, or check with another --max-bad: `load` sends the others in any case, and keeps these",
             counted(found.records, "record")
         ))
     }

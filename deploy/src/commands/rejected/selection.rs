@@ -1,17 +1,20 @@
 //! Selection of rejected events, and what to say where it finds none.
 
-use crate::commands::{Invocation, counted};
+use crate::commands::{Invocation, counted, table};
 use crate::config::Config;
 use crate::{connect, output};
 use anyhow::Context;
 use clap::Args;
-use millrace_clickhouse::{ClickHouse, QueryError, RejectedEvent, RejectedFilter};
+use millrace_clickhouse::{ClickHouse, QueryError, RejectedCount, RejectedEvent, RejectedFilter};
 use millrace_rows::Micros;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 /// Message where there is nothing to list.
 pub(super) const NO_EVENT: &str = "No event was refused.";
+
+/// Projects and codes whose events are counted below a list, at most.
+const COUNTS_MAX: u32 = 20;
 
 /// Selection of rejected events.
 #[derive(Args, Clone, Debug)]
@@ -172,7 +175,34 @@ pub(super) fn print_limit_hint(
             "These are the newest of {}; --limit {all} takes all.",
             counted(all, "refused event")
         ));
+        print_counts(config, selection)?;
     }
+    Ok(())
+}
+
+/// Prints how many of the selected events each project has of each code: those of one that sends
+/// many may be all that is listed.
+fn print_counts(config: &Config, selection: &EventSelection) -> anyhow::Result<()> {
+    let filter = RejectedFilter {
+        rows_max: COUNTS_MAX,
+        ..selection.filter()
+    };
+    let counts = ask(config, async |clickhouse| {
+        clickhouse.rejected_counts(&filter).await
+    })?;
+    if counts.len() < 2 {
+        return Ok(());
+    }
+    output::print("\nBy project and code, to narrow the list by --team-id and --code:");
+    let row = |it: &RejectedCount| {
+        [
+            it.team_id.to_string(),
+            it.code.clone(),
+            it.events.to_string(),
+        ]
+    };
+    let headings = ["PROJECT", "CODE", "EVENTS"];
+    table::print(headings, counts.iter().map(row).collect(), NO_EVENT);
     Ok(())
 }
 

@@ -37,7 +37,7 @@ struct Goal {
 
 /// The dearest bodies by how they are sent and whether their key is known.
 #[derive(Default)]
-struct Peaks(BTreeMap<([&'static str; 2], bool), (Cost, Vec<u8>)>);
+struct Peaks(BTreeMap<Carriage, (Cost, Vec<u8>)>);
 
 impl Peaks {
     /// Keeps a body that is dearer than those that are sent alike; returns true if it is.

@@ -1,10 +1,15 @@
 //! Errors of bodies that cannot be read.
 
+use super::BYTE_ORDER_MARK;
 use crate::{ApiError, ErrorType};
 use http::StatusCode;
+use serde::de::IgnoredAny;
 
 /// Repairs of a body, at most: more is no client's oversight. They are listed before they are made.
 pub const REPAIRS_MAX: usize = 100_000;
+
+/// Bytes of a first line that is read once more, at most, to tell JSON lines from broken JSON.
+const FIRST_LINE_BYTES_MAX: usize = 64 << 10;
 
 /// Builds a 400 for an object or array neither of events nor with a batch.
 pub fn invalid_body() -> ApiError {
@@ -48,6 +53,39 @@ pub fn too_many_repairs() -> ApiError {
             "More than {REPAIRS_MAX} values are NaN or Infinity, or characters are no UTF-8. Send null instead of such numbers, and UTF-8."
         ),
     )
+}
+
+/// Adds what to do to the error, at this byte, of a body that is in another format.
+pub fn advised(mut error: ApiError, body: &[u8], at: usize) -> ApiError {
+    let advice = match body {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, b'{' | b'[', ..] | [b'{' | b'[', 0, ..] => {
+            "It looks like UTF-16. Send UTF-8."
+        }
+        [b'-', b'-', ..] => {
+            "It looks like multipart/form-data. Send JSON; only /i/v0/ai takes an event in parts."
+        }
+        [b'd', b'a', b't', b'a', b'=', ..] => {
+            "It looks like a form. Send it as application/x-www-form-urlencoded."
+        }
+        _ if is_second_line(body, at) => {
+            "It looks like JSON lines. Send the events in one array, as `batch`."
+        }
+        _ => return error,
+    };
+    error.detail = format!("{} {advice}", error.detail).into();
+    error
+}
+
+/// Returns true if a text of JSON begins at this byte, behind one that is whole.
+fn is_second_line(body: &[u8], at: usize) -> bool {
+    let is_object = body.get(at) == Some(&b'{');
+    let first = body
+        .get(..at)
+        .filter(|_| is_object && at <= FIRST_LINE_BYTES_MAX);
+    first.is_some_and(|first| {
+        let first = first.strip_prefix(BYTE_ORDER_MARK).unwrap_or(first);
+        first.contains(&b'\n') && serde_json::from_slice::<IgnoredAny>(first).is_ok()
+    })
 }
 
 fn unreadable(code: &'static str, detail: String) -> ApiError {

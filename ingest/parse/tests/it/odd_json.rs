@@ -87,6 +87,44 @@ fn lone_surrogates_cost_only_names_and_ids() {
 }
 
 #[test]
+fn a_body_in_another_format_is_refused_with_what_to_do() {
+    let lines = "{\"event\":\"a\"}\n{\"event\":\"b\"}\n";
+    let marked = format!("\u{feff}{lines}");
+    let utf_16: Vec<u8> = "{}".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let marked_utf_16 = [&b"\xff\xfe"[..], &utf_16].concat();
+    let table: [(&[u8], &str); 8] = [
+        (
+            lines.as_bytes(),
+            "Send the events in one array, as `batch`.",
+        ),
+        (
+            marked.as_bytes(),
+            "Send the events in one array, as `batch`.",
+        ),
+        (
+            b"--b\r\nContent-Disposition: form-data",
+            "takes an event in parts.",
+        ),
+        (
+            b"data=eyJ9",
+            "Send it as application/x-www-form-urlencoded.",
+        ),
+        (&utf_16, "Send UTF-8."),
+        (&marked_utf_16, "Send UTF-8."),
+        // Broken JSON, and none of these.
+        (b"{\"batch\":[{}\n{}]}", "at byte 13."),
+        (b"{} {}", "at byte 3."),
+    ];
+    for (body, what_to_do) in table {
+        let Err(ParseError::Refused(error)) = parse(body, &context()) else {
+            panic!("{body:?}");
+        };
+        assert_eq!(error.status.as_u16(), 400, "{body:?}");
+        assert!(error.detail.ends_with(what_to_do), "{}", error.detail);
+    }
+}
+
+#[test]
 fn broken_json_is_refused_with_the_place_of_the_error() {
     let table: [(&[u8], &str, &str); 9] = [
         (b"{\"batch\":[}", "invalid_json", "byte 10"),

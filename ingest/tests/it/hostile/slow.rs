@@ -206,6 +206,30 @@ fn an_answer_that_nobody_reads_is_cut() {
     assert!(answer.body.len() > 3 << 20, "{}", answer.body.len());
 }
 
+/// Regression: a response that was being read was cut after the time of an idle connection, or of a
+/// head where the next one had begun.
+#[test]
+fn an_answer_that_is_read_slowly_is_read_to_its_end() {
+    let env = TestEnv::with(|options| {
+        options.server.limits.idle_timeout = SHORT;
+        options.server.limits.header_timeout = SHORT;
+    });
+    let table: [(&[u8], Option<u16>); 2] = [(b"", None), (b"POST /e/ HT", Some(408))];
+    for (next, status) in table {
+        let mut slow = env.client();
+        slow.send(&many_results());
+        slow.send(next);
+        slow.wait();
+        // Much of it waits meanwhile, for longer than a connection may be idle.
+        std::thread::sleep(4 * SHORT);
+        let answer = slow.read();
+        assert_eq!(answer.status, 200);
+        assert!(answer.body.len() > 3 << 20, "{}", answer.body.len());
+        // From then on the connection has its usual time.
+        assert_eq!(slow.reads_status(), status);
+    }
+}
+
 #[test]
 fn a_half_closed_connection_with_half_a_request_is_closed_at_once() {
     // Nothing here waits for a deadline: they are those of the contract, and minutes long.

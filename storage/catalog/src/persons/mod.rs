@@ -48,6 +48,7 @@ use crate::entities::projects;
 use crate::error::CatalogError;
 use crate::time::UtcTime;
 use id_counts::IdCounts;
+use millrace_rows::ProjectId;
 use new_ids::NewIds;
 use person_state::PersonState;
 use sea_orm::sea_query::LockType;
@@ -56,6 +57,7 @@ use sea_orm::{
     QueryOrder, QuerySelect,
 };
 use std::collections::HashSet;
+use uuid::Uuid;
 
 /// Updates whose persons are loaded at once.
 const CHUNK_UPDATES: usize = 500;
@@ -87,8 +89,19 @@ pub struct AppliedUpdates {
     pub count: usize,
     /// Counts of what the updates did.
     pub stats: UpdateStats,
+    /// First of the merges that were refused, as the person to be merged is identified.
+    pub first_refused: Option<RefusedMerge>,
     /// Projects that reached their limit with this step.
     pub limited: Vec<LimitedProject>,
+}
+
+/// Merge that was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefusedMerge {
+    /// Project of the event.
+    pub project_id: ProjectId,
+    /// Uuid of the event that asked for it.
+    pub uuid: Uuid,
 }
 
 impl Catalog {
@@ -135,6 +148,7 @@ async fn apply(
         ..PersonState::default()
     };
     let (mut count, mut bytes) = (0, 0);
+    let mut first_refused = None;
     for chunk in updates.chunks(CHUNK_UPDATES) {
         let is_known = |update: &&PersonUpdate| project_ids.contains(&update.project_id.0);
         let known: Vec<&PersonUpdate> = chunk.iter().filter(is_known).collect();
@@ -147,7 +161,14 @@ async fn apply(
                 continue;
             }
             id_counts::count_before(within, &mut state, update).await?;
+            let refused = state.stats.refused;
             state.apply(update);
+            if state.stats.refused > refused {
+                first_refused.get_or_insert(RefusedMerge {
+                    project_id: update.project_id,
+                    uuid: update.uuid,
+                });
+            }
             // One update may move many ids: the next one is of another transaction.
             if state.id_counts.rows_counted >= ROWS_MAX {
                 break;
@@ -165,6 +186,7 @@ async fn apply(
         progress,
         count,
         stats,
+        first_refused,
         limited,
     }))
 }

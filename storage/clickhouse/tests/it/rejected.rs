@@ -58,6 +58,12 @@ async fn large_events_are_listed_without_their_json() {
         let events = reading.rejected(&filter).await.unwrap();
         assert_eq!(events.len() as u64, expected, "{filter:?}");
         assert_eq!(reading.rejected_count(&filter).await.unwrap(), expected);
+        let counts = reading.rejected_counts(&filter).await.unwrap();
+        let counts: Vec<_> = counts
+            .iter()
+            .map(|it| (it.team_id, it.code.as_str(), it.events))
+            .collect();
+        assert_eq!(counts, [(1, "event_too_large", expected)]);
     }
 }
 

@@ -210,8 +210,10 @@ async fn beyond_the_limit_updates_still_apply_to_known_ids(database: TestDatabas
         with_other(update_in_hour(project, 10, 1, "x"), Identify, "u"),
         earlier,
     ];
-    let stats = apply(catalog, &taking, 4).await.stats;
-    assert_eq!((stats.new_ids, stats.refused), (1, 2));
+    let applied = apply(catalog, &taking, 4).await;
+    assert_eq!((applied.stats.new_ids, applied.stats.refused), (1, 2));
+    let first = applied.first_refused.unwrap();
+    assert_eq!((first.project_id, first.uuid), (project, taking[0].uuid));
     let (ids, _) = kept(catalog).await;
     let person = |id: &str| ids[&(project.0, id.to_owned())].0;
     for (id, holder) in [("u", "u"), ("d", "w"), ("x", "x")] {
