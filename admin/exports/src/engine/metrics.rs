@@ -36,7 +36,7 @@ pub(super) fn describe() {
     describe_gauge!(
         WAITING,
         Unit::Count,
-        "Exports that wait for the server's operator, as for a key that is missing"
+        "Exports that wait for the server's operator, as for a missing key or for ClickHouse"
     );
 }
 

@@ -26,6 +26,8 @@ pub struct EngineOptions {
     pub retries_max: u32,
     /// Time limit of a try, where that of its interval is not shorter.
     pub try_max: Duration,
+    /// Time for which a try waits for persons to be up to date, in its slot.
+    pub persons_wait_max: Duration,
     /// Slowest pace at which a destination may take rows.
     pub pace: MinimumPace,
     /// Longest work of ClickHouse on a statement that finds a backfill's windows.
@@ -50,6 +52,7 @@ impl EngineOptions {
         retry_pause_max: Duration::from_secs(3_600),
         retries_max: 5,
         try_max: Duration::from_secs(3 * DAY_SECONDS),
+        persons_wait_max: Duration::from_secs(60),
         pace: MinimumPace {
             // Twice what a warehouse may take for one statement, of 2 MiB at most.
             window: Duration::from_secs(7_200),

@@ -6,6 +6,7 @@ mod gateway;
 mod lease_renewer;
 mod maintenance;
 mod organization_isolation;
+mod outage;
 mod slow_counts;
 mod slow_server;
 mod stopping;
