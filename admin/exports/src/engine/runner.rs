@@ -10,6 +10,7 @@ use crate::error::{ExportError, ExportErrorKind};
 use backon::{ConstantBuilder, Retryable};
 use millrace_catalog::{
     CatalogError, ClaimedRun, ExportInterval, LogLevel, NewExportLog, RunOutcome, RunStatus,
+    TAKE_BACK_MAX,
 };
 use millrace_rows::counted;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 const PAUSE_FACTOR: u32 = 4;
 /// Time limit for the end of an interrupted delivery: its publication, or its abortion. A process
 /// that stops waits for longer than that.
-pub const TAKE_BACK_TIMEOUT: Duration = Duration::from_secs(15);
+pub const TAKE_BACK_TIMEOUT: Duration = TAKE_BACK_MAX;
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Claims a run and carries it out in the background; `false` if none is due, or no slot is free.

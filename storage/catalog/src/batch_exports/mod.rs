@@ -56,7 +56,7 @@ mod write;
 
 pub use backfill_round_robin::{BACKFILL_RUNS_AHEAD, BackfillRoundRobin, OpenBackfill};
 pub use backfills::BackfillRange;
-pub use claims::{ClaimedRun, RunOutcome};
+pub use claims::{ClaimedRun, RunOutcome, TAKE_BACK_MAX};
 pub use create_runs::{NewRun, RunProgress};
 pub use destination::{
     CheckedDestination, DestinationChange, DestinationField, DestinationLimits, DestinationSpec,

@@ -1,6 +1,7 @@
 //! Pausing and resuming exports.
 
 use super::backfills::BackfillRequest;
+use super::create_runs::lock_export;
 use super::windows::skip_paused_windows;
 use super::{
     BackfillRange, BatchExportView, ExportPlace, find_view, found_for_use, found_to_stop,
@@ -111,6 +112,10 @@ impl Catalog {
             for backfill in locked(within, open).all(within).await? {
                 self.cancel(within, actor, &before, backfill).await?;
             }
+            // Read again, as a cancelled run may hold it.
+            let Some(before) = lock_export(within, before.id).await? else {
+                continue;
+            };
             if before.paused {
                 continue;
             }
