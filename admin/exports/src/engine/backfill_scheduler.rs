@@ -10,6 +10,7 @@
 use super::backfill;
 use super::leader::Leader;
 use super::options::PLAN_EVERY;
+use super::panics::caught;
 use super::planner::PlanError;
 use super::state::Inner;
 use crate::error::ExportErrorKind;
@@ -27,7 +28,7 @@ const IDLE_PAUSE: Duration = Duration::from_secs(1);
 /// Rest of an organization after a failure, as a multiple of the time until the failure: so what
 /// never succeeds has a place for a quarter of the time.
 const REST_FACTOR: u32 = 3;
-/// Searches in a row that reach a limit, after which a backfill fails. Other work may have kept
+/// Searches in a row that reach a limit or panic, after which a backfill fails. Other work may have kept
 /// ClickHouse busy at the first one; busy for the 45 minutes that three take with their rests, it
 /// is too slow for the range, and the customer has to be told.
 const SEARCHES_MAX: u32 = 3;
@@ -61,7 +62,7 @@ struct PlanOutcome {
     is_planned: bool,
     /// Time that it took to fail; `None`: it did not fail.
     failed_after: Option<Duration>,
-    /// True if it failed because a search for windows reached a limit.
+    /// True if it failed because a search for windows reached a limit, or by a panic.
     has_reached_limit: bool,
 }
 
@@ -115,7 +116,7 @@ impl BackfillScheduler {
                     self.failed.insert(organization_id, Instant::now() + rest);
                 }
             }
-            // The task panicked, or was stopped: the backfill's next turn tries again.
+            // The task was stopped: the backfill's next turn tries again.
             Err(error) => {
                 self.busy.remove(&error.id());
             }
@@ -204,15 +205,21 @@ async fn plan_one(
     watermark: UtcTime,
     limits_before: u32,
 ) -> PlanOutcome {
-    let (id, began) = (open.backfill.id, Instant::now());
-    let mut planned = backfill::plan(&inner, open, watermark).await;
+    let (id, export_id, began) = (open.backfill.id, open.export.id, Instant::now());
+    let planning = backfill::plan(&inner, open, watermark);
+    let mut planned = caught(export_id, planning)
+        .await
+        .unwrap_or_else(|error| Err(error.into()));
     let failure = planned.as_ref().err();
     if let Some(reason) = failure.and_then(|error| reason_to_give_up(error, limits_before)) {
         tracing::warn!(backfill = %id, reason, "a backfill is given up");
         let failed = inner.catalog.fail_export_backfill(id, &reason).await;
         planned = failed.map_err(PlanError::from);
     }
-    let has_reached_limit = matches!(planned, Err(PlanError::SearchLimit(_)));
+    let has_reached_limit = matches!(
+        planned,
+        Err(PlanError::SearchLimit(_) | PlanError::Panicked(_))
+    );
     let mut failed_after = None;
     let is_planned = match planned {
         Ok(is_planned) => {
@@ -256,17 +263,21 @@ fn reason_to_give_up(error: &PlanError, limits_before: u32) -> Option<String> {
             "The backfill was asked for with the interval {interval:?}, which this version does not know. Change the \
              export's interval, and ask for the backfill again: {IntervalError}."
         )),
-        PlanError::SearchLimit(advice) if limits_before + 1 >= SEARCHES_MAX => Some(advice.clone()),
+        PlanError::SearchLimit(_) | PlanError::Panicked(_) if limits_before + 1 >= SEARCHES_MAX => {
+            Some(error.to_string())
+        }
         PlanError::Rows(_)
         | PlanError::Catalog(_)
         | PlanError::Change(_)
-        | PlanError::SearchLimit(_) => None,
+        | PlanError::SearchLimit(_)
+        | PlanError::Panicked(_) => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::panics::Panicked;
     use crate::error::ExportError;
 
     #[test]
@@ -295,6 +306,8 @@ mod tests {
             (limit(), 1, None),
             (limit(), 2, Some("ask for a shorter range")),
             (limit(), 3, Some("ask for a shorter range")),
+            (PlanError::Panicked(Panicked), 1, None),
+            (PlanError::Panicked(Panicked), 2, Some("mistake of its own")),
         ];
         for (error, limits_before, expected) in table {
             let reason = reason_to_give_up(&error, limits_before);

@@ -17,6 +17,8 @@ const RUNS: &str = "millrace_export_runs_total";
 const ROWS: &str = "millrace_export_rows_total";
 /// Bytes that were delivered, as they were sent.
 const BYTES: &str = "millrace_export_bytes_total";
+/// Panics of runs and of planning.
+const PANICS: &str = "millrace_export_panics_total";
 /// Time since the end of the oldest window by the clock that is not delivered, in seconds.
 const LAG: &str = "millrace_export_lag_seconds";
 /// Exports that wait for the operator.
@@ -28,6 +30,11 @@ pub(super) fn describe() {
     describe_counter!(RUNS, Unit::Count, "Export runs that ended, by status");
     describe_counter!(ROWS, Unit::Count, "Rows that exports delivered");
     describe_counter!(BYTES, Unit::Bytes, "Bytes that exports delivered, as sent");
+    describe_counter!(
+        PANICS,
+        Unit::Count,
+        "Panics of export runs and of their planning, each of which ended its try alone"
+    );
     describe_gauge!(
         LAG,
         Unit::Seconds,
@@ -51,6 +58,10 @@ pub(super) fn ended(status: RunStatus) {
 pub(super) fn delivered(rows: u64, bytes: u64) {
     counter!(ROWS).increment(rows);
     counter!(BYTES).increment(bytes);
+}
+
+pub(super) fn panicked() {
+    counter!(PANICS).increment(1);
 }
 
 /// Records the lag of exports, and how many wait for the operator, at intervals. Every process does

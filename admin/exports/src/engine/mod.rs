@@ -15,6 +15,7 @@
 //! | `runner` | one run: try, time-out, end, retries |
 //! | `claim` | extends the claim of a run, with its progress |
 //! | `delivery` | delivers the rows of one run: read, count, hand over, publish |
+//! | `panics` | panics of runs and of planning, each of which ends its try alone |
 //! | `pace` | minimum pace at which a destination takes rows |
 //! | `source` | rows that a run reads |
 //! | `unknown_values` | logs exports with values of another version, which are left alone |
@@ -31,6 +32,7 @@ mod metrics;
 mod notices;
 mod options;
 mod pace;
+mod panics;
 mod planner;
 mod retention;
 mod runner;

@@ -1,5 +1,6 @@
 //! Plans runs of windows that are due.
 
+use super::panics::Panicked;
 use super::state::Inner;
 use crate::error::ExportError;
 use crate::rows::WindowSearchError;
@@ -18,6 +19,9 @@ pub(super) enum PlanError {
     /// A search for the windows of a backfill reached a limit; the message is for the customer.
     #[error("{0}")]
     SearchLimit(String),
+    /// Planning panicked; the message is for the customer.
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
 }
 
 impl From<WindowSearchError> for PlanError {

@@ -4,6 +4,7 @@ use super::claim::{Claim, ClaimEnd, run_progress};
 use super::delivery::{Progress, deliver};
 use super::metrics;
 use super::notices::Notice;
+use super::panics::caught;
 use super::state::Inner;
 use crate::destination::Delivered;
 use crate::error::{ExportError, ExportErrorKind};
@@ -41,7 +42,7 @@ pub(super) async fn claim_one(inner: &Arc<Inner>) -> bool {
             let inner = Arc::clone(inner);
             let tasks = inner.tasks.clone();
             tasks.spawn(async move {
-                execute(&inner, claimed).await;
+                execute_or_fail(&inner, &claimed).await;
                 drop(slot);
                 // Otherwise each short run of a long backfill would wait for the next tick.
                 inner.freed.notify_one();
@@ -68,23 +69,47 @@ enum TryOutcome {
     Stopped,
 }
 
-async fn execute(inner: &Inner, claimed: ClaimedRun) {
+/// Carries a run out. A panic is a failed try: otherwise the claim would lapse, and the run be made
+/// again for ever.
+async fn execute_or_fail(inner: &Inner, claimed: &ClaimedRun) {
+    let export_id = claimed.export.id;
+    let Err(panicked) = caught(export_id, execute(inner, claimed)).await else {
+        return;
+    };
+    let (progress, failed) = (Progress::new(), TryOutcome::Failed(panicked.into()));
+    let recording = record_end(inner, claimed, &progress, Instant::now(), failed);
+    // If that panics as well, the run is claimed again.
+    let _ = caught(export_id, recording).await;
+}
+
+/// Delivers a run; a panic is an error of the delivery, like others.
+async fn deliver_or_fail(
+    inner: &Inner,
+    claimed: &ClaimedRun,
+    progress: &Progress,
+    stopped: &CancellationToken,
+) -> Result<Delivered, ExportError> {
+    let delivering = deliver(inner, claimed, progress, stopped);
+    caught(claimed.export.id, delivering).await?
+}
+
+async fn execute(inner: &Inner, claimed: &ClaimedRun) {
     let (run_id, export_id) = (claimed.run.id, claimed.export.id);
     tracing::info!(%export_id, %run_id, end = %claimed.run.data_interval_end, "an export runs");
     let progress = Progress::new();
     let stopped = CancellationToken::new();
     let began = Instant::now();
-    let delivering = deliver(inner, &claimed, &progress, &stopped);
+    let delivering = deliver_or_fail(inner, claimed, &progress, &stopped);
     let limit = time_limit(ExportInterval::of(&claimed.export)).min(inner.options.try_max);
     let mut delivering = std::pin::pin!(delivering);
-    let mut claim = Claim::new(inner, &claimed);
+    let mut claim = Claim::new(inner, claimed);
     let interrupted = tokio::select! {
         outcome = &mut delivering => {
             let ended = match outcome {
                 Ok(delivered) => TryOutcome::Delivered(delivered),
                 Err(error) => TryOutcome::Failed(error),
             };
-            return record_end(inner, &claimed, &progress, began, ended).await;
+            return record_end(inner, claimed, &progress, began, ended).await;
         }
         claim_end = claim.extend(&progress) => match claim_end {
             ClaimEnd::Cancelled => TryOutcome::Lost,
@@ -99,7 +124,7 @@ async fn execute(inner: &Inner, claimed: ClaimedRun) {
     }
     stopped.cancel();
     if let Some(ended) = take_back(&mut claim, &progress, delivering, interrupted).await {
-        record_end(inner, &claimed, &progress, began, ended).await;
+        record_end(inner, claimed, &progress, began, ended).await;
     }
 }
 

@@ -7,6 +7,7 @@ mod lease_renewer;
 mod maintenance;
 mod organization_isolation;
 mod outage;
+mod panics;
 mod slow_counts;
 mod slow_server;
 mod stopping;
