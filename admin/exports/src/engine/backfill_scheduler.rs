@@ -11,7 +11,7 @@ use super::backfill;
 use super::leader::Leader;
 use super::options::PLAN_EVERY;
 use super::panics::caught;
-use super::planner::PlanError;
+use super::planner::{PlanError, in_time};
 use super::state::Inner;
 use crate::error::ExportErrorKind;
 use millrace_catalog::{BackfillRoundRobin, CatalogError, IntervalError, OpenBackfill, UtcTime};
@@ -20,7 +20,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::MissedTickBehavior;
+use tokio::time::{MissedTickBehavior, timeout};
 use uuid::Uuid;
 
 /// Pause before backfills that could not be planned are tried again.
@@ -32,6 +32,8 @@ const REST_FACTOR: u32 = 3;
 /// ClickHouse busy at the first one; busy for the 45 minutes that three take with their rests, it
 /// is too slow for the range, and the customer has to be told.
 const SEARCHES_MAX: u32 = 3;
+/// Searches of one turn of a backfill at most: two ranges are counted, and searched for windows.
+const SEARCHES_AT_ONCE: u32 = 4;
 /// Backfills whose searches are counted. With more, all of them are counted anew.
 const COUNTED_MAX: usize = 1_000;
 
@@ -47,7 +49,9 @@ pub(super) async fn run(inner: &Arc<Inner>, leads: &Leader) -> Infallible {
             Some(ended) = scheduler.planning.join_next_with_id() => scheduler.mark_ended(ended),
         }
         if leads.now() {
-            scheduler.schedule().await;
+            if matches!(scheduler.schedule().await, Err(PlanError::NoAnswer)) {
+                leads.resign();
+            }
         } else {
             scheduler.planning.abort_all();
             scheduler.limits.clear();
@@ -135,17 +139,20 @@ impl BackfillScheduler {
     }
 
     /// Starts to plan due backfills while there are free slots, and logs a failure.
-    async fn schedule(&mut self) {
+    async fn schedule(&mut self) -> Result<(), PlanError> {
         if self.idle_since.elapsed() >= IDLE_PAUSE {
             self.idle.clear();
             self.resting.clear();
             self.idle_since = Instant::now();
         }
         self.failed.retain(|_, until| Instant::now() < *until);
-        match self.start_due().await {
+        let inner = Arc::clone(&self.inner);
+        let started = in_time(&inner, self.start_due()).await;
+        match &started {
             Ok(()) => self.last_error = None,
             Err(error) => self.log_once(error.to_string()),
         }
+        started
     }
 
     /// Logs an error, unless it is that of the last time.
@@ -206,15 +213,20 @@ async fn plan_one(
     limits_before: u32,
 ) -> PlanOutcome {
     let (id, export_id, began) = (open.backfill.id, open.export.id, Instant::now());
-    let planning = backfill::plan(&inner, open, watermark);
-    let mut planned = caught(export_id, planning)
-        .await
-        .unwrap_or_else(|error| Err(error.into()));
+    let planning = async {
+        // Searches have limits of their own; what is left is the catalog.
+        let searches_max = inner.options.window_search_max * SEARCHES_AT_ONCE;
+        let planning_max = searches_max + inner.options.step_max();
+        let planned = timeout(planning_max, backfill::plan(&inner, open, watermark)).await;
+        planned.unwrap_or(Err(PlanError::NoAnswer))
+    };
+    let planned = caught(export_id, planning).await;
+    let mut planned = planned.unwrap_or_else(|error| Err(error.into()));
     let failure = planned.as_ref().err();
     if let Some(reason) = failure.and_then(|error| reason_to_give_up(error, limits_before)) {
         tracing::warn!(backfill = %id, reason, "a backfill is given up");
-        let failed = inner.catalog.fail_export_backfill(id, &reason).await;
-        planned = failed.map_err(PlanError::from);
+        let failing = inner.catalog.fail_export_backfill(id, &reason);
+        planned = in_time(&inner, failing).await;
     }
     let has_reached_limit = matches!(
         planned,
@@ -270,6 +282,7 @@ fn reason_to_give_up(error: &PlanError, limits_before: u32) -> Option<String> {
         | PlanError::Catalog(_)
         | PlanError::Change(_)
         | PlanError::SearchLimit(_)
+        | PlanError::NoAnswer
         | PlanError::Panicked(_) => None,
     }
 }

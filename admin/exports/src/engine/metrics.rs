@@ -3,6 +3,7 @@
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 use millrace_catalog::{Catalog, RunStatus};
 use std::convert::Infallible;
+use std::pin::pin;
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
@@ -67,14 +68,25 @@ pub(super) fn panicked() {
 /// Records the lag of exports, and how many wait for the operator, at intervals. Every process does
 /// so, whether it leads or not: otherwise the lag would be missing when no process leads, or the
 /// leader hangs. Without an answer from the catalog the last lag grows with time, as the real one
-/// would.
+/// would. A question that is not answered is not asked again: each would hold a connection.
 pub(super) async fn record_lag(catalog: &Catalog) -> Infallible {
     let mut every = tokio::time::interval(LAG_EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut last = Duration::ZERO;
     loop {
         every.tick().await;
-        match catalog.exports_lag().await {
+        let mut asking =
+            pin!(async { (catalog.exports_lag().await, catalog.exports_waiting().await) });
+        let (lag, waiting) = loop {
+            tokio::select! {
+                answers = &mut asking => break answers,
+                _ = every.tick() => {
+                    last += LAG_EVERY;
+                    gauge!(LAG).set(last.as_secs_f64());
+                }
+            }
+        };
+        match lag {
             Ok(lag) => last = lag,
             Err(error) => {
                 tracing::warn!(%error, "the lag of exports cannot be read");
@@ -82,7 +94,7 @@ pub(super) async fn record_lag(catalog: &Catalog) -> Infallible {
             }
         }
         gauge!(LAG).set(last.as_secs_f64());
-        match catalog.exports_waiting().await {
+        match waiting {
             Ok(waiting) => gauge!(WAITING).set(u32::try_from(waiting).unwrap_or(u32::MAX)),
             Err(error) => tracing::warn!(%error, "exports that wait cannot be counted"),
         }

@@ -7,6 +7,9 @@ const DAY_SECONDS: u64 = 86_400;
 /// Interval at which due work is planned.
 pub(super) const PLAN_EVERY: Duration = Duration::from_millis(250);
 
+/// Longest step of planning, in lifetimes of the lease: a hundred exports are planned in one.
+const STEP_LEASES: u32 = 6;
+
 /// Options of the engine.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineOptions {
@@ -76,6 +79,14 @@ impl EngineOptions {
             .saturating_add(self.ask_timeout)
             .saturating_add(self.ask_every)
             .saturating_add(self.ask_timeout)
+    }
+}
+
+impl EngineOptions {
+    /// Longest wait of the leader for one step of its planning, of which each takes far less: then
+    /// it gives the lease up, and begins anew with another connection of the catalog.
+    pub(super) const fn step_max(&self) -> Duration {
+        self.lapse_after.saturating_mul(STEP_LEASES)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::rows::WindowSearchError;
 use millrace_catalog::{CatalogError, ChangeError};
 use thiserror::Error;
 
-/// Reason that nothing was planned.
+/// Reason that nothing was planned, or deleted.
 #[derive(Debug, Error)]
 pub(super) enum PlanError {
     #[error(transparent)]
@@ -19,6 +19,9 @@ pub(super) enum PlanError {
     /// A search for the windows of a backfill reached a limit; the message is for the customer.
     #[error("{0}")]
     SearchLimit(String),
+    /// The catalog did not answer in time.
+    #[error("the catalog does not answer")]
+    NoAnswer,
     /// Planning panicked; the message is for the customer.
     #[error(transparent)]
     Panicked(#[from] Panicked),
@@ -33,6 +36,18 @@ impl From<WindowSearchError> for PlanError {
             }
         }
     }
+}
+
+/// Waits for a step, as long as the leader may take for it.
+pub(super) async fn in_time<T, E>(
+    inner: &Inner,
+    step: impl Future<Output = Result<T, E>>,
+) -> Result<T, PlanError>
+where
+    PlanError: From<E>,
+{
+    let done = tokio::time::timeout(inner.options.step_max(), step).await;
+    Ok(done.map_err(|_| PlanError::NoAnswer)??)
 }
 
 /// Creates runs of all windows that are due and whose rows are all stored.

@@ -5,6 +5,7 @@ use super::delivery::{Progress, deliver};
 use super::metrics;
 use super::notices::Notice;
 use super::panics::caught;
+use super::planner::in_time;
 use super::state::Inner;
 use crate::destination::Delivered;
 use crate::error::{ExportError, ExportErrorKind};
@@ -187,9 +188,10 @@ async fn record_end(
     let (id, claim) = (claimed.run.id, claimed.run.claim);
     let recorded = (|| {
         let record = record.clone();
-        inner
+        let recording = inner
             .catalog
-            .record_export_run(id, claim, record, again_after)
+            .record_export_run(id, claim, record, again_after);
+        in_time(inner, recording)
     })
     .retry(
         ConstantBuilder::default()
@@ -212,11 +214,10 @@ async fn record_end(
     }
     // A waiting run has the same error at every try, for days.
     if !(waits && error == claimed.run.latest_error) {
-        let written = inner
+        let writing = inner
             .catalog
-            .write_export_logs(claimed.export.id, id, vec![line])
-            .await;
-        if let Err(error) = written {
+            .write_export_logs(claimed.export.id, id, vec![line]);
+        if let Err(error) = in_time(inner, writing).await {
             tracing::warn!(%error, run = %id, "a line of a run's log is lost");
         }
     }

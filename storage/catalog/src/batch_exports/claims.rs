@@ -93,7 +93,7 @@ impl Catalog {
         let Some(seen) = seen.map_err(|error| self.error(&error))? else {
             return Ok(None);
         };
-        let transaction = self.begin().await?;
+        let transaction = self.begin_bounded().await?;
         let claimed = claim(&transaction, &seen, time).await;
         self.finish(transaction, claimed).await
     }
@@ -111,7 +111,7 @@ impl Catalog {
         progress: RunProgress,
         again_after: Duration,
     ) -> Result<RunOutcome, ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.begin_bounded().await?;
         let recorded = async {
             let query = runs::Entity::find_by_id(id);
             let Some(seen) = query.clone().one(&transaction).await? else {

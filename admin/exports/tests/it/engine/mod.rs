@@ -8,6 +8,7 @@ mod maintenance;
 mod organization_isolation;
 mod outage;
 mod panics;
+mod silent_catalog;
 mod slow_counts;
 mod slow_server;
 mod stopping;
