@@ -54,6 +54,9 @@ pub(super) async fn deliver(
     progress: &Progress,
     stopped: &CancellationToken,
 ) -> Result<Delivered, ExportError> {
+    if let Some(reason) = &claimed.unknown_settings {
+        return Err(ExportError::permanent(reason.clone()));
+    }
     let scope = RunScope::of(&claimed.export, &claimed.run);
     let source = RunSource::of(&inner.clickhouse, &claimed.export, &scope)?;
     if source.is_of_persons() {

@@ -17,6 +17,7 @@
 //! | `delivery` | delivers the rows of one run: read, count, hand over, publish |
 //! | `panics` | panics of runs and of planning, each of which ends its try alone |
 //! | `pace` | minimum pace at which a destination takes rows |
+//! | `rare_log` | errors that come again and again are logged rarely |
 //! | `source` | rows that a run reads |
 //! | `unknown_values` | logs exports with values of another version, which are left alone |
 //! | `retention` | deletes old runs and log lines |
@@ -34,6 +35,7 @@ mod options;
 mod pace;
 mod panics;
 mod planner;
+mod rare_log;
 mod retention;
 mod runner;
 mod source;
@@ -106,6 +108,7 @@ impl Engine {
                 ended: Notify::new(),
                 tasks: TaskTracker::new(),
                 unplanned: Mutex::default(),
+                unclaimed: Mutex::default(),
                 stopped: CancellationToken::new(),
             }),
         }

@@ -53,7 +53,11 @@ pub(super) async fn claim_one(inner: &Arc<Inner>) -> bool {
         }
         Ok(None) => false,
         Err(error) => {
-            tracing::warn!(%error, "no export run can be claimed; trying again");
+            // It is tried again four times a second.
+            let error = error.to_string();
+            if inner.unclaimed().is_due(&error, Instant::now()) {
+                tracing::warn!(error, "an export run cannot be claimed; trying again");
+            }
             false
         }
     }

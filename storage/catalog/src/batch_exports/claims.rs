@@ -26,7 +26,7 @@ use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::Expr;
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel,
-    QueryFilter, QueryOrder, QuerySelect, Select,
+    Iterable, QueryFilter, QueryOrder, QuerySelect, Select,
 };
 use std::time::Duration;
 
@@ -43,6 +43,9 @@ pub struct ClaimedRun {
     pub run: runs::Model,
     /// Export as it is now; of a backfill's run, as it was when the backfill was asked for.
     pub export: exports::Model,
+    /// Reason why this version cannot tell what the run's backfill was asked for with; `None`: it
+    /// can.
+    pub unknown_settings: Option<String>,
 }
 
 /// Outcome of recording a run's progress.
@@ -203,6 +206,7 @@ impl Catalog {
         let newest = runs::Entity::find()
             .filter(runs::Column::BatchExportId.eq(before.id))
             .filter(runs::Column::FinishedAt.gte(since))
+            .filter(runs::Column::Status.is_in(RunStatus::iter()))
             .order_by_desc(runs::Column::FinishedAt)
             .limit(FAILED_RUNS_MAX)
             .all(within)
@@ -297,9 +301,16 @@ async fn claim(
         Some(id) => backfills::Entity::find_by_id(id).one(within).await?,
         None => None,
     };
+    let unknown_settings = backfill
+        .as_ref()
+        .and_then(backfills::Model::unknown_settings);
     let export = match backfill {
         Some(backfill) => backfill.of_export(export),
         None => export,
     };
-    Ok(Some(ClaimedRun { run, export }))
+    Ok(Some(ClaimedRun {
+        run,
+        export,
+        unknown_settings,
+    }))
 }

@@ -2,6 +2,7 @@
 
 use super::backfills::BackfillRequest;
 use super::create_runs::lock_export;
+use super::unknown_values::is_readable;
 use super::windows::skip_paused_windows;
 use super::{
     BackfillRange, BatchExportView, ExportPlace, find_view, found_for_use, found_to_stop,
@@ -104,7 +105,10 @@ impl Catalog {
             organization_id,
             project_id: None,
         };
-        let all = of(place).order_by_asc(exports::Column::Id);
+        self.pause_unreadable(within, organization_id).await?;
+        let all = of(place)
+            .filter(is_readable())
+            .order_by_asc(exports::Column::Id);
         for before in locked(within, all).all(within).await? {
             let open = backfills::Entity::find()
                 .filter(backfills::Column::BatchExportId.eq(before.id))
