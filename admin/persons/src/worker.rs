@@ -32,8 +32,8 @@ pub struct WorkerOptions {
     /// Time of a round after which updates of projects with a backlog wait for the next one, so
     /// that what comes meanwhile from others waits for little more.
     pub apply_max: Duration,
-    /// Longest round, which ends far sooner while both databases answer: then this process gives the
-    /// lease up, and begins anew.
+    /// Longest round, which ends far sooner while both databases answer: then this process gives
+    /// the lease up, and begins anew.
     pub round_max: Duration,
     /// Wait between rounds when there is nothing to do.
     pub look_every: Duration,

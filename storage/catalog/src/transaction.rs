@@ -74,8 +74,8 @@ impl Catalog {
     }
 
     /// Begins a writing transaction of the process that makes exports, whose statements PostgreSQL
-    /// ends after a time: a row that somebody holds holds up one export, and no connection for ever.
-    /// A transaction of SQLite waits for its begin alone, which has a time limit.
+    /// ends after a time: a row that somebody holds holds up one export, and no connection for
+    /// ever. A transaction of SQLite waits for its begin alone, which has a time limit.
     pub(crate) async fn begin_bounded(&self) -> Result<DatabaseTransaction, CatalogError> {
         let transaction = self.begin().await?;
         if transaction.get_database_backend() != DbBackend::Postgres {

@@ -28,9 +28,9 @@ const IDLE_PAUSE: Duration = Duration::from_secs(1);
 /// Rest of an organization after a failure, as a multiple of the time until the failure: so what
 /// never succeeds has a place for a quarter of the time.
 const REST_FACTOR: u32 = 3;
-/// Searches in a row that reach a limit or panic, after which a backfill fails. Other work may have kept
-/// ClickHouse busy at the first one; busy for the 45 minutes that three take with their rests, it
-/// is too slow for the range, and the customer has to be told.
+/// Searches in a row that reach a limit or panic, after which a backfill fails. Other work may have
+/// kept ClickHouse busy at the first one; busy for the 45 minutes that three take with their rests,
+/// it is too slow for the range, and the customer has to be told.
 const SEARCHES_MAX: u32 = 3;
 /// Searches of one turn of a backfill at most: two ranges are counted, and searched for windows.
 const SEARCHES_AT_ONCE: u32 = 4;

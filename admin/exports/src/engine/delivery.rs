@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 /// Interval at which persons are checked for being up to date.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
 /// Time for which a destination may take no rows until it may be its doing that the rows end:
-/// ClickHouse gives up a connection that nobody reads from (`http_send_timeout`, 30 s unless it lets
-/// us say more).
+/// ClickHouse gives up a connection that nobody reads from (`http_send_timeout`, 30 s unless it
+/// lets us say more).
 const STALL: Duration = Duration::from_secs(30);
 /// Timeout of undoing what was delivered: more than a hundred uploads take.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -179,8 +179,8 @@ async fn next_of(reader: &mut Reader, stalled: Duration) -> Result<Option<Bytes>
     next.map_err(|error| after_stall(error, stalled))
 }
 
-/// Error of a read after its destination took no rows for a time. An export does not wait for what a
-/// destination may have caused: the try counts.
+/// Error of a read after its destination took no rows for a time. An export does not wait for what
+/// a destination may have caused: the try counts.
 fn after_stall(error: ExportError, stalled: Duration) -> ExportError {
     if error.kind != ExportErrorKind::Waiting || stalled < STALL {
         return error;

@@ -55,8 +55,8 @@ impl Leader {
     }
 
     /// Gives the lease up, since what this process leads with hangs: otherwise its lease would be
-    /// renewed, by another connection of the catalog, and no process would lead. Another process may
-    /// lead from now on; this one asks again once its lease would have lapsed.
+    /// renewed, by another connection of the catalog, and no process would lead. Another process
+    /// may lead from now on; this one asks again once its lease would have lapsed.
     pub(super) fn resign(&self) {
         self.resigned.notify_one();
     }

@@ -126,8 +126,8 @@ impl Reader {
     }
 }
 
-/// Converts an error of ClickHouse. The operator has to mend what an export waits for, and customers
-/// are told nothing of it: so the log has it.
+/// Converts an error of ClickHouse. The operator has to mend what an export waits for, and
+/// customers are told nothing of it: so the log has it.
 fn failure(export_id: Uuid, error: &QueryError, is_of_customer: bool) -> ExportError {
     let failure = read_failure(error, is_of_customer);
     if failure.kind == ExportErrorKind::Waiting {

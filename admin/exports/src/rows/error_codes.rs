@@ -1,8 +1,8 @@
-//! ClickHouse's error codes by their cause: the query, which would fail again in the same way, or the
-//! server.
+//! ClickHouse's error codes by their cause: the query, which would fail again in the same way, or
+//! the server.
 //!
-//! Limits of exports' queries, which have messages of their own, are in `failure`. After an error of
-//! neither list, a customer's query is tried some times more.
+//! Limits of exports' queries, which have messages of their own, are in `failure`. After an error
+//! of neither list, a customer's query is tried some times more.
 
 /// Error codes that a query causes, and their names.
 pub const OF_QUERY: &[(u32, &str)] = &[

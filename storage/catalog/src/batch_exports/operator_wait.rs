@@ -18,8 +18,8 @@ use std::time::Duration;
 
 /// Time that an export waits before its administrators are told.
 const TOLD_AFTER: Duration = Duration::from_secs(3_600);
-/// Longest pause between two tries of a run that waits, and so the longest delay after what it waits
-/// for is back.
+/// Longest pause between two tries of a run that waits, and so the longest delay after what it
+/// waits for is back.
 const PAUSE_MAX: Duration = Duration::from_secs(15 * 60);
 /// Divisor of the time that the export has waited: the quotient is the pause.
 const PAUSE_PART: u32 = 8;

@@ -50,8 +50,8 @@ impl Catalog {
 /// Id, name and sealed secrets of an export.
 type SealedSecrets = (Uuid, String, Json);
 
-/// Secrets of exports. Other columns are not read: a later version may have written values into them
-/// that this one does not know, and its exports need the new key as well.
+/// Secrets of exports. Other columns are not read: a later version may have written values into
+/// them that this one does not know, and its exports need the new key as well.
 fn sealed_secrets() -> Select<exports::Entity> {
     exports::Entity::find().select_only().columns([
         exports::Column::Id,

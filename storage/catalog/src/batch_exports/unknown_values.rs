@@ -60,9 +60,9 @@ impl Catalog {
 }
 
 impl Catalog {
-    /// Pauses the exports of an organization, which is locked, that cannot be read, and cancels their
-    /// backfills, column by column: a later version would go on with them. The log of each has a
-    /// line; the activity log has no entry.
+    /// Pauses the exports of an organization, which is locked, that cannot be read, and cancels
+    /// their backfills, column by column: a later version would go on with them. The log of each
+    /// has a line; the activity log has no entry.
     pub(super) async fn pause_unreadable(
         &self,
         within: &DatabaseTransaction,

@@ -58,8 +58,8 @@ impl WarehouseDelivery {
         Ok(())
     }
 
-    /// Runs a statement on the staging table, which an earlier try of the window may have dropped, if
-    /// it ended late: then another try helps.
+    /// Runs a statement on the staging table, which an earlier try of the window may have dropped,
+    /// if it ended late: then another try helps.
     async fn run_on_stage(&self, sql: &str, rows: Option<&str>) -> Result<(), ExportError> {
         let Err(error) = self.engine.run(sql, rows).await else {
             return Ok(());

@@ -103,8 +103,8 @@ fn begin_to_store(file: &File, end: u64) {
 /// Renames the file to its final name. A crash leaves the old file or this one.
 fn publish(root: &Path, key: &str, attempt: Uuid) -> io::Result<()> {
     let (folder, name) = split(key);
-    // Another try of the same window deleted the file, or somebody its folder. The folder for exports
-    // is not missing, so another try helps.
+    // Another try of the same window deleted the file, or somebody its folder. The folder for
+    // exports is not missing, so another try helps.
     let gone = || io::Error::other("the file is gone");
     let folder = match open_folder(root, folder, false) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && root.is_dir() => {
