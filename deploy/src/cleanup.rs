@@ -8,7 +8,7 @@ use millrace_catalog::leases::CLEANUP_LEASE;
 use millrace_catalog::{Catalog, ChangeError};
 use std::convert::Infallible;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 /// Pause between two checks for rows to delete.
@@ -22,6 +22,9 @@ const PRUNE_INTERVAL: Duration = Duration::from_secs(3_600);
 const PEOPLE_KEPT: Duration = Duration::from_secs(90 * 86_400);
 /// Lifetime of the lease: a silent process loses it. A transaction takes far less.
 const LEASE_LIFETIME: Duration = Duration::from_secs(10);
+
+/// Longest wait for one step: the lease has lapsed long before, and another process goes on.
+const STEP_MAX: Duration = Duration::from_secs(300);
 
 /// Deletes leftovers periodically, for ever. Entries of the activity log are kept for ever without
 /// `activity_kept`.
@@ -65,11 +68,8 @@ async fn prune(
 /// Looks at all users, piece by piece, as long as the lease is held.
 async fn note_unused_users(catalog: &Catalog, holder: Uuid) -> Result<(), ChangeError> {
     let mut after = 0;
-    while catalog
-        .hold_lease(CLEANUP_LEASE, holder, LEASE_LIFETIME)
-        .await?
-    {
-        match catalog.note_unused_users(after).await? {
+    while is_leader(catalog, holder).await? {
+        match in_time(catalog.note_unused_users(after)).await? {
             Some(last) => after = last,
             None => break,
         }
@@ -107,11 +107,8 @@ where
     ChangeError: From<E>,
 {
     let mut rows = 0;
-    while catalog
-        .hold_lease(CLEANUP_LEASE, holder, LEASE_LIFETIME)
-        .await?
-    {
-        match prune().await? {
+    while is_leader(catalog, holder).await? {
+        match in_time(prune()).await? {
             0 => break,
             piece => rows += piece,
         }
@@ -120,15 +117,28 @@ where
     Ok(rows)
 }
 
+/// Takes the lease, or extends it for the next piece.
+async fn is_leader(catalog: &Catalog, holder: Uuid) -> Result<bool, ChangeError> {
+    in_time(catalog.hold_lease(CLEANUP_LEASE, holder, LEASE_LIFETIME)).await
+}
+
+/// Waits for one step, which the catalog may never answer: the rest is tried again.
+async fn in_time<T, E>(step: impl Future<Output = Result<T, E>>) -> Result<T, ChangeError>
+where
+    ChangeError: From<E>,
+{
+    let silent = |_| ChangeError::Unavailable("the catalog does not answer".to_owned());
+    Ok(timeout(STEP_MAX, step).await.map_err(silent)??)
+}
+
 /// Deletes leftovers in pieces, as long as the lease is held and rows are left.
 async fn delete(catalog: &Catalog, holder: Uuid) -> Result<(), ChangeError> {
     // A check reads only: the lease, which is a write, is taken only where something is left.
-    while catalog.has_leftovers().await? {
-        let is_held = catalog.hold_lease(CLEANUP_LEASE, holder, LEASE_LIFETIME);
-        if !is_held.await? {
+    while in_time(catalog.has_leftovers()).await? {
+        if !is_leader(catalog, holder).await? {
             return Ok(());
         }
-        catalog.delete_leftovers().await?;
+        in_time(catalog.delete_leftovers()).await?;
         tokio::time::sleep(PAUSE).await;
     }
     Ok(())

@@ -10,8 +10,8 @@ pub enum ExportErrorKind {
     Retryable,
     /// A retry does not help until the customer changes something: credentials, names, rights.
     Permanent,
-    /// A retry helps as soon as the operator has done something. The customer is not at fault, so
-    /// retries do not end and no export is paused for it.
+    /// A retry helps as soon as the operator has done something, or our ClickHouse can be read
+    /// again. The customer is not at fault, so retries do not end and no export is paused for it.
     Waiting,
 }
 
@@ -49,7 +49,7 @@ impl ExportError {
         Self::retryable(format!("Sent {sent}, of which {arrived} arrived."))
     }
 
-    /// Creates an error that the operator has to mend before a retry helps.
+    /// Creates an error that is the server's to mend before a retry helps.
     pub fn waiting(message: impl Into<String>) -> Self {
         Self {
             kind: ExportErrorKind::Waiting,

@@ -4,8 +4,10 @@
 use crate::metrics;
 use millrace_catalog::Catalog;
 use millrace_catalog::leases::PERSONS_LEASE;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
@@ -20,6 +22,8 @@ pub(crate) struct Leader {
     leads: watch::Receiver<bool>,
     lapse_after: Duration,
     stop: CancellationToken,
+    /// Notified when this process gives the lease up.
+    resigned: Arc<Notify>,
     /// Task that renews the lease; it ends when this is dropped.
     task: AbortOnDropHandle<()>,
 }
@@ -28,18 +32,24 @@ impl Leader {
     /// Starts to ask for the lease.
     pub(crate) fn start(catalog: Catalog, holder: Uuid, lapse_after: Duration) -> Self {
         let (leads_tx, leads) = watch::channel(false);
-        let asking = catalog.clone();
         let stop = CancellationToken::new();
-        let stopped = stop.clone();
-        let task = tokio::spawn(async move {
-            extend(&asking, holder, lapse_after, &leads_tx, &stopped).await;
-        });
+        let resigned = Arc::new(Notify::new());
+        let renewer = LeaseRenewer {
+            catalog: catalog.clone(),
+            holder,
+            lapse_after,
+            leads: leads_tx,
+            stopped: stop.clone(),
+            resigned: Arc::clone(&resigned),
+        };
+        let task = tokio::spawn(renewer.run());
         Self {
             catalog,
             holder,
             leads,
             lapse_after,
             stop,
+            resigned,
             task: AbortOnDropHandle::new(task),
         }
     }
@@ -47,6 +57,13 @@ impl Leader {
     /// Returns true if this process holds the lease now.
     pub(crate) fn now(&self) -> bool {
         *self.leads.borrow()
+    }
+
+    /// Gives the lease up, since a round hangs: otherwise its lease would be renewed, by another
+    /// connection of the catalog, and no process would apply updates. Another process may lead from
+    /// now on; this one asks again once its lease would have lapsed.
+    pub(crate) fn resign(&self) {
+        self.resigned.notify_one();
     }
 
     /// Waits until the renewing task ends, which it does before [`Leader::end`] only by a panic.
@@ -64,39 +81,72 @@ impl Leader {
         if ended.is_err() || !self.now() {
             return;
         }
-        let released = self.catalog.release_lease(PERSONS_LEASE, self.holder).await;
-        if let Err(error) = released {
-            tracing::warn!(%error, "the lease of persons was not given back; it lapses");
-        }
+        release(&self.catalog, self.holder, self.lapse_after).await;
     }
 }
 
-async fn extend(
-    catalog: &Catalog,
+async fn release(catalog: &Catalog, holder: Uuid, time_max: Duration) {
+    let released = catalog.release_lease(PERSONS_LEASE, holder);
+    match timeout(time_max, released).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "the lease of persons was not given back; it lapses");
+        }
+        Err(_) => tracing::warn!("the lease of persons is not given back in time; it lapses"),
+    }
+}
+
+/// Task that renews the lease.
+struct LeaseRenewer {
+    catalog: Catalog,
     holder: Uuid,
     lapse_after: Duration,
-    leads: &watch::Sender<bool>,
-    stopped: &CancellationToken,
-) {
-    let mut held_until = Instant::now();
-    loop {
-        let asked = Instant::now();
-        match catalog.hold_lease(PERSONS_LEASE, holder, lapse_after).await {
-            Ok(true) => held_until = asked + lapse_after,
-            Ok(false) => held_until = asked,
-            Err(error) => {
-                tracing::warn!(%error, "the lease of persons cannot be extended; trying again");
+    leads: watch::Sender<bool>,
+    stopped: CancellationToken,
+    resigned: Arc<Notify>,
+}
+
+impl LeaseRenewer {
+    async fn run(self) {
+        let mut held_until = Instant::now();
+        loop {
+            let asked = Instant::now();
+            let held = self
+                .catalog
+                .hold_lease(PERSONS_LEASE, self.holder, self.lapse_after);
+            match timeout(self.lapse_after, held).await {
+                Ok(Ok(true)) => held_until = asked + self.lapse_after,
+                Ok(Ok(false)) => held_until = asked,
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "the lease of persons cannot be extended; trying again");
+                }
+                Err(_) => {
+                    tracing::warn!("the catalog is slow to say who keeps persons; asking again")
+                }
+            }
+            self.set_leader(Instant::now() < held_until);
+            tokio::select! {
+                () = self.stopped.cancelled() => return,
+                () = self.resigned.notified() => {
+                    tracing::error!("this process gives up persons for a time, as a round does not end");
+                    held_until = Instant::now();
+                    self.set_leader(false);
+                    release(&self.catalog, self.holder, self.lapse_after).await;
+                    tokio::select! {
+                        () = self.stopped.cancelled() => return,
+                        () = tokio::time::sleep(self.lapse_after) => {}
+                    }
+                }
+                () = tokio::time::sleep(self.lapse_after / RENEWALS_PER_LEASE) => {}
             }
         }
-        let is_leader = Instant::now() < held_until;
-        if leads.send_replace(is_leader) != is_leader {
+    }
+
+    fn set_leader(&self, is_leader: bool) {
+        if self.leads.send_replace(is_leader) != is_leader {
             let no_more = if is_leader { "" } else { " no more" };
             tracing::info!("this process keeps persons up to date{no_more}");
         }
         metrics::leads(is_leader);
-        tokio::select! {
-            () = stopped.cancelled() => return,
-            () = tokio::time::sleep(lapse_after / RENEWALS_PER_LEASE) => {}
-        }
     }
 }

@@ -11,7 +11,7 @@ use millrace_rows::Month;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use thiserror::Error;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
 /// Interval at which the catalog's size is measured.
@@ -32,6 +32,9 @@ pub struct WorkerOptions {
     /// Time of a round after which updates of projects with a backlog wait for the next one, so
     /// that what comes meanwhile from others waits for little more.
     pub apply_max: Duration,
+    /// Longest round, which ends far sooner while both databases answer: then this process gives
+    /// the lease up, and begins anew.
+    pub round_max: Duration,
     /// Wait between rounds when there is nothing to do.
     pub look_every: Duration,
     /// Wait after a failure.
@@ -53,6 +56,8 @@ impl Default for WorkerOptions {
             updates_max: 20_000,
             bytes_max: 32 << 20,
             apply_max: Duration::from_secs(1),
+            // Longer than all statements of a round that a silent ClickHouse answers too late.
+            round_max: Duration::from_secs(900),
             look_every: Duration::from_millis(500),
             retry_pause: Duration::from_secs(2),
             lapse_after: Duration::from_secs(6),
@@ -118,15 +123,25 @@ impl Worker {
         tokio::pin!(stopped);
         let outcome = loop {
             if Instant::now() >= measure_at {
-                self.measure().await;
+                // Nothing waits for it.
+                let _ = timeout(self.options.lapse_after, self.measure()).await;
                 measure_at = Instant::now() + MEASURE_EVERY;
             }
             let pause = if leader.now() {
-                if Instant::now() >= retention_at {
-                    self.try_retention().await;
-                    retention_at = Instant::now() + retention::CHECK_EVERY;
+                let led = async {
+                    if Instant::now() >= retention_at {
+                        self.try_retention().await;
+                        retention_at = Instant::now() + retention::CHECK_EVERY;
+                    }
+                    self.led_round().await
+                };
+                match timeout(self.options.round_max, led).await {
+                    Ok(pause) => pause,
+                    Err(_) => {
+                        leader.resign();
+                        self.options.retry_pause
+                    }
                 }
-                self.led_round().await
             } else {
                 metrics::no_lag();
                 self.options.look_every

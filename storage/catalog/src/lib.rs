@@ -98,7 +98,7 @@ pub use batch_exports::{
     DestinationSpec, ExportInterval, ExportLogFilter, ExportPlace, ExportWriter, FILE_FORMATS,
     FieldKind, FieldNeed, IntervalError, NeededWhen, NewBatchExport, NewExportLog, NewRun,
     OpenBackfill, PrunedRuns, RunCursor, RunFilter, RunOrder, RunOutcome, RunProgress,
-    RunRoundRobin, Sample, UnknownExportValue, Unpaused,
+    RunRoundRobin, Sample, TAKE_BACK_MAX, UnknownExportValue, Unpaused,
 };
 pub use bootstrap::{Bootstrap, BootstrapOptions};
 pub use catalog::Catalog;

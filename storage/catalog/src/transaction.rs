@@ -12,6 +12,10 @@ use sea_orm::{
     QuerySelect, Select,
 };
 
+/// Time limits of statements: shorter than a claim of a run lasts, for locks of rows; for the work
+/// of one statement as a whole, longer than any takes.
+const STATEMENT_LIMITS: &str = "SET LOCAL lock_timeout = '3s'; SET LOCAL statement_timeout = '20s'";
+
 /// Reason why a transaction was not committed.
 #[derive(Debug)]
 pub(crate) enum Abort {
@@ -65,6 +69,24 @@ impl Catalog {
                 // Nothing was written.
                 let _ = transaction.rollback().await;
                 Err(error)
+            }
+        }
+    }
+
+    /// Begins a writing transaction of the process that makes exports, whose statements PostgreSQL
+    /// ends after a time: a row that somebody holds holds up one export, and no connection for
+    /// ever. A transaction of SQLite waits for its begin alone, which has a time limit.
+    pub(crate) async fn begin_bounded(&self) -> Result<DatabaseTransaction, CatalogError> {
+        let transaction = self.begin().await?;
+        if transaction.get_database_backend() != DbBackend::Postgres {
+            return Ok(transaction);
+        }
+        match transaction.execute_unprepared(STATEMENT_LIMITS).await {
+            Ok(_) => Ok(transaction),
+            Err(error) => {
+                // Nothing was written.
+                let _ = transaction.rollback().await;
+                Err(self.error(&error))
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::planner::PlanError;
 use super::source::RunSource;
 use super::state::Inner;
+use crate::error::ExportError;
 use crate::window::{RunScope, Window, WindowBy};
 use millrace_catalog::{
     BACKFILL_RUNS_AHEAD, BatchExport, ExportInterval, OpenBackfill, ProjectId, UtcTime,
@@ -17,6 +18,9 @@ pub(super) async fn plan(
     open: OpenBackfill,
     watermark: UtcTime,
 ) -> Result<bool, PlanError> {
+    if let Some(reason) = &open.unknown_settings {
+        return Err(ExportError::permanent(reason.clone()).into());
+    }
     let interval = ExportInterval::of(&open.export)?;
     let Some(ranges) = remaining_ranges(&open, interval, watermark) else {
         return Ok(false);

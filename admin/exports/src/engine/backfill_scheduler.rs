@@ -10,7 +10,8 @@
 use super::backfill;
 use super::leader::Leader;
 use super::options::PLAN_EVERY;
-use super::planner::PlanError;
+use super::panics::caught;
+use super::planner::{PlanError, in_time};
 use super::state::Inner;
 use crate::error::ExportErrorKind;
 use millrace_catalog::{BackfillRoundRobin, CatalogError, IntervalError, OpenBackfill, UtcTime};
@@ -19,7 +20,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::MissedTickBehavior;
+use tokio::time::{MissedTickBehavior, timeout};
 use uuid::Uuid;
 
 /// Pause before backfills that could not be planned are tried again.
@@ -27,10 +28,12 @@ const IDLE_PAUSE: Duration = Duration::from_secs(1);
 /// Rest of an organization after a failure, as a multiple of the time until the failure: so what
 /// never succeeds has a place for a quarter of the time.
 const REST_FACTOR: u32 = 3;
-/// Searches in a row that reach a limit, after which a backfill fails. Other work may have kept
-/// ClickHouse busy at the first one; busy for the 45 minutes that three take with their rests, it
-/// is too slow for the range, and the customer has to be told.
+/// Searches in a row that reach a limit or panic, after which a backfill fails. Other work may have
+/// kept ClickHouse busy at the first one; busy for the 45 minutes that three take with their rests,
+/// it is too slow for the range, and the customer has to be told.
 const SEARCHES_MAX: u32 = 3;
+/// Searches of one turn of a backfill at most: two ranges are counted, and searched for windows.
+const SEARCHES_AT_ONCE: u32 = 4;
 /// Backfills whose searches are counted. With more, all of them are counted anew.
 const COUNTED_MAX: usize = 1_000;
 
@@ -46,7 +49,9 @@ pub(super) async fn run(inner: &Arc<Inner>, leads: &Leader) -> Infallible {
             Some(ended) = scheduler.planning.join_next_with_id() => scheduler.mark_ended(ended),
         }
         if leads.now() {
-            scheduler.schedule().await;
+            if matches!(scheduler.schedule().await, Err(PlanError::NoAnswer)) {
+                leads.resign();
+            }
         } else {
             scheduler.planning.abort_all();
             scheduler.limits.clear();
@@ -61,7 +66,7 @@ struct PlanOutcome {
     is_planned: bool,
     /// Time that it took to fail; `None`: it did not fail.
     failed_after: Option<Duration>,
-    /// True if it failed because a search for windows reached a limit.
+    /// True if it failed because a search for windows reached a limit, or by a panic.
     has_reached_limit: bool,
 }
 
@@ -115,7 +120,7 @@ impl BackfillScheduler {
                     self.failed.insert(organization_id, Instant::now() + rest);
                 }
             }
-            // The task panicked, or was stopped: the backfill's next turn tries again.
+            // The task was stopped: the backfill's next turn tries again.
             Err(error) => {
                 self.busy.remove(&error.id());
             }
@@ -134,17 +139,20 @@ impl BackfillScheduler {
     }
 
     /// Starts to plan due backfills while there are free slots, and logs a failure.
-    async fn schedule(&mut self) {
+    async fn schedule(&mut self) -> Result<(), PlanError> {
         if self.idle_since.elapsed() >= IDLE_PAUSE {
             self.idle.clear();
             self.resting.clear();
             self.idle_since = Instant::now();
         }
         self.failed.retain(|_, until| Instant::now() < *until);
-        match self.start_due().await {
+        let inner = Arc::clone(&self.inner);
+        let started = in_time(&inner, self.start_due()).await;
+        match &started {
             Ok(()) => self.last_error = None,
             Err(error) => self.log_once(error.to_string()),
         }
+        started
     }
 
     /// Logs an error, unless it is that of the last time.
@@ -204,15 +212,26 @@ async fn plan_one(
     watermark: UtcTime,
     limits_before: u32,
 ) -> PlanOutcome {
-    let (id, began) = (open.backfill.id, Instant::now());
-    let mut planned = backfill::plan(&inner, open, watermark).await;
+    let (id, export_id, began) = (open.backfill.id, open.export.id, Instant::now());
+    let planning = async {
+        // Searches have limits of their own; what is left is the catalog.
+        let searches_max = inner.options.window_search_max * SEARCHES_AT_ONCE;
+        let planning_max = searches_max + inner.options.step_max();
+        let planned = timeout(planning_max, backfill::plan(&inner, open, watermark)).await;
+        planned.unwrap_or(Err(PlanError::NoAnswer))
+    };
+    let planned = caught(export_id, planning).await;
+    let mut planned = planned.unwrap_or_else(|error| Err(error.into()));
     let failure = planned.as_ref().err();
     if let Some(reason) = failure.and_then(|error| reason_to_give_up(error, limits_before)) {
         tracing::warn!(backfill = %id, reason, "a backfill is given up");
-        let failed = inner.catalog.fail_export_backfill(id, &reason).await;
-        planned = failed.map_err(PlanError::from);
+        let failing = inner.catalog.fail_export_backfill(id, &reason);
+        planned = in_time(&inner, failing).await;
     }
-    let has_reached_limit = matches!(planned, Err(PlanError::SearchLimit(_)));
+    let has_reached_limit = matches!(
+        planned,
+        Err(PlanError::SearchLimit(_) | PlanError::Panicked(_))
+    );
     let mut failed_after = None;
     let is_planned = match planned {
         Ok(is_planned) => {
@@ -256,17 +275,22 @@ fn reason_to_give_up(error: &PlanError, limits_before: u32) -> Option<String> {
             "The backfill was asked for with the interval {interval:?}, which this version does not know. Change the \
              export's interval, and ask for the backfill again: {IntervalError}."
         )),
-        PlanError::SearchLimit(advice) if limits_before + 1 >= SEARCHES_MAX => Some(advice.clone()),
+        PlanError::SearchLimit(_) | PlanError::Panicked(_) if limits_before + 1 >= SEARCHES_MAX => {
+            Some(error.to_string())
+        }
         PlanError::Rows(_)
         | PlanError::Catalog(_)
         | PlanError::Change(_)
-        | PlanError::SearchLimit(_) => None,
+        | PlanError::SearchLimit(_)
+        | PlanError::NoAnswer
+        | PlanError::Panicked(_) => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::panics::Panicked;
     use crate::error::ExportError;
 
     #[test]
@@ -295,6 +319,8 @@ mod tests {
             (limit(), 1, None),
             (limit(), 2, Some("ask for a shorter range")),
             (limit(), 3, Some("ask for a shorter range")),
+            (PlanError::Panicked(Panicked), 1, None),
+            (PlanError::Panicked(Panicked), 2, Some("mistake of its own")),
         ];
         for (error, limits_before, expected) in table {
             let reason = reason_to_give_up(&error, limits_before);

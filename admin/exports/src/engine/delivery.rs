@@ -1,22 +1,25 @@
 //! Delivers the rows of one run: reads, counts, hands over, publishes.
 
 use super::pace::{MinimumPace, PaceGuard};
-use super::source::RunSource;
+use super::source::{Reader, RunSource};
 use super::state::Inner;
 use crate::destination::{Delivered, Delivery, Destination};
-use crate::error::ExportError;
+use crate::error::{ExportError, ExportErrorKind};
 use crate::rows::Part;
 use crate::window::RunScope;
+use bytes::Bytes;
 use millrace_catalog::ClaimedRun;
 use millrace_rows::counted;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 /// Interval at which persons are checked for being up to date.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
-/// Checks for persons being up to date, before the run is retried.
-const CHECKS_MAX: u32 = 120;
+/// Time for which a destination may take no rows until it may be its doing that the rows end:
+/// ClickHouse gives up a connection that nobody reads from (`http_send_timeout`, 30 s unless it
+/// lets us say more).
+const STALL: Duration = Duration::from_secs(30);
 /// Timeout of undoing what was delivered: more than a hundred uploads take.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -51,6 +54,9 @@ pub(super) async fn deliver(
     progress: &Progress,
     stopped: &CancellationToken,
 ) -> Result<Delivered, ExportError> {
+    if let Some(reason) = &claimed.unknown_settings {
+        return Err(ExportError::permanent(reason.clone()));
+    }
     let scope = RunScope::of(&claimed.export, &claimed.run);
     let source = RunSource::of(&inner.clickhouse, &claimed.export, &scope)?;
     if source.is_of_persons() {
@@ -99,19 +105,26 @@ pub(super) async fn deliver(
 }
 
 /// Waits until the updates of persons by the window's events are applied: a second or two after the
-/// events are stored. The run is retried if it takes longer.
+/// events are stored. If it takes longer, the export waits as it does for ClickHouse, and gives its
+/// slot back: the customer has no part in it.
 async fn until_persons_applied(inner: &Inner, scope: &RunScope) -> Result<(), ExportError> {
     let known_from = scope.window.known_from();
-    for _ in 0..CHECKS_MAX {
-        let watermark = inner.catalog.persons_watermark_of(scope.project_id).await;
-        let watermark = watermark.map_err(|error| ExportError::retryable(error.to_string()))?;
-        if watermark >= Some(known_from) {
-            return Ok(());
+    let until = Instant::now() + inner.options.persons_wait_max;
+    while Instant::now() < until {
+        match inner.catalog.persons_watermark_of(scope.project_id).await {
+            Ok(watermark) if watermark >= Some(known_from) => return Ok(()),
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(%error, "the progress of persons cannot be read; asking again");
+            }
         }
         tokio::time::sleep(CHECK_EVERY).await;
     }
-    Err(ExportError::retryable(
-        "What the window's events say of persons is not applied yet.",
+    let export_id = scope.export_id;
+    tracing::warn!(%export_id, %known_from, "an export waits for persons");
+    Err(ExportError::waiting(
+        "What the window's events say of persons is not applied yet. The export waits until it is; there is \
+         nothing to do about it.",
     ))
 }
 
@@ -142,9 +155,12 @@ async fn copy(
     for index in 0..count {
         let part = Part { index, count };
         let mut reader = source.read(destination.form(), part)?;
-        while let Some(bytes) = reader.next().await? {
+        let mut stalled = Duration::ZERO;
+        while let Some(bytes) = next_of(&mut reader, stalled).await? {
             let rows = copied + reader.so_far();
+            let began = Instant::now();
             guard.write(&mut *delivery, bytes).await?;
+            stalled = stalled.max(began.elapsed());
             progress.rows.store(rows, Ordering::Relaxed);
             progress.bytes.store(delivery.bytes(), Ordering::Relaxed);
         }
@@ -155,6 +171,24 @@ async fn copy(
         progress.bytes.store(delivery.bytes(), Ordering::Relaxed);
     }
     Ok(copied)
+}
+
+/// Reads the next rows of a part, of which the destination took none for up to `stalled`.
+async fn next_of(reader: &mut Reader, stalled: Duration) -> Result<Option<Bytes>, ExportError> {
+    let next = reader.next().await;
+    next.map_err(|error| after_stall(error, stalled))
+}
+
+/// Error of a read after its destination took no rows for a time. An export does not wait for what
+/// a destination may have caused: the try counts.
+fn after_stall(error: ExportError, stalled: Duration) -> ExportError {
+    if error.kind != ExportErrorKind::Waiting || stalled < STALL {
+        return error;
+    }
+    let seconds = counted(stalled.as_secs(), "second");
+    ExportError::retryable(format!(
+        "The rows could not be read to their end; before that the destination took none for {seconds}."
+    ))
 }
 
 /// Compares the number of rows handed over with ClickHouse's count. Between the two counts
@@ -182,5 +216,34 @@ fn check_destination_count(delivered: &Delivered, copied: u64) -> Result<(), Exp
             counted(copied, "row")
         ))),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_that_ends_after_its_destination_stalled_counts_as_a_try() {
+        let table = [
+            (ExportError::waiting("away"), 0, ExportErrorKind::Waiting),
+            (ExportError::waiting("away"), 29, ExportErrorKind::Waiting),
+            (ExportError::waiting("away"), 30, ExportErrorKind::Retryable),
+            (
+                ExportError::retryable("slow"),
+                30,
+                ExportErrorKind::Retryable,
+            ),
+            (
+                ExportError::permanent("wrong"),
+                30,
+                ExportErrorKind::Permanent,
+            ),
+        ];
+        for (error, seconds, kind) in table {
+            let name = format!("{error} after {seconds} s");
+            let told = after_stall(error, Duration::from_secs(seconds));
+            assert_eq!(told.kind, kind, "{name}");
+        }
     }
 }

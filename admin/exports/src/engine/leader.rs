@@ -16,6 +16,8 @@ pub(super) struct Leader {
     held_until: watch::Receiver<Instant>,
     /// Notified when this process begins to lead.
     begun: Arc<Notify>,
+    /// Notified when this process gives the lease up.
+    resigned: Arc<Notify>,
     /// Task that renews the lease; it ends when this is dropped.
     task: AbortOnDropHandle<()>,
 }
@@ -24,12 +26,19 @@ impl Leader {
     /// Starts to ask for the lease.
     pub(super) fn start(inner: &Arc<Inner>, holder: Uuid) -> Self {
         let (held_tx, held_until) = watch::channel(Instant::now());
-        let begun = Arc::new(Notify::new());
-        let (inner, begins) = (Arc::clone(inner), Arc::clone(&begun));
-        let task = tokio::spawn(async move { extend(&inner, holder, &held_tx, &begins).await });
+        let (begun, resigned) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let renewer = LeaseRenewer {
+            inner: Arc::clone(inner),
+            holder,
+            held_until: held_tx,
+            begins: Arc::clone(&begun),
+            resigned: Arc::clone(&resigned),
+        };
+        let task = tokio::spawn(renewer.run());
         Self {
             held_until,
             begun,
+            resigned,
             task: AbortOnDropHandle::new(task),
         }
     }
@@ -45,6 +54,13 @@ impl Leader {
         self.begun.notified().await;
     }
 
+    /// Gives the lease up, since what this process leads with hangs: otherwise its lease would be
+    /// renewed, by another connection of the catalog, and no process would lead. Another process
+    /// may lead from now on; this one asks again once its lease would have lapsed.
+    pub(super) fn resign(&self) {
+        self.resigned.notify_one();
+    }
+
     /// Waits until the renewing task ends, which it does before [`Leader::end`] only by a panic.
     pub(super) async fn failed(&self) {
         let mut held_until = self.held_until.clone();
@@ -57,45 +73,76 @@ impl Leader {
         if !self.now() {
             return;
         }
-        let released = inner.catalog.release_lease(EXPORTS_LEASE, holder);
-        match timeout(inner.options.ask_timeout, released).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "the lease of exports was not given back; it lapses");
-            }
-            Err(_) => tracing::warn!("the lease of exports is not given back in time; it lapses"),
-        }
+        release(inner, holder).await;
     }
 }
 
-async fn extend(inner: &Inner, holder: Uuid, held_until: &watch::Sender<Instant>, begins: &Notify) {
-    let (time, limit) = (inner.options.lapse_after, inner.options.ask_timeout);
-    let mut was_leader = false;
-    loop {
-        let asked = Instant::now();
-        let held = inner.catalog.hold_lease(EXPORTS_LEASE, holder, time);
-        match timeout(limit, held).await {
-            Ok(Ok(true)) => held_until.send_replace(asked + time),
-            Ok(Ok(false)) => held_until.send_replace(asked),
-            Err(_) => {
-                // The lease may be held all the same: then the next answer says so.
-                tracing::warn!("the catalog is slow to say who exports; asking again");
-                *held_until.borrow()
+async fn release(inner: &Inner, holder: Uuid) {
+    let released = inner.catalog.release_lease(EXPORTS_LEASE, holder);
+    match timeout(inner.options.ask_timeout, released).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "the lease of exports was not given back; it lapses");
+        }
+        Err(_) => tracing::warn!("the lease of exports is not given back in time; it lapses"),
+    }
+}
+
+/// Task that renews the lease.
+struct LeaseRenewer {
+    inner: Arc<Inner>,
+    holder: Uuid,
+    held_until: watch::Sender<Instant>,
+    begins: Arc<Notify>,
+    resigned: Arc<Notify>,
+}
+
+impl LeaseRenewer {
+    async fn run(self) {
+        let options = &self.inner.options;
+        let mut was_leader = false;
+        loop {
+            self.renew().await;
+            let is_leader = Instant::now() < *self.held_until.borrow();
+            if is_leader != was_leader {
+                let no_more = if is_leader { "" } else { " no more" };
+                tracing::info!("this process plans batch exports{no_more}");
+                was_leader = is_leader;
+                if is_leader {
+                    self.begins.notify_one();
+                }
             }
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "the lease of exports cannot be extended; trying again");
-                *held_until.borrow()
-            }
-        };
-        let is_leader = Instant::now() < *held_until.borrow();
-        if is_leader != was_leader {
-            let no_more = if is_leader { "" } else { " no more" };
-            tracing::info!("this process plans batch exports{no_more}");
-            was_leader = is_leader;
-            if is_leader {
-                begins.notify_one();
+            tokio::select! {
+                () = tokio::time::sleep(options.ask_every) => {}
+                () = self.resigned.notified() => {
+                    tracing::error!("this process gives up planning batch exports for a time, as the catalog does not answer");
+                    self.held_until.send_replace(Instant::now());
+                    was_leader = false;
+                    release(&self.inner, self.holder).await;
+                    tokio::time::sleep(options.lapse_after).await;
+                }
             }
         }
-        tokio::time::sleep(inner.options.ask_every).await;
+    }
+
+    /// Asks for the lease, or for more of it.
+    async fn renew(&self) {
+        let (inner, held_until) = (&self.inner, &self.held_until);
+        let (time, limit) = (inner.options.lapse_after, inner.options.ask_timeout);
+        let asked = Instant::now();
+        let held = inner.catalog.hold_lease(EXPORTS_LEASE, self.holder, time);
+        match timeout(limit, held).await {
+            Ok(Ok(true)) => {
+                held_until.send_replace(asked + time);
+            }
+            Ok(Ok(false)) => {
+                held_until.send_replace(asked);
+            }
+            // The lease may be held all the same: then the next answer says so.
+            Err(_) => tracing::warn!("the catalog is slow to say who exports; asking again"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the lease of exports cannot be extended; trying again");
+            }
+        }
     }
 }

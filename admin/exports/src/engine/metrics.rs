@@ -3,6 +3,7 @@
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 use millrace_catalog::{Catalog, RunStatus};
 use std::convert::Infallible;
+use std::pin::pin;
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
@@ -17,6 +18,8 @@ const RUNS: &str = "millrace_export_runs_total";
 const ROWS: &str = "millrace_export_rows_total";
 /// Bytes that were delivered, as they were sent.
 const BYTES: &str = "millrace_export_bytes_total";
+/// Panics of runs and of planning.
+const PANICS: &str = "millrace_export_panics_total";
 /// Time since the end of the oldest window by the clock that is not delivered, in seconds.
 const LAG: &str = "millrace_export_lag_seconds";
 /// Exports that wait for the operator.
@@ -28,6 +31,11 @@ pub(super) fn describe() {
     describe_counter!(RUNS, Unit::Count, "Export runs that ended, by status");
     describe_counter!(ROWS, Unit::Count, "Rows that exports delivered");
     describe_counter!(BYTES, Unit::Bytes, "Bytes that exports delivered, as sent");
+    describe_counter!(
+        PANICS,
+        Unit::Count,
+        "Panics of export runs and of their planning, each of which ended its try alone"
+    );
     describe_gauge!(
         LAG,
         Unit::Seconds,
@@ -36,7 +44,7 @@ pub(super) fn describe() {
     describe_gauge!(
         WAITING,
         Unit::Count,
-        "Exports that wait for the server's operator, as for a key that is missing"
+        "Exports that wait for the server's operator, as for a missing key or for ClickHouse"
     );
 }
 
@@ -53,17 +61,32 @@ pub(super) fn delivered(rows: u64, bytes: u64) {
     counter!(BYTES).increment(bytes);
 }
 
+pub(super) fn panicked() {
+    counter!(PANICS).increment(1);
+}
+
 /// Records the lag of exports, and how many wait for the operator, at intervals. Every process does
 /// so, whether it leads or not: otherwise the lag would be missing when no process leads, or the
 /// leader hangs. Without an answer from the catalog the last lag grows with time, as the real one
-/// would.
+/// would. A question that is not answered is not asked again: each would hold a connection.
 pub(super) async fn record_lag(catalog: &Catalog) -> Infallible {
     let mut every = tokio::time::interval(LAG_EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut last = Duration::ZERO;
     loop {
         every.tick().await;
-        match catalog.exports_lag().await {
+        let mut asking =
+            pin!(async { (catalog.exports_lag().await, catalog.exports_waiting().await) });
+        let (lag, waiting) = loop {
+            tokio::select! {
+                answers = &mut asking => break answers,
+                _ = every.tick() => {
+                    last += LAG_EVERY;
+                    gauge!(LAG).set(last.as_secs_f64());
+                }
+            }
+        };
+        match lag {
             Ok(lag) => last = lag,
             Err(error) => {
                 tracing::warn!(%error, "the lag of exports cannot be read");
@@ -71,7 +94,7 @@ pub(super) async fn record_lag(catalog: &Catalog) -> Infallible {
             }
         }
         gauge!(LAG).set(last.as_secs_f64());
-        match catalog.exports_waiting().await {
+        match waiting {
             Ok(waiting) => gauge!(WAITING).set(u32::try_from(waiting).unwrap_or(u32::MAX)),
             Err(error) => tracing::warn!(%error, "exports that wait cannot be counted"),
         }

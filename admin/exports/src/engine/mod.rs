@@ -15,7 +15,9 @@
 //! | `runner` | one run: try, time-out, end, retries |
 //! | `claim` | extends the claim of a run, with its progress |
 //! | `delivery` | delivers the rows of one run: read, count, hand over, publish |
+//! | `panics` | panics of runs and of planning, each of which ends its try alone |
 //! | `pace` | minimum pace at which a destination takes rows |
+//! | `rare_log` | errors that come again and again are logged rarely |
 //! | `source` | rows that a run reads |
 //! | `unknown_values` | logs exports with values of another version, which are left alone |
 //! | `retention` | deletes old runs and log lines |
@@ -31,7 +33,9 @@ mod metrics;
 mod notices;
 mod options;
 mod pace;
+mod panics;
 mod planner;
+mod rare_log;
 mod retention;
 mod runner;
 mod source;
@@ -47,6 +51,7 @@ pub use state::OpenDestination;
 use millrace_catalog::{Catalog, RunRoundRobin};
 use millrace_clickhouse::ClickHouse;
 use options::PLAN_EVERY;
+use planner::{PlanError, in_time};
 use state::Inner;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -103,6 +108,7 @@ impl Engine {
                 ended: Notify::new(),
                 tasks: TaskTracker::new(),
                 unplanned: Mutex::default(),
+                unclaimed: Mutex::default(),
                 stopped: CancellationToken::new(),
             }),
         }
@@ -150,6 +156,9 @@ impl Engine {
             match self.plan_and_claim(leads).await {
                 Ok(()) => last_error = None,
                 Err(error) => {
+                    if matches!(error, PlanError::NoAnswer) {
+                        leads.resign();
+                    }
                     let error = error.to_string();
                     // The same error is logged once.
                     if last_error.as_ref() != Some(&error) {
@@ -165,17 +174,27 @@ impl Engine {
     }
 
     /// Creates runs of windows by the clock, and claims due ones.
-    async fn plan_and_claim(&self, leads: &leader::Leader) -> Result<(), planner::PlanError> {
-        if !self.inner.catalog.has_export_work().await? {
+    async fn plan_and_claim(&self, leads: &leader::Leader) -> Result<(), PlanError> {
+        let inner = &self.inner;
+        if !in_time(inner, inner.catalog.has_export_work()).await? {
             return Ok(());
         }
-        let planned = planner::windows(&self.inner).await;
-        self.claim(leads).await;
+        let planned = in_time(inner, planner::windows(inner)).await;
+        if matches!(planned, Err(PlanError::NoAnswer)) {
+            return planned;
+        }
+        self.claim(leads).await?;
         planned
     }
 
     /// Claims runs as long as there are due ones and free slots.
-    async fn claim(&self, leads: &leader::Leader) {
-        while leads.now() && runner::claim_one(&self.inner).await {}
+    async fn claim(&self, leads: &leader::Leader) -> Result<(), PlanError> {
+        while leads.now() {
+            let claimed = async { Ok::<_, PlanError>(runner::claim_one(&self.inner).await) };
+            if !in_time(&self.inner, claimed).await? {
+                break;
+            }
+        }
+        Ok(())
     }
 }

@@ -7,6 +7,9 @@ const DAY_SECONDS: u64 = 86_400;
 /// Interval at which due work is planned.
 pub(super) const PLAN_EVERY: Duration = Duration::from_millis(250);
 
+/// Longest step of planning, in lifetimes of the lease: a hundred exports are planned in one.
+const STEP_LEASES: u32 = 6;
+
 /// Options of the engine.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineOptions {
@@ -26,6 +29,8 @@ pub struct EngineOptions {
     pub retries_max: u32,
     /// Time limit of a try, where that of its interval is not shorter.
     pub try_max: Duration,
+    /// Time for which a try waits for persons to be up to date, in its slot.
+    pub persons_wait_max: Duration,
     /// Slowest pace at which a destination may take rows.
     pub pace: MinimumPace,
     /// Longest work of ClickHouse on a statement that finds a backfill's windows.
@@ -50,6 +55,7 @@ impl EngineOptions {
         retry_pause_max: Duration::from_secs(3_600),
         retries_max: 5,
         try_max: Duration::from_secs(3 * DAY_SECONDS),
+        persons_wait_max: Duration::from_secs(60),
         pace: MinimumPace {
             // Twice what a warehouse may take for one statement, of 2 MiB at most.
             window: Duration::from_secs(7_200),
@@ -73,6 +79,14 @@ impl EngineOptions {
             .saturating_add(self.ask_timeout)
             .saturating_add(self.ask_every)
             .saturating_add(self.ask_timeout)
+    }
+}
+
+impl EngineOptions {
+    /// Longest wait of the leader for one step of its planning, of which each takes far less: then
+    /// it gives the lease up, and begins anew with another connection of the catalog.
+    pub(super) const fn step_max(&self) -> Duration {
+        self.lapse_after.saturating_mul(STEP_LEASES)
     }
 }
 

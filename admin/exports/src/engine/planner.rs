@@ -1,12 +1,13 @@
 //! Plans runs of windows that are due.
 
+use super::panics::Panicked;
 use super::state::Inner;
 use crate::error::ExportError;
 use crate::rows::WindowSearchError;
 use millrace_catalog::{CatalogError, ChangeError};
 use thiserror::Error;
 
-/// Reason that nothing was planned.
+/// Reason that nothing was planned, or deleted.
 #[derive(Debug, Error)]
 pub(super) enum PlanError {
     #[error(transparent)]
@@ -18,6 +19,12 @@ pub(super) enum PlanError {
     /// A search for the windows of a backfill reached a limit; the message is for the customer.
     #[error("{0}")]
     SearchLimit(String),
+    /// The catalog did not answer in time.
+    #[error("the catalog does not answer")]
+    NoAnswer,
+    /// Planning panicked; the message is for the customer.
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
 }
 
 impl From<WindowSearchError> for PlanError {
@@ -29,6 +36,18 @@ impl From<WindowSearchError> for PlanError {
             }
         }
     }
+}
+
+/// Waits for a step, as long as the leader may take for it.
+pub(super) async fn in_time<T, E>(
+    inner: &Inner,
+    step: impl Future<Output = Result<T, E>>,
+) -> Result<T, PlanError>
+where
+    PlanError: From<E>,
+{
+    let done = tokio::time::timeout(inner.options.step_max(), step).await;
+    Ok(done.map_err(|_| PlanError::NoAnswer)??)
 }
 
 /// Creates runs of all windows that are due and whose rows are all stored.

@@ -2,8 +2,9 @@
 //! leads, in batches small enough not to disturb others.
 
 use super::leader::Leader;
+use super::planner::{PlanError, in_time};
 use super::state::Inner;
-use millrace_catalog::{Catalog, CatalogError};
+use millrace_catalog::CatalogError;
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -27,17 +28,20 @@ pub(super) async fn run(inner: &Inner, leads: &Leader) -> Infallible {
 }
 
 /// Deletes all that is too old, unless another process leads meanwhile, which does the rest.
-async fn apply(inner: &Inner, leads: &Leader) -> Result<(), CatalogError> {
+async fn apply(inner: &Inner, leads: &Leader) -> Result<(), PlanError> {
     let (catalog, options) = (&inner.catalog, &inner.options);
     let mut lines = 0;
     if let Some(kept) = options.logs_kept {
-        lines = prune_in_batches(leads, || catalog.prune_export_logs(kept, BATCH_ROWS)).await?;
+        lines =
+            prune_in_batches(inner, leads, || catalog.prune_export_logs(kept, BATCH_ROWS)).await?;
     }
     let (mut runs, mut backfills) = (0, 0);
     if let Some(kept) = options.runs_kept {
-        runs = prune_runs(catalog, kept, leads).await?;
-        backfills =
-            prune_in_batches(leads, || catalog.prune_export_backfills(kept, BATCH_ROWS)).await?;
+        runs = prune_runs(inner, kept, leads).await?;
+        backfills = prune_in_batches(inner, leads, || {
+            catalog.prune_export_backfills(kept, BATCH_ROWS)
+        })
+        .await?;
     }
     if lines + runs + backfills > 0 {
         tracing::info!(
@@ -50,14 +54,11 @@ async fn apply(inner: &Inner, leads: &Leader) -> Result<(), CatalogError> {
     Ok(())
 }
 
-async fn prune_runs(
-    catalog: &Catalog,
-    kept: Duration,
-    leads: &Leader,
-) -> Result<u64, CatalogError> {
+async fn prune_runs(inner: &Inner, kept: Duration, leads: &Leader) -> Result<u64, PlanError> {
     let (mut count, mut from) = (0, None);
     while leads.now() {
-        let batch = catalog.prune_export_runs(kept, from, BATCH_ROWS).await?;
+        let batch = inner.catalog.prune_export_runs(kept, from, BATCH_ROWS);
+        let batch = in_time(inner, batch).await?;
         count += batch.count;
         if batch.next.is_none() {
             break;
@@ -70,12 +71,13 @@ async fn prune_runs(
 
 /// Deletes batch by batch until one is not full; returns the number of rows.
 async fn prune_in_batches<F: Future<Output = Result<u64, CatalogError>>>(
+    inner: &Inner,
     leads: &Leader,
     prune: impl Fn() -> F,
-) -> Result<u64, CatalogError> {
+) -> Result<u64, PlanError> {
     let mut count = 0;
     while leads.now() {
-        let gone = prune().await?;
+        let gone = in_time(inner, prune()).await?;
         count += gone;
         if gone < BATCH_ROWS {
             break;

@@ -4,12 +4,15 @@ use super::claim::{Claim, ClaimEnd, run_progress};
 use super::delivery::{Progress, deliver};
 use super::metrics;
 use super::notices::Notice;
+use super::panics::caught;
+use super::planner::in_time;
 use super::state::Inner;
 use crate::destination::Delivered;
 use crate::error::{ExportError, ExportErrorKind};
 use backon::{ConstantBuilder, Retryable};
 use millrace_catalog::{
     CatalogError, ClaimedRun, ExportInterval, LogLevel, NewExportLog, RunOutcome, RunStatus,
+    TAKE_BACK_MAX,
 };
 use millrace_rows::counted;
 use std::sync::Arc;
@@ -21,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 const PAUSE_FACTOR: u32 = 4;
 /// Time limit for the end of an interrupted delivery: its publication, or its abortion. A process
 /// that stops waits for longer than that.
-pub const TAKE_BACK_TIMEOUT: Duration = Duration::from_secs(15);
+pub const TAKE_BACK_TIMEOUT: Duration = TAKE_BACK_MAX;
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Claims a run and carries it out in the background; `false` if none is due, or no slot is free.
@@ -40,7 +43,7 @@ pub(super) async fn claim_one(inner: &Arc<Inner>) -> bool {
             let inner = Arc::clone(inner);
             let tasks = inner.tasks.clone();
             tasks.spawn(async move {
-                execute(&inner, claimed).await;
+                execute_or_fail(&inner, &claimed).await;
                 drop(slot);
                 // Otherwise each short run of a long backfill would wait for the next tick.
                 inner.freed.notify_one();
@@ -50,7 +53,11 @@ pub(super) async fn claim_one(inner: &Arc<Inner>) -> bool {
         }
         Ok(None) => false,
         Err(error) => {
-            tracing::warn!(%error, "no export run can be claimed; trying again");
+            // It is tried again four times a second.
+            let error = error.to_string();
+            if inner.unclaimed().is_due(&error, Instant::now()) {
+                tracing::warn!(error, "an export run cannot be claimed; trying again");
+            }
             false
         }
     }
@@ -67,23 +74,47 @@ enum TryOutcome {
     Stopped,
 }
 
-async fn execute(inner: &Inner, claimed: ClaimedRun) {
+/// Carries a run out. A panic is a failed try: otherwise the claim would lapse, and the run be made
+/// again for ever.
+async fn execute_or_fail(inner: &Inner, claimed: &ClaimedRun) {
+    let export_id = claimed.export.id;
+    let Err(panicked) = caught(export_id, execute(inner, claimed)).await else {
+        return;
+    };
+    let (progress, failed) = (Progress::new(), TryOutcome::Failed(panicked.into()));
+    let recording = record_end(inner, claimed, &progress, Instant::now(), failed);
+    // If that panics as well, the run is claimed again.
+    let _ = caught(export_id, recording).await;
+}
+
+/// Delivers a run; a panic is an error of the delivery, like others.
+async fn deliver_or_fail(
+    inner: &Inner,
+    claimed: &ClaimedRun,
+    progress: &Progress,
+    stopped: &CancellationToken,
+) -> Result<Delivered, ExportError> {
+    let delivering = deliver(inner, claimed, progress, stopped);
+    caught(claimed.export.id, delivering).await?
+}
+
+async fn execute(inner: &Inner, claimed: &ClaimedRun) {
     let (run_id, export_id) = (claimed.run.id, claimed.export.id);
     tracing::info!(%export_id, %run_id, end = %claimed.run.data_interval_end, "an export runs");
     let progress = Progress::new();
     let stopped = CancellationToken::new();
     let began = Instant::now();
-    let delivering = deliver(inner, &claimed, &progress, &stopped);
+    let delivering = deliver_or_fail(inner, claimed, &progress, &stopped);
     let limit = time_limit(ExportInterval::of(&claimed.export)).min(inner.options.try_max);
     let mut delivering = std::pin::pin!(delivering);
-    let mut claim = Claim::new(inner, &claimed);
+    let mut claim = Claim::new(inner, claimed);
     let interrupted = tokio::select! {
         outcome = &mut delivering => {
             let ended = match outcome {
                 Ok(delivered) => TryOutcome::Delivered(delivered),
                 Err(error) => TryOutcome::Failed(error),
             };
-            return record_end(inner, &claimed, &progress, began, ended).await;
+            return record_end(inner, claimed, &progress, began, ended).await;
         }
         claim_end = claim.extend(&progress) => match claim_end {
             ClaimEnd::Cancelled => TryOutcome::Lost,
@@ -98,7 +129,7 @@ async fn execute(inner: &Inner, claimed: ClaimedRun) {
     }
     stopped.cancel();
     if let Some(ended) = take_back(&mut claim, &progress, delivering, interrupted).await {
-        record_end(inner, &claimed, &progress, began, ended).await;
+        record_end(inner, claimed, &progress, began, ended).await;
     }
 }
 
@@ -161,9 +192,10 @@ async fn record_end(
     let (id, claim) = (claimed.run.id, claimed.run.claim);
     let recorded = (|| {
         let record = record.clone();
-        inner
+        let recording = inner
             .catalog
-            .record_export_run(id, claim, record, again_after)
+            .record_export_run(id, claim, record, again_after);
+        in_time(inner, recording)
     })
     .retry(
         ConstantBuilder::default()
@@ -186,11 +218,10 @@ async fn record_end(
     }
     // A waiting run has the same error at every try, for days.
     if !(waits && error == claimed.run.latest_error) {
-        let written = inner
+        let writing = inner
             .catalog
-            .write_export_logs(claimed.export.id, id, vec![line])
-            .await;
-        if let Err(error) = written {
+            .write_export_logs(claimed.export.id, id, vec![line]);
+        if let Err(error) = in_time(inner, writing).await {
             tracing::warn!(%error, run = %id, "a line of a run's log is lost");
         }
     }

@@ -1,6 +1,6 @@
 //! Rows that a run reads.
 
-use crate::error::ExportError;
+use crate::error::{ExportError, ExportErrorKind};
 use crate::query::ExportQuery;
 use crate::rows::{
     EventFilter, Part, RowCounter, RowForm, Statement, WindowQuery, options, read_failure,
@@ -8,7 +8,7 @@ use crate::rows::{
 use crate::window::RunScope;
 use bytes::Bytes;
 use millrace_catalog::BatchExport;
-use millrace_clickhouse::{ClickHouse, RowStream};
+use millrace_clickhouse::{ClickHouse, QueryError, RowStream};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -24,6 +24,7 @@ pub(super) struct RunSource<'a> {
 pub(super) struct Reader {
     stream: RowStream,
     counter: RowCounter,
+    export_id: Uuid,
     is_of_customer: bool,
 }
 
@@ -81,9 +82,11 @@ impl<'a> RunSource<'a> {
         let statement = self.window_query().statement(form, part)?;
         let options = options(&statement, self.query_id());
         let stream = self.clickhouse.read(&statement.sql, &options);
+        let export_id = self.scope.export_id;
         Ok(Reader {
-            stream: stream.map_err(|error| read_failure(&error, statement.is_of_customer))?,
+            stream: stream.map_err(|error| failure(export_id, &error, statement.is_of_customer))?,
             counter: RowCounter::new(form),
+            export_id,
             is_of_customer: statement.is_of_customer,
         })
     }
@@ -93,7 +96,7 @@ impl<'a> RunSource<'a> {
         let asked = self.clickhouse.read_number(&statement.sql, &options);
         asked
             .await
-            .map_err(|error| read_failure(&error, statement.is_of_customer))
+            .map_err(|error| failure(self.scope.export_id, &error, statement.is_of_customer))
     }
 
     fn query_id(&self) -> String {
@@ -105,7 +108,7 @@ impl Reader {
     /// Reads the next bytes; `None` after the last.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, ExportError> {
         let piece = self.stream.next().await;
-        let piece = piece.map_err(|error| read_failure(&error, self.is_of_customer))?;
+        let piece = piece.map_err(|error| failure(self.export_id, &error, self.is_of_customer))?;
         if let Some(piece) = &piece {
             self.counter.update(piece).map_err(broken)?;
         }
@@ -121,6 +124,16 @@ impl Reader {
     pub(super) fn finish(self) -> Result<u64, ExportError> {
         self.counter.finish().map_err(broken)
     }
+}
+
+/// Converts an error of ClickHouse. The operator has to mend what an export waits for, and
+/// customers are told nothing of it: so the log has it.
+fn failure(export_id: Uuid, error: &QueryError, is_of_customer: bool) -> ExportError {
+    let failure = read_failure(error, is_of_customer);
+    if failure.kind == ExportErrorKind::Waiting {
+        tracing::warn!(%error, %export_id, "an export waits for ClickHouse");
+    }
+    failure
 }
 
 fn broken(error: crate::rows::CountError) -> ExportError {

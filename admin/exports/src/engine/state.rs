@@ -2,6 +2,7 @@
 
 use super::notices::Notices;
 use super::options::EngineOptions;
+use super::rare_log::RareLog;
 use crate::destination::Destination;
 use crate::error::ExportError;
 use millrace_catalog::{BatchExport, Catalog, RunRoundRobin};
@@ -35,6 +36,8 @@ pub(super) struct Inner {
     pub(super) tasks: TaskTracker,
     /// Backfills for which it was logged that they cannot be planned now.
     pub(super) unplanned: Mutex<HashSet<Uuid>>,
+    /// Errors of claims that were logged lately.
+    pub(super) unclaimed: Mutex<RareLog>,
     /// Stops runs, so that other processes claim them at once.
     pub(super) stopped: CancellationToken,
 }
@@ -42,6 +45,12 @@ pub(super) struct Inner {
 impl Inner {
     pub(super) fn turns(&self) -> MutexGuard<'_, RunRoundRobin> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn unclaimed(&self) -> MutexGuard<'_, RareLog> {
+        self.unclaimed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn unplanned(&self) -> MutexGuard<'_, HashSet<Uuid>> {

@@ -1,10 +1,10 @@
-//! ClickHouse's error codes that a query causes, not the server's state: a retry would fail in the
-//! same way.
+//! ClickHouse's error codes by their cause: the query, which would fail again in the same way, or
+//! the server.
 //!
-//! Limits of exports' queries, which have messages of their own, are in `failure`. Errors with
-//! other codes are retried.
+//! Limits of exports' queries, which have messages of their own, are in `failure`. After an error
+//! of neither list, a customer's query is tried some times more.
 
-/// Error codes and their names.
+/// Error codes that a query causes, and their names.
 pub const OF_QUERY: &[(u32, &str)] = &[
     (1, "UNSUPPORTED_METHOD"),
     (6, "CANNOT_PARSE_TEXT"),
@@ -113,4 +113,46 @@ pub const OF_QUERY: &[(u32, &str)] = &[
     (721, "DEPRECATED_FUNCTION"),
     (728, "UNEXPECTED_DATA_TYPE"),
     (760, "UNICODE_ERROR"),
+];
+
+/// Error codes of the server's state, its network, its disks and its settings, and their names: no
+/// query causes them.
+pub const OF_SERVER: &[(u32, &str)] = &[
+    (3, "UNEXPECTED_END_OF_FILE"),
+    (33, "CANNOT_READ_ALL_DATA"),
+    (40, "CHECKSUM_DOESNT_MATCH"),
+    (60, "UNKNOWN_TABLE"),
+    (76, "CANNOT_OPEN_FILE"),
+    (81, "UNKNOWN_DATABASE"),
+    (95, "CANNOT_READ_FROM_SOCKET"),
+    (96, "CANNOT_WRITE_TO_SOCKET"),
+    (107, "FILE_DOESNT_EXIST"),
+    (115, "UNKNOWN_SETTING"),
+    (164, "READONLY"),
+    (173, "CANNOT_ALLOCATE_MEMORY"),
+    (192, "UNKNOWN_USER"),
+    (193, "WRONG_PASSWORD"),
+    (194, "REQUIRED_PASSWORD"),
+    (195, "IP_ADDRESS_NOT_ALLOWED"),
+    (198, "DNS_ERROR"),
+    (201, "QUOTA_EXCEEDED"),
+    (202, "TOO_MANY_SIMULTANEOUS_QUERIES"),
+    (203, "NO_FREE_CONNECTION"),
+    (209, "SOCKET_TIMEOUT"),
+    (210, "NETWORK_ERROR"),
+    (216, "QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING"),
+    (225, "NO_ZOOKEEPER"),
+    (236, "ABORTED"),
+    (242, "TABLE_IS_READ_ONLY"),
+    (243, "NOT_ENOUGH_SPACE"),
+    (271, "CANNOT_DECOMPRESS"),
+    (279, "ALL_CONNECTION_TRIES_FAILED"),
+    (394, "QUERY_WAS_CANCELLED"),
+    (425, "SYSTEM_ERROR"),
+    (439, "CANNOT_SCHEDULE_TASK"),
+    (452, "SETTING_CONSTRAINT_VIOLATION"),
+    (473, "DEADLOCK_AVOIDED"),
+    (516, "AUTHENTICATION_FAILED"),
+    (745, "SERVER_OVERLOADED"),
+    (999, "KEEPER_EXCEPTION"),
 ];

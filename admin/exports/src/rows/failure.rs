@@ -1,6 +1,6 @@
 //! Errors of ClickHouse, in words for the customer.
 
-use super::error_codes::OF_QUERY;
+use super::error_codes::{OF_QUERY, OF_SERVER};
 use crate::error::ExportError;
 use millrace_clickhouse::QueryError;
 use thiserror::Error;
@@ -29,7 +29,7 @@ impl From<QueryError> for WindowSearchError {
     fn from(error: QueryError) -> Self {
         match error.code {
             Some(159 | 160) => Self::TooLong,
-            Some(241) => Self::TooLarge,
+            Some(MEMORY_LIMIT_EXCEEDED) if !is_memory_of_all(&error) => Self::TooLarge,
             _ => Self::Rows(read_failure(&error, false)),
         }
     }
@@ -37,13 +37,51 @@ impl From<QueryError> for WindowSearchError {
 
 /// Code of `ACCESS_DENIED`: to a table, a function or a right that the query needs.
 const ACCESS_DENIED: u32 = 497;
+/// Code of `MEMORY_LIMIT_EXCEEDED`: of the query, of its user, or of the whole server.
+const MEMORY_LIMIT_EXCEEDED: u32 = 241;
+/// Beginnings of the message of [`MEMORY_LIMIT_EXCEEDED`] where the query's own limit was not
+/// reached: of several versions of ClickHouse.
+const MEMORY_OF_ALL: [&str; 4] = [
+    "(total) memory limit",
+    "User memory limit",
+    "Memory limit (total)",
+    "Memory limit (for user)",
+];
 
 /// Converts an error of reading rows. ClickHouse's messages contain tables, hosts and our own
 /// conditions, so only the error's name is passed on, and only for a query that the customer wrote.
+///
+/// ClickHouse is ours: while it is away, rejects our user or has too much to do, an export waits. A
+/// run fails only for what its window or the customer's query may have caused.
 #[must_use]
 pub fn read_failure(error: &QueryError, is_of_customer: bool) -> ExportError {
-    let told = error.code.filter(|_| is_of_customer).and_then(of_query);
-    told.unwrap_or_else(|| ExportError::retryable("The rows could not be read from ClickHouse."))
+    let of_run = error.code.filter(|_| !is_memory_of_all(error));
+    let told = of_run.filter(|_| is_of_customer).and_then(of_query);
+    let may_be_of_the_run = |code: u32| match is_of_customer {
+        true => OF_SERVER.iter().all(|(known, _)| *known != code),
+        false => is_of_size(code),
+    };
+    told.unwrap_or_else(|| match of_run.is_some_and(may_be_of_the_run) {
+        true => ExportError::retryable("The rows could not be read from ClickHouse."),
+        false => ExportError::waiting(
+            "The rows cannot be read from the server's ClickHouse now. The export waits until they can; there is \
+             nothing to do about it.",
+        ),
+    })
+}
+
+/// Returns true if memory was short, and not for what this query used: others used it.
+fn is_memory_of_all(error: &QueryError) -> bool {
+    let text = error.message.split_once("DB::Exception: ");
+    let begins =
+        |(_, text): (&str, &str)| MEMORY_OF_ALL.iter().any(|start| text.starts_with(start));
+    error.code == Some(MEMORY_LIMIT_EXCEEDED) && text.is_some_and(begins)
+}
+
+/// Returns true for limits that a window with very many rows, or a destination that takes them
+/// slowly, reaches without a customer's query.
+const fn is_of_size(code: u32) -> bool {
+    matches!(code, 158..=160 | MEMORY_LIMIT_EXCEEDED | 307 | 396)
 }
 
 /// Error for a query that cannot be run as it is; `None` for the server's own errors, which may
@@ -51,7 +89,7 @@ pub fn read_failure(error: &QueryError, is_of_customer: bool) -> ExportError {
 fn of_query(code: u32) -> Option<ExportError> {
     let message = match code {
         159 | 160 => "The query takes longer than a query of an export may.".to_owned(),
-        241 => "The query needs more memory than a query of an export may.".to_owned(),
+        MEMORY_LIMIT_EXCEEDED => "The query needs more memory than a query of an export may.".to_owned(),
         158 | 307 | 396 => "The query answers more rows than a query of an export may.".to_owned(),
         ACCESS_DENIED => "ClickHouse refuses the query: ACCESS_DENIED. It needs something that exports may not use. \
              Leave that out, or ask the operator to grant it to the user that Millrace has in ClickHouse."
@@ -116,12 +154,7 @@ mod tests {
                 "CANNOT_PARSE_IPV4",
             ),
             // The same codes for a statement without a customer's query.
-            (
-                Some(47),
-                false,
-                ExportErrorKind::Retryable,
-                "could not be read",
-            ),
+            (Some(47), false, ExportErrorKind::Waiting, "waits until"),
             (
                 Some(159),
                 false,
@@ -134,12 +167,7 @@ mod tests {
                 ExportErrorKind::Retryable,
                 "could not be read",
             ),
-            (
-                Some(497),
-                false,
-                ExportErrorKind::Retryable,
-                "could not be read",
-            ),
+            (Some(497), false, ExportErrorKind::Waiting, "waits until"),
         ];
         for (code, is_of_customer, kind, words) in table {
             let failure = failure(code, is_of_customer);
@@ -157,12 +185,12 @@ mod tests {
             (
                 Some(210),
                 WindowSearchError::Rows(failure(None, false)),
-                "could not be read",
+                "waits until",
             ),
             (
                 None,
                 WindowSearchError::Rows(failure(None, false)),
-                "could not be read",
+                "waits until",
             ),
         ];
         for (code, expected, words) in table {
@@ -178,53 +206,83 @@ mod tests {
         }
     }
 
-    /// Errors of the server, its network, its disks and its settings.
-    const OURS: &[(u32, &str)] = &[
-        (3, "UNEXPECTED_END_OF_FILE"),
-        (24, "CANNOT_WRITE_TO_OSTREAM"),
-        (40, "CHECKSUM_DOESNT_MATCH"),
-        (49, "LOGICAL_ERROR"),
-        (60, "UNKNOWN_TABLE"),
-        (76, "CANNOT_OPEN_FILE"),
-        (81, "UNKNOWN_DATABASE"),
-        (107, "FILE_DOESNT_EXIST"),
-        (115, "UNKNOWN_SETTING"),
-        (164, "READONLY"),
-        (173, "CANNOT_ALLOCATE_MEMORY"),
-        (192, "UNKNOWN_USER"),
-        (198, "DNS_ERROR"),
-        (201, "QUOTA_EXCEEDED"),
-        (202, "TOO_MANY_SIMULTANEOUS_QUERIES"),
-        (209, "SOCKET_TIMEOUT"),
-        (210, "NETWORK_ERROR"),
-        (216, "QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING"),
-        (236, "ABORTED"),
-        (242, "TABLE_IS_READ_ONLY"),
-        (243, "NOT_ENOUGH_SPACE"),
-        (271, "CANNOT_DECOMPRESS"),
-        (279, "ALL_CONNECTION_TRIES_FAILED"),
-        (394, "QUERY_WAS_CANCELLED"),
-        (452, "SETTING_CONSTRAINT_VIOLATION"),
-        (473, "DEADLOCK_AVOIDED"),
-        (516, "AUTHENTICATION_FAILED"),
-        (745, "SERVER_OVERLOADED"),
-        (999, "KEEPER_EXCEPTION"),
-        (1001, "STD_EXCEPTION"),
-        (1002, "UNKNOWN_EXCEPTION"),
-        (424_242, "one of a later version"),
-    ];
+    #[test]
+    fn an_export_waits_for_the_server_and_fails_for_its_own_query() {
+        use ExportErrorKind::{Retryable, Waiting};
+        assert!(OF_SERVER.is_sorted_by(|a, b| a.0 < b.0), "each once");
+        for (code, name) in OF_SERVER {
+            assert!(OF_QUERY.iter().all(|(known, _)| known != code), "{name}");
+            for is_of_customer in [true, false] {
+                let kind = failure(Some(*code), is_of_customer).kind;
+                assert_eq!(kind, Waiting, "{name} {is_of_customer}");
+            }
+        }
+        // No answer, or one of a gateway.
+        for is_of_customer in [true, false] {
+            assert_eq!(failure(None, is_of_customer).kind, Waiting);
+        }
+        // LOGICAL_ERROR, STD_EXCEPTION, UNKNOWN_EXCEPTION, and one of a later version: a query may
+        // cause them, and without one it is the server.
+        for code in [49, 1_001, 1_002, 424_242] {
+            assert_eq!(failure(Some(code), true).kind, Retryable, "{code}");
+            assert_eq!(failure(Some(code), false).kind, Waiting, "{code}");
+        }
+    }
 
     #[test]
-    fn passing_server_errors_are_retried() {
-        for (code, name) in OURS {
-            assert!(OF_QUERY.iter().all(|(known, _)| known != code), "{name}");
-            assert_eq!(
-                failure(Some(*code), true).kind,
-                ExportErrorKind::Retryable,
-                "{name}"
-            );
+    fn memory_that_others_use_is_no_fault_of_the_run() {
+        use ExportErrorKind::{Permanent, Retryable, Waiting};
+        // Message, and the kinds with a customer's query and without.
+        let table = [
+            (
+                "Query memory limit exceeded: would use 1 GiB",
+                Permanent,
+                Retryable,
+            ),
+            (
+                "Memory limit (for query) exceeded: would use 1 GiB",
+                Permanent,
+                Retryable,
+            ),
+            (
+                "Query memory limit exceeded in 'SELECT (total) memory limit'",
+                Permanent,
+                Retryable,
+            ),
+            (
+                "(total) memory limit exceeded: would use 9 GiB",
+                Waiting,
+                Waiting,
+            ),
+            (
+                "User memory limit exceeded: would use 9 GiB",
+                Waiting,
+                Waiting,
+            ),
+            (
+                "Memory limit (total) exceeded: would use 9 GiB",
+                Waiting,
+                Waiting,
+            ),
+            (
+                "Memory limit (for user) exceeded: would use 9 GiB",
+                Waiting,
+                Waiting,
+            ),
+        ];
+        for (text, with_query, without) in table {
+            let error = QueryError {
+                code: Some(241),
+                ..QueryError::without_code(format!(
+                    "bad response: Code: 241. DB::Exception: {text}"
+                ))
+            };
+            assert_eq!(read_failure(&error, true).kind, with_query, "{text}");
+            assert_eq!(read_failure(&error, false).kind, without, "{text}");
+            let search = WindowSearchError::from(error);
+            let is_limit = search == WindowSearchError::TooLarge;
+            assert_eq!(is_limit, without == Retryable, "{text}");
         }
-        assert_eq!(failure(None, true).kind, ExportErrorKind::Retryable);
     }
 
     #[test]
@@ -235,7 +293,7 @@ mod tests {
             assert_eq!(told.kind, ExportErrorKind::Permanent, "{name}");
             assert!(told.message.contains(name), "{told}");
             let own = failure(Some(*code), false);
-            assert_eq!(own.kind, ExportErrorKind::Retryable, "{name}");
+            assert_eq!(own.kind, ExportErrorKind::Waiting, "{name}");
         }
     }
 }

@@ -26,7 +26,7 @@ mod window_query;
 mod windows;
 
 pub use count::{CountError, RowCounter};
-pub use error_codes::OF_QUERY;
+pub use error_codes::{OF_QUERY, OF_SERVER};
 pub use failure::{WindowSearchError, read_failure};
 pub use settings::options;
 pub use statement::Statement;

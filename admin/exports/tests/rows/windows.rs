@@ -127,11 +127,11 @@ async fn an_answer_that_is_not_clickhouses_is_not_taken_for_no_windows() {
         let found = window_query.first_windows(hour, 100, WORK_MAX).await;
         let counted = window_query.count_windows(hour, WORK_MAX).await;
         for failed in [found.unwrap_err(), counted.unwrap_err()] {
-            let is_retryable = matches!(
+            let waits = matches!(
                 &failed,
-                WindowSearchError::Rows(error) if error.kind == ExportErrorKind::Retryable
+                WindowSearchError::Rows(error) if error.kind == ExportErrorKind::Waiting
             );
-            assert!(is_retryable, "{page}: {failed}");
+            assert!(waits, "{page}: {failed}");
         }
     }
 }

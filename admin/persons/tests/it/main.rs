@@ -33,6 +33,7 @@ macro_rules! on_both {
 
 mod fairness;
 mod lease_renewer;
+mod silent_catalog;
 mod test_env;
 mod turns;
 mod working;

@@ -28,7 +28,7 @@ impl Catalog {
         id: Uuid,
         total_runs: i64,
     ) -> Result<bool, ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.begin_bounded().await?;
         let planned = async {
             let Some(mut backfill) = lock_uncounted_backfill(&transaction, id).await? else {
                 return Ok(false);
@@ -53,7 +53,7 @@ impl Catalog {
         id: Uuid,
         why: &str,
     ) -> Result<bool, ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.begin_bounded().await?;
         let ended = async {
             let Some(backfill) = lock_uncounted_backfill(&transaction, id).await? else {
                 return Ok(false);
@@ -76,7 +76,7 @@ impl Catalog {
         id: Uuid,
         why: &str,
     ) -> Result<bool, ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.begin_bounded().await?;
         let ended = async {
             let Some(mut backfill) = lock_open_backfill(&transaction, id).await? else {
                 return Ok(false);
@@ -119,7 +119,7 @@ impl Catalog {
     ///
     /// Any database error.
     pub async fn fail_export_backfill(&self, id: Uuid, why: &str) -> Result<bool, ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.begin_bounded().await?;
         let failed = async {
             let Some(mut backfill) = lock_open_backfill(&transaction, id).await? else {
                 return Ok(false);

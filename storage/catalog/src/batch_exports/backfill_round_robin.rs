@@ -35,6 +35,8 @@ pub struct OpenBackfill {
     pub backfill: backfills::Model,
     /// Export as it was when the backfill was asked for.
     pub export: exports::Model,
+    /// Reason why this version cannot tell what was asked for; `None`: it can.
+    pub unknown_settings: Option<String>,
     /// Number of its runs that have not ended.
     pub open_runs: u64,
     /// Start of its first window; `None`: the window by the clock in which the range starts.
@@ -210,6 +212,7 @@ async fn opened<C: ConnectionTrait>(
     Ok(Some(OpenBackfill {
         export: backfill.of_export(export),
         open_runs: open.count(db).await?,
+        unknown_settings: backfill.unknown_settings(),
         windows_from: backfill.windows_from(),
         windows_until: last.map(|run| run.data_interval_end),
         backfill,

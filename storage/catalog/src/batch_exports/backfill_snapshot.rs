@@ -58,7 +58,25 @@ impl backfills::Model {
         ExportSnapshot::of(self)?.windows_from.map(UtcTime)
     }
 
+    /// Reason why this version cannot tell what was asked for, for customers; `None`: it can.
+    pub(super) fn unknown_settings(&self) -> Option<String> {
+        self.asked_for.as_ref()?;
+        let what = match ExportSnapshot::of(self) {
+            None => "settings".to_owned(),
+            Some(snapshot) if ExportModel::try_from_value(&snapshot.model).is_err() => {
+                format!("the model {:?}", snapshot.model)
+            }
+            Some(_) => return None,
+        };
+        Some(format!(
+            "The backfill was asked for with {what} that this version does not know: ask for it again, or have the \
+             operator start the version that it was asked of."
+        ))
+    }
+
     /// Returns the export as it was when this backfill was asked for, with its present destination.
+    /// Settings that this version does not know are the present ones:
+    /// [`backfills::Model::unknown_settings`] is asked first.
     pub(super) fn of_export(&self, mut export: exports::Model) -> exports::Model {
         let Some(snapshot) = ExportSnapshot::of(self) else {
             return export;

@@ -2,6 +2,7 @@
 
 use super::audit::audit_change;
 use super::backfill_snapshot::snapshot;
+use super::claims::hold_for_take_back;
 use super::empty_backfills::{delete_oldest, drop_unused_settings};
 use super::latest::keep_latest_runs;
 use super::run_round_robin::exports_of;
@@ -232,10 +233,14 @@ impl Catalog {
     ) -> Result<backfills::Model, Abort> {
         let now = self.now();
         let cancelled = RunStatus::Cancelled;
+        let own = runs::Column::BackfillId.eq(before.id);
+        hold_for_take_back(within, export.id, own).await?;
         let ended = runs::Entity::update_many()
             .col_expr(runs::Column::Status, Expr::value(cancelled.to_value()))
             .col_expr(runs::Column::FinishedAt, Expr::value(now))
             .col_expr(runs::Column::LastUpdatedAt, Expr::value(now))
+            // A retry of the run is not made under a claim of before.
+            .col_expr(runs::Column::Claim, Expr::value(Option::<Uuid>::None))
             .filter(runs::Column::BackfillId.eq(before.id))
             .filter(runs::Column::Status.is_in(RunStatus::OPEN))
             .exec(within)

@@ -3,6 +3,10 @@
 //! A process claims a run, and extends the claim with each record of its progress. A claim of a
 //! process that died lapses, and the run is claimed anew. If the first process was only slow, its
 //! later records are not kept, and it is told so.
+//!
+//! A run that is cancelled under its claim holds its export for longer: the process that makes it
+//! notices by the time at which the claim would have lapsed, and takes back what it delivered then,
+//! under the names that the next run of the window has.
 
 use super::create_runs::{RunProgress, lock_export};
 use super::latest::keep_latest_runs;
@@ -21,13 +25,16 @@ use crate::transaction::{Abort, locked};
 use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::Expr;
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, QueryFilter,
-    QueryOrder, QuerySelect, Select,
+    ActiveModelTrait, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel,
+    Iterable, QueryFilter, QueryOrder, QuerySelect, Select,
 };
 use std::time::Duration;
 
 /// Failed runs in a row that pause an export.
 pub(super) const FAILED_RUNS_MAX: u64 = 10;
+
+/// Longest time in which a process takes back what a run delivered that was cancelled.
+pub const TAKE_BACK_MAX: Duration = Duration::from_secs(15);
 
 /// Run that this process has claimed.
 #[derive(Clone, Debug)]
@@ -36,6 +43,9 @@ pub struct ClaimedRun {
     pub run: runs::Model,
     /// Export as it is now; of a backfill's run, as it was when the backfill was asked for.
     pub export: exports::Model,
+    /// Reason why this version cannot tell what the run's backfill was asked for with; `None`: it
+    /// can.
+    pub unknown_settings: Option<String>,
 }
 
 /// Outcome of recording a run's progress.
@@ -86,7 +96,7 @@ impl Catalog {
         let Some(seen) = seen.map_err(|error| self.error(&error))? else {
             return Ok(None);
         };
-        let transaction = self.begin().await?;
+        let transaction = self.begin_bounded().await?;
         let claimed = claim(&transaction, &seen, time).await;
         self.finish(transaction, claimed).await
     }
@@ -104,7 +114,7 @@ impl Catalog {
         progress: RunProgress,
         again_after: Duration,
     ) -> Result<RunOutcome, ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.begin_bounded().await?;
         let recorded = async {
             let query = runs::Entity::find_by_id(id);
             let Some(seen) = query.clone().one(&transaction).await? else {
@@ -196,6 +206,7 @@ impl Catalog {
         let newest = runs::Entity::find()
             .filter(runs::Column::BatchExportId.eq(before.id))
             .filter(runs::Column::FinishedAt.gte(since))
+            .filter(runs::Column::Status.is_in(RunStatus::iter()))
             .order_by_desc(runs::Column::FinishedAt)
             .limit(FAILED_RUNS_MAX)
             .all(within)
@@ -232,6 +243,30 @@ fn claimed_run(export_id: Uuid, now: i64) -> Select<runs::Entity> {
         .filter(runs::Column::ClaimLapsesAt.gt(now))
 }
 
+/// Holds an export, which is locked, if one of these runs is claimed; to be called before they are
+/// cancelled.
+pub(super) async fn hold_for_take_back(
+    within: &DatabaseTransaction,
+    export_id: Uuid,
+    cancelled: Expr,
+) -> Result<(), DbErr> {
+    let now = database_now(within).await?;
+    let claimed = claimed_run(export_id, now).filter(cancelled);
+    let Some(claimed) = claimed.one(within).await? else {
+        return Ok(());
+    };
+    let until = claimed
+        .claim_lapses_at
+        .saturating_add(micros(TAKE_BACK_MAX));
+    exports::Entity::update_many()
+        .col_expr(exports::Column::BusyUntil, Expr::value(until))
+        .filter(exports::Column::Id.eq(export_id))
+        .filter(exports::Column::BusyUntil.lt(until))
+        .exec(within)
+        .await
+        .map(drop)
+}
+
 async fn claim(
     within: &DatabaseTransaction,
     seen: &runs::Model,
@@ -249,6 +284,9 @@ async fn claim(
     let Some(mut run) = run.filter(is_free) else {
         return Ok(None);
     };
+    if export.busy_until > now {
+        return Ok(None);
+    }
     // Another run of the export may have been claimed since this one was read.
     let other = claimed_run(export.id, now).one(within).await?;
     if other.is_some() {
@@ -263,9 +301,16 @@ async fn claim(
         Some(id) => backfills::Entity::find_by_id(id).one(within).await?,
         None => None,
     };
+    let unknown_settings = backfill
+        .as_ref()
+        .and_then(backfills::Model::unknown_settings);
     let export = match backfill {
         Some(backfill) => backfill.of_export(export),
         None => export,
     };
-    Ok(Some(ClaimedRun { run, export }))
+    Ok(Some(ClaimedRun {
+        run,
+        export,
+        unknown_settings,
+    }))
 }

@@ -57,7 +57,7 @@ impl Catalog {
         export_id: Uuid,
         new: NewRun,
     ) -> Result<runs::Model, ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.begin_bounded().await?;
         let begun = self.insert_counted(&transaction, export_id, new).await;
         self.finish(transaction, begun).await
     }
@@ -73,7 +73,7 @@ impl Catalog {
         backfill_id: Uuid,
         (start, end): (UtcTime, UtcTime),
     ) -> Result<Option<runs::Model>, ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.begin_bounded().await?;
         let begun = async {
             let Some(backfill) = lock_open_backfill(&transaction, backfill_id).await? else {
                 return Ok(None);

@@ -2,13 +2,13 @@
 //! reading a row costs more than a run is worth.
 
 use crate::entities::batch_export_latest_runs::{self as latest, LatestRuns};
-use crate::entities::batch_export_runs as runs;
+use crate::entities::batch_export_runs::{self as runs, RunStatus};
 use crate::entities::batch_exports as exports;
 use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{
-    ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, JoinType, QueryFilter,
-    QueryOrder, QuerySelect, RelationDef, Select, SelectTwo,
+    ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, Iterable, JoinType,
+    QueryFilter, QueryOrder, QuerySelect, RelationDef, Select, SelectTwo,
 };
 
 /// Number of runs that are answered with an export.
@@ -54,6 +54,8 @@ pub(super) async fn keep_latest_runs(
 ) -> Result<(), DbErr> {
     let newest = runs::Entity::find()
         .filter(runs::Column::BatchExportId.eq(export_id))
+        // A later version may have stored another status, which is not to stop this export.
+        .filter(runs::Column::Status.is_in(RunStatus::iter()))
         .order_by_desc(runs::Column::Ordinal)
         .limit(LATEST_RUNS)
         .all(within)

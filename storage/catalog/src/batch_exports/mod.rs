@@ -56,7 +56,7 @@ mod write;
 
 pub use backfill_round_robin::{BACKFILL_RUNS_AHEAD, BackfillRoundRobin, OpenBackfill};
 pub use backfills::BackfillRange;
-pub use claims::{ClaimedRun, RunOutcome};
+pub use claims::{ClaimedRun, RunOutcome, TAKE_BACK_MAX};
 pub use create_runs::{NewRun, RunProgress};
 pub use destination::{
     CheckedDestination, DestinationChange, DestinationField, DestinationLimits, DestinationSpec,
@@ -82,12 +82,13 @@ use crate::secrets::{SecretError, SecretKey};
 use crate::transaction::{Abort, admit_to_pipelines, locked};
 use latest::with_runs;
 use millrace_rows::ProjectId;
-use sea_orm::prelude::Uuid;
+use sea_orm::prelude::{Json, Uuid};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, PaginatorTrait,
     QueryFilter, QueryOrder, QuerySelect, Select,
 };
 use std::collections::BTreeMap;
+use unknown_values::is_readable;
 
 /// Scope of a lookup: exports of an organization, or of one of its projects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +101,8 @@ pub struct ExportPlace {
 
 impl Catalog {
     /// Lists the exports of a scope, oldest first, each with its newest runs: three statements.
+    /// Exports with a model or type that this version does not know are left out
+    /// ([`Catalog::unknown_export_values`]).
     ///
     /// # Errors
     ///
@@ -110,7 +113,7 @@ impl Catalog {
         page: PageRequest,
     ) -> Result<Page<BatchExportView>, CatalogError> {
         let read = async {
-            let query = of(place);
+            let query = of(place).filter(is_readable());
             let count = query.clone().count(&self.db).await?;
             let query = query
                 .order_by_asc(exports::Column::CreatedAt)
@@ -146,14 +149,19 @@ impl exports::Model {
     ///
     /// Secrets were sealed with another key.
     pub fn secrets(&self, key: &SecretKey) -> Result<BTreeMap<String, String>, SecretError> {
-        let sealed = self.destination_secrets.as_object().into_iter().flatten();
-        let open = |(name, sealed): (&String, &serde_json::Value)| {
-            let sealed = sealed.as_str().ok_or(SecretError::Sealed)?;
-            let secret = key.open(&sealing_context(self.id, name), sealed)?;
-            Ok((name.clone(), secret))
-        };
-        sealed.map(open).collect()
+        open(self.id, &self.destination_secrets, key)
     }
+}
+
+/// Opens the sealed secrets of an export.
+fn open(id: Uuid, sealed: &Json, key: &SecretKey) -> Result<BTreeMap<String, String>, SecretError> {
+    let sealed = sealed.as_object().into_iter().flatten();
+    let open = |(name, sealed): (&String, &Json)| {
+        let sealed = sealed.as_str().ok_or(SecretError::Sealed)?;
+        let secret = key.open(&sealing_context(id, name), sealed)?;
+        Ok((name.clone(), secret))
+    };
+    sealed.map(open).collect()
 }
 
 /// Context that a secret is sealed for.

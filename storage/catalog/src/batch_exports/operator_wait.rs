@@ -1,4 +1,5 @@
-//! Exports that wait for the server's operator, for example for a missing key.
+//! Exports that wait for the server and its operator: for a missing key, for ClickHouse, for
+//! persons.
 //!
 //! Such a try has not failed, so no try is used up, and an export may wait for days. The longer it
 //! waits, the rarer its tries. After an hour its administrators are told, once until it runs again:
@@ -17,8 +18,8 @@ use std::time::Duration;
 
 /// Time that an export waits before its administrators are told.
 const TOLD_AFTER: Duration = Duration::from_secs(3_600);
-/// Longest pause between two tries of a run that waits, and so the longest delay after a key is
-/// back.
+/// Longest pause between two tries of a run that waits, and so the longest delay after what it
+/// waits for is back.
 const PAUSE_MAX: Duration = Duration::from_secs(15 * 60);
 /// Divisor of the time that the export has waited: the quotient is the pause.
 const PAUSE_PART: u32 = 8;

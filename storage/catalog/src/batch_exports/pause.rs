@@ -1,6 +1,8 @@
 //! Pausing and resuming exports.
 
 use super::backfills::BackfillRequest;
+use super::create_runs::lock_export;
+use super::unknown_values::is_readable;
 use super::windows::skip_paused_windows;
 use super::{
     BackfillRange, BatchExportView, ExportPlace, find_view, found_for_use, found_to_stop,
@@ -103,7 +105,10 @@ impl Catalog {
             organization_id,
             project_id: None,
         };
-        let all = of(place).order_by_asc(exports::Column::Id);
+        self.pause_unreadable(within, organization_id).await?;
+        let all = of(place)
+            .filter(is_readable())
+            .order_by_asc(exports::Column::Id);
         for before in locked(within, all).all(within).await? {
             let open = backfills::Entity::find()
                 .filter(backfills::Column::BatchExportId.eq(before.id))
@@ -111,6 +116,10 @@ impl Catalog {
             for backfill in locked(within, open).all(within).await? {
                 self.cancel(within, actor, &before, backfill).await?;
             }
+            // Read again, as a cancelled run may hold it.
+            let Some(before) = lock_export(within, before.id).await? else {
+                continue;
+            };
             if before.paused {
                 continue;
             }

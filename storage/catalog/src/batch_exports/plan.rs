@@ -43,9 +43,7 @@ impl Catalog {
             .await;
         let (mut planned, mut failed) = (0, None);
         for (export_id, _) in due.map_err(|error| self.error(&error))? {
-            let transaction = self.begin().await?;
-            let made = self.plan_windows(&transaction, export_id, until).await;
-            match self.finish(transaction, made).await {
+            match self.plan_export(export_id, until).await {
                 Ok(made) => planned += made,
                 // The interval was changed since the export was found.
                 Err(ChangeError::Catalog(CatalogError::WrongInterval { .. })) => {}
@@ -54,6 +52,12 @@ impl Catalog {
             }
         }
         failed.map_or(Ok(planned), Err)
+    }
+
+    async fn plan_export(&self, export_id: Uuid, until: UtcTime) -> Result<usize, ChangeError> {
+        let transaction = self.begin_bounded().await?;
+        let made = self.plan_windows(&transaction, export_id, until).await;
+        self.finish(transaction, made).await
     }
 
     async fn plan_windows(

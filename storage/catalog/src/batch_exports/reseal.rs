@@ -1,16 +1,16 @@
 //! Resealing: encrypts the secrets of exports with another key.
 
-use super::create_runs::lock_export;
-use super::sealing_context;
+use super::{open, sealing_context};
 use crate::catalog::Catalog;
 use crate::entities::batch_exports as exports;
 use crate::error::ChangeError;
 use crate::secrets::SecretKey;
-use crate::transaction::Abort;
+use crate::transaction::{Abort, locked};
 use sea_orm::prelude::{Json, Uuid};
+use sea_orm::sea_query::Expr;
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel,
-    QueryOrder,
+    ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+    Select,
 };
 use serde_json::{Map, Value};
 
@@ -28,14 +28,15 @@ impl Catalog {
     /// A secret opens with none of the keys, and then nothing was done unless it was stored just
     /// now; or any database error.
     pub async fn reseal_secrets(&self, key: &SecretKey) -> Result<usize, ChangeError> {
-        let all = exports::Entity::find()
+        let all = sealed_secrets()
             .order_by_asc(exports::Column::Id)
+            .into_tuple::<SealedSecrets>()
             .all(&self.db)
             .await;
         let mut sealed = Vec::new();
-        for export in all.map_err(|error: DbErr| self.error(&error))? {
-            let secrets = export.secrets(key).map_err(|_| does_not_open(&export))?;
-            sealed.extend((!secrets.is_empty()).then_some(export.id));
+        for (id, name, secrets) in all.map_err(|error: DbErr| self.error(&error))? {
+            let opened = open(id, &secrets, key).map_err(|_| does_not_open(id, &name))?;
+            sealed.extend((!opened.is_empty()).then_some(id));
         }
         for id in &sealed {
             let transaction = self.begin().await?;
@@ -46,27 +47,44 @@ impl Catalog {
     }
 }
 
+/// Id, name and sealed secrets of an export.
+type SealedSecrets = (Uuid, String, Json);
+
+/// Secrets of exports. Other columns are not read: a later version may have written values into
+/// them that this one does not know, and its exports need the new key as well.
+fn sealed_secrets() -> Select<exports::Entity> {
+    exports::Entity::find().select_only().columns([
+        exports::Column::Id,
+        exports::Column::Name,
+        exports::Column::DestinationSecrets,
+    ])
+}
+
 async fn reseal(within: &DatabaseTransaction, key: &SecretKey, id: Uuid) -> Result<(), Abort> {
-    let Some(export) = lock_export(within, id).await? else {
+    let own = sealed_secrets().filter(exports::Column::Id.eq(id));
+    let own = locked(within, own).into_tuple::<SealedSecrets>();
+    let Some((_, name, secrets)) = own.one(within).await? else {
         return Ok(());
     };
-    let secrets = export.secrets(key).map_err(|_| does_not_open(&export))?;
+    let opened = open(id, &secrets, key).map_err(|_| does_not_open(id, &name))?;
     let mut sealed = Map::new();
-    for (name, secret) in secrets {
-        let context = sealing_context(id, &name);
-        sealed.insert(name, Value::String(key.seal(&context, &secret)?));
+    for (field, secret) in opened {
+        let context = sealing_context(id, &field);
+        sealed.insert(field, Value::String(key.seal(&context, &secret)?));
     }
-    let mut row = export.into_active_model();
-    row.destination_secrets = ActiveValue::Set(Json::Object(sealed));
-    row.update(within).await?;
+    let sealed = Json::Object(sealed);
+    exports::Entity::update_many()
+        .col_expr(exports::Column::DestinationSecrets, Expr::value(sealed))
+        .filter(exports::Column::Id.eq(id))
+        .exec(within)
+        .await?;
     Ok(())
 }
 
-fn does_not_open(export: &exports::Model) -> ChangeError {
+fn does_not_open(id: Uuid, name: &str) -> ChangeError {
     let detail = format!(
-        "The secrets of the batch export {:?} ({}) open with none of the keys: add the key that \
-         they were encrypted with, give them again, or delete the export.",
-        export.name, export.id
+        "The secrets of the batch export {name:?} ({id}) open with none of the keys: add the key that \
+         they were encrypted with, give them again, or delete the export."
     );
     ChangeError::invalid(None, "invalid_input", detail)
 }

@@ -65,10 +65,22 @@ pub(super) fn claimable<C: ConnectionTrait>(db: &C) -> Select<runs::Entity> {
         .filter(Expr::col(runs::Column::NextTryAt).lte(clock(db)))
         .filter(runs::Column::BatchExportId.not_in_subquery(deleted_exports()))
         .filter(runs::Column::BatchExportId.not_in_subquery(busy))
+        .filter(Expr::exists(hold(db)).not())
         .filter(has_readable_export((
             runs::Entity,
             runs::Column::BatchExportId,
         )))
+}
+
+/// Hold of a run's export, whose cancelled run may still be taken back.
+fn hold<C: ConnectionTrait>(db: &C) -> SelectStatement {
+    let of_run = (runs::Entity, runs::Column::BatchExportId);
+    let mut held = Query::select();
+    held.expr(Expr::value(1))
+        .from(exports::Entity)
+        .and_where(Expr::col((exports::Entity, exports::Column::Id)).equals(of_run))
+        .and_where(Expr::col((exports::Entity, exports::Column::BusyUntil)).gt(clock(db)));
+    held
 }
 
 /// Ids of an organization's exports.

@@ -1,6 +1,7 @@
 //! Runs as people see them: list, retry, cancel. A run is one window of an export.
 
 use super::audit::audit_change;
+use super::claims::hold_for_take_back;
 use super::latest::keep_latest_runs;
 use super::{ExportPlace, found_for_use, found_to_stop, of};
 use crate::activity::Activity;
@@ -155,12 +156,11 @@ impl Catalog {
             if !before.status.is_open() {
                 return Err(refused("The run has ended; there is nothing to cancel."));
             }
+            hold_for_take_back(&transaction, export_id, runs::Column::Id.eq(id)).await?;
             let mut after = before.clone();
             after.status = RunStatus::Cancelled;
             after.finished_at = Some(self.now());
-            // The process that makes it finds its claim gone. Another try waits until that claim
-            // would have lapsed, as what was delivered may still be taken back under the same
-            // names.
+            // The process that makes it finds its claim gone.
             after.claim = None;
             if let Some(backfill_id) = after.backfill_id {
                 self.backfill_run_ended(&transaction, backfill_id).await?;

@@ -6,13 +6,16 @@
 
 use super::ExportInterval;
 use crate::catalog::Catalog;
+use crate::entities::batch_export_backfills as backfills;
+use crate::entities::batch_export_logs::LogLevel;
+use crate::entities::batch_export_runs::{self as runs, RunStatus};
 use crate::entities::batch_exports::{self as exports, DestinationType, ExportModel};
 use crate::error::CatalogError;
 use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::{Expr, ExprTrait, IntoColumnRef, Query};
 use sea_orm::{
-    ActiveEnum, ColumnTrait, Condition, DbErr, EntityTrait, Iterable, QueryFilter, QueryOrder,
-    QuerySelect,
+    ActiveEnum, ColumnTrait, Condition, DatabaseTransaction, DbErr, EntityTrait, Iterable,
+    QueryFilter, QueryOrder, QuerySelect,
 };
 
 /// Most exports that are listed.
@@ -56,6 +59,64 @@ impl Catalog {
     }
 }
 
+impl Catalog {
+    /// Pauses the exports of an organization, which is locked, that cannot be read, and cancels
+    /// their backfills, column by column: a later version would go on with them. The log of each
+    /// has a line; the activity log has no entry.
+    pub(super) async fn pause_unreadable(
+        &self,
+        within: &DatabaseTransaction,
+        organization_id: Uuid,
+    ) -> Result<(), DbErr> {
+        let ids = exports::Entity::find()
+            .select_only()
+            .column(exports::Column::Id)
+            .filter(exports::Column::OrganizationId.eq(organization_id))
+            .filter(is_readable().not())
+            .order_by_asc(exports::Column::Id)
+            .into_tuple::<Uuid>()
+            .all(within)
+            .await?;
+        for id in ids {
+            self.pause_by_columns(within, id).await?;
+            let message = "The export is paused: the organization may not use batch exports now.";
+            self.log_export(within, id, None, LogLevel::Warning, message)
+                .await?;
+            tracing::warn!(export_id = %id, "an export that this version cannot read is paused");
+        }
+        Ok(())
+    }
+
+    async fn pause_by_columns(&self, within: &DatabaseTransaction, id: Uuid) -> Result<(), DbErr> {
+        let now = self.now();
+        let cancelled = || Expr::value(RunStatus::Cancelled.to_value());
+        exports::Entity::update_many()
+            .col_expr(exports::Column::Paused, Expr::value(true))
+            .col_expr(exports::Column::LastPausedAt, Expr::value(now))
+            .col_expr(exports::Column::PausedSince, Expr::value(now))
+            .filter(exports::Column::Id.eq(id))
+            .filter(exports::Column::Paused.eq(false))
+            .exec(within)
+            .await?;
+        runs::Entity::update_many()
+            .col_expr(runs::Column::Status, cancelled())
+            .col_expr(runs::Column::FinishedAt, Expr::value(now))
+            .filter(runs::Column::BatchExportId.eq(id))
+            .filter(runs::Column::BackfillId.is_not_null())
+            .filter(runs::Column::Status.is_in(RunStatus::OPEN))
+            .exec(within)
+            .await?;
+        backfills::Entity::update_many()
+            .col_expr(backfills::Column::Status, cancelled())
+            .col_expr(backfills::Column::FinishedAt, Expr::value(now))
+            .filter(backfills::Column::BatchExportId.eq(id))
+            .filter(backfills::Column::FinishedAt.is_null())
+            .exec(within)
+            .await
+            .map(drop)
+    }
+}
+
 /// Id, interval, model and type of destination, as they are stored.
 type StoredValues = (Uuid, String, String, String);
 
@@ -66,7 +127,7 @@ pub(super) fn is_known() -> Condition {
 }
 
 /// Condition of exports whose rows can be read, whatever their intervals are.
-fn is_readable() -> Condition {
+pub(super) fn is_readable() -> Condition {
     Condition::all()
         .add(exports::Column::Model.is_in(ExportModel::iter()))
         .add(exports::Column::DestinationType.is_in(DestinationType::iter()))

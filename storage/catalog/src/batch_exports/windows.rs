@@ -213,6 +213,7 @@ mod tests {
             last_updated_at: NOW,
             waits_since: None,
             wait_told_at: None,
+            busy_until: 0,
         }
     }
 

@@ -258,6 +258,7 @@ impl Catalog {
             last_updated_at: now,
             waits_since: None,
             wait_told_at: None,
+            busy_until: 0,
         };
         check_times(&model)?;
         check_model(&model)?;

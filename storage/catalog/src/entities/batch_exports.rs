@@ -69,6 +69,9 @@ pub struct Model {
     pub waits_since: Option<UtcTime>,
     /// Time at which its administrators were told of that wait; null until then.
     pub wait_told_at: Option<UtcTime>,
+    /// Time until which no run of it is claimed, in microseconds of the database's clock: what a
+    /// cancelled one delivered may be taken back until then.
+    pub busy_until: i64,
 }
 
 /// Data that an export has.

@@ -227,7 +227,9 @@ impl BigQueryService {
 fn failure(reason: &str) -> ExportError {
     let message = format!("A job of BigQuery failed ({reason:.40}).");
     match reason {
-        "invalid" | "invalidQuery" | "notFound" | "accessDenied" | "duplicate" | "blocked"
+        // `notFound` may pass: dataset and table were found, so it is the staging table, which an
+        // earlier try of the window dropped, as it ended late.
+        "invalid" | "invalidQuery" | "accessDenied" | "duplicate" | "blocked"
         | "billingNotEnabled" | "notImplemented" | "responseTooLarge" => {
             ExportError::permanent(message)
         }

@@ -6,7 +6,7 @@ use super::service::stage_name;
 use super::statements::Statements;
 use crate::destination::table::receiver::Receiver;
 use crate::destination::{Delivered, Delivery};
-use crate::error::ExportError;
+use crate::error::{ExportError, ExportErrorKind};
 use crate::window::RunScope;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -52,17 +52,35 @@ impl WarehouseDelivery {
         }
         let mut rows = std::mem::take(&mut self.rows);
         rows.push(']');
-        self.engine
-            .run(&self.statements.insert, Some(&rows))
+        self.run_on_stage(&self.statements.insert, Some(&rows))
             .await?;
         self.bytes += rows.len() as u64;
         Ok(())
     }
 
+    /// Runs a statement on the staging table, which an earlier try of the window may have dropped,
+    /// if it ended late: then another try helps.
+    async fn run_on_stage(&self, sql: &str, rows: Option<&str>) -> Result<(), ExportError> {
+        let Err(error) = self.engine.run(sql, rows).await else {
+            return Ok(());
+        };
+        if error.kind != ExportErrorKind::Permanent {
+            return Err(error);
+        }
+        match self.engine.run(&self.statements.count, None).await {
+            Err(again) if again.kind == ExportErrorKind::Permanent => {
+                Err(ExportError::retryable(error.message))
+            }
+            _ => Err(error),
+        }
+    }
+
     /// Checks that no row is missing from the staging table. Rows may be there twice, if it was not
     /// known whether they had arrived.
     async fn check(&self) -> Result<(), ExportError> {
-        let count = self.engine.run(&self.statements.count, None).await?;
+        let count = self.engine.run(&self.statements.count, None).await;
+        // It was there, and the insert was carried out.
+        let count = count.map_err(|error| ExportError::retryable(error.message))?;
         let count: u64 = count.and_then(|count| count.parse().ok()).unwrap_or(0);
         let rows = self.receiver.rows;
         if count < rows {
@@ -101,7 +119,7 @@ impl Delivery for WarehouseDelivery {
     async fn publish(mut self: Box<Self>) -> Result<Delivered, ExportError> {
         self.send().await?;
         self.check().await?;
-        self.engine.run(&self.statements.merge, None).await?;
+        self.run_on_stage(&self.statements.merge, None).await?;
         // A staging table that stays is replaced by the next try of the window, and does no harm.
         let _ = self.engine.run(&self.statements.drop, None).await;
         Ok(Delivered {

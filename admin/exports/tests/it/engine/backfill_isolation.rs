@@ -1,9 +1,11 @@
 //! Tests that planning a backfill delays neither windows by the clock nor other organizations.
 
 use super::slow_counts::SlowCounts;
-use super::test_env::{TestEnv, WINDOW, new_export};
+use super::test_env::{NOW, TestEnv, WINDOW, new_export};
 use millrace_catalog::testing::{TestDatabase, on_both};
-use millrace_catalog::{Actor, BackfillRange, DestinationType, ExportPlace, ProjectId, RunStatus};
+use millrace_catalog::{
+    Actor, BackfillRange, DestinationType, ExportPlace, ProjectId, RunStatus, UtcTime,
+};
 use serde_json::json;
 use std::time::Duration;
 use uuid::Uuid;
@@ -20,6 +22,7 @@ on_both!(
     a_count_that_takes_too_long_three_times_fails_its_backfill_with_advice,
     an_export_deleted_while_it_is_counted_delays_no_other,
     a_backfill_of_a_wrong_interval_fails_and_delays_no_other,
+    a_backfill_of_an_unknown_model_fails_with_its_runs,
 );
 
 /// Creates exports of another organization, each with a backfill whose count does not end.
@@ -164,4 +167,40 @@ async fn a_backfill_of_a_wrong_interval_fails_and_delays_no_other(database: Test
     assert!(message.contains("fortnight"), "{message}");
     assert!(message.contains("every N minutes"), "{message}");
     assert!(env.runs(wrong.id).await.is_empty());
+}
+
+async fn a_backfill_of_an_unknown_model_fails_with_its_runs(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    env.store(env.project_id, &[(1, -WINDOW, -WINDOW)]).await;
+    env.pass(0).await;
+    let export_id = env.export(json!({})).await.id;
+    let to_plan = env.backfill(export_id, None, None).await;
+    let planned = env.backfill(export_id, None, None).await;
+    let catalog = &env.catalog;
+    assert!(catalog.plan_export_backfill(planned, 1).await.unwrap());
+    let window = (UtcTime(NOW.0 - WINDOW), UtcTime(NOW.0));
+    let begun = catalog.begin_backfill_run(planned, window).await;
+    assert!(begun.unwrap().is_some());
+    let settings = json!({
+        "interval": "every 5 minutes", "model": "Later", "hogql_query": null, "query_schema": null,
+        "event_filters": {},
+    });
+    let spoil = format!("UPDATE batch_export_backfills SET asked_for = '{settings}'");
+    database.execute(&spoil).await.unwrap();
+
+    let _process = env.start();
+    for id in [to_plan, planned] {
+        let ended = env.backfill_ended(export_id, id).await;
+        assert_eq!(ended, RunStatus::Failed);
+    }
+    let message = env.backfill_of(export_id, to_plan).await.message.unwrap();
+    assert!(message.contains("\"Later\""), "{message}");
+    let runs = env.until_ended(export_id, 1).await;
+    let [run] = runs.as_slice() else {
+        panic!("{runs:?}");
+    };
+    assert_eq!((run.status, run.failures_count), (RunStatus::Failed, 0));
+    let error = run.latest_error.as_deref().unwrap_or_default();
+    assert!(error.contains("\"Later\""), "{error}");
+    assert!(env.exported().is_empty());
 }

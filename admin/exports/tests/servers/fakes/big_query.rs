@@ -298,6 +298,12 @@ async fn refusals_have_no_secret_in_them() {
         (404, json!({}), ExportErrorKind::Permanent, "not find"),
         (401, json!({}), ExportErrorKind::Permanent, "credentials"),
         (503, json!({}), ExportErrorKind::Retryable, "503"),
+        (
+            200,
+            done("notFound"),
+            ExportErrorKind::Retryable,
+            "notFound",
+        ),
         (200, done("invalid"), ExportErrorKind::Permanent, "invalid"),
         (
             200,

@@ -271,6 +271,27 @@ async fn rows_that_did_not_arrive_fail_the_run() {
 }
 
 #[tokio::test]
+async fn a_staging_table_that_was_dropped_meanwhile_is_made_again_by_another_try() {
+    use ExportErrorKind::{Permanent, Retryable};
+    for (is_dropped, kind) in [(true, Retryable), (false, Permanent)] {
+        let fake = Fake::start(move |request| {
+            let body = request.json();
+            let statement = body["statement"].as_str().unwrap();
+            let is_insert = statement.starts_with("INSERT");
+            let is_count = statement.starts_with("SELECT COUNT");
+            if is_insert || (is_dropped && is_count) {
+                return Reply::json(422, json!({"code": "002003"}));
+            }
+            done(&is_count.then(|| "0".to_owned()))
+        });
+        let fake = fake.await;
+        let outcome = delivered(&opened_by_token(&fake), &run(0), &lines([row(1)])).await;
+        let (found, message) = refusal(outcome);
+        assert_eq!(found, kind, "{message}");
+    }
+}
+
+#[tokio::test]
 async fn the_steps_of_a_test_succeed_and_leave_nothing() {
     let service = Arc::new(Mutex::new(FakeSnowflake::default()));
     let fake = started(&service).await;

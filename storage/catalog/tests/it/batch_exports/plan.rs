@@ -2,11 +2,12 @@
 
 use super::claims::{LONG, claim, record};
 use super::{COMMAND_LINE, HOUR, TestEnv, new_export};
+use crate::contention::holding;
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     BackfillRange, BatchExportChange, BatchExportRun, ExportWriter, NewBatchExport, NodeStarts,
-    Published, RunFilter, RunOrder, RunStatus, UtcTime,
+    Published, RunFilter, RunOrder, RunRoundRobin, RunStatus, UtcTime,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -24,6 +25,9 @@ on_both!(
     lag_is_the_age_of_the_oldest_undelivered_window,
     there_is_work_while_something_is_due,
 );
+
+/// Time limit of what must not wait for a row.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Time after the creation of the export, which is at a full hour.
 pub fn at(hours: i64, minutes: i64) -> UtcTime {
@@ -344,4 +348,34 @@ async fn there_is_work_while_something_is_due(database: TestDatabase) {
     asked.await.unwrap();
     assert!(!work().await, "backfills are planned apart");
     assert_eq!(env.backfills_to_plan().await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_export_whose_row_is_held_by_a_transaction_holds_up_no_other() {
+    let database = TestDatabase::postgres().await;
+    let env = TestEnv::open(&database).await;
+    let catalog = &env.fixture.catalog;
+    let (held, other) = (env.made().await.id, env.made().await.id);
+    let lock = format!("SELECT 1 FROM batch_exports WHERE id = '{held}' FOR UPDATE");
+    let holder = holding(&database, &lock).await;
+    let planning = catalog.plan_export_windows(at(1, 0));
+    let planned = tokio::time::timeout(PATIENCE, planning).await;
+    planned.expect("it waits for the row").unwrap_err();
+    assert!(windows(&env, held).await.is_empty());
+    assert_eq!(windows(&env, other).await, [(0, 60)]);
+    holder.rollback().await.unwrap();
+    assert_eq!(plan(&env, at(1, 0)).await, 1);
+
+    let holder = holding(&database, &lock).await;
+    let (mut turns, mut claimed) = (RunRoundRobin::new(10), Vec::new());
+    for _ in 0..2 {
+        let claiming = catalog.claim_export_run(LONG, &mut turns);
+        let run = tokio::time::timeout(PATIENCE, claiming).await;
+        // The run of the export that is held is an error.
+        if let Ok(Some(run)) = run.expect("it waits for the row") {
+            claimed.push(run.export.id);
+        }
+    }
+    assert!(claimed.iter().all(|id| *id == other), "{claimed:?}");
+    holder.rollback().await.unwrap();
 }

@@ -5,7 +5,7 @@ use crate::fixture::ALL;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityScope, BackfillRange, BatchExportRun, ChangeError, NewRun, PageRequest, RunFilter,
-    RunOrder, RunOutcome, RunProgress, RunRoundRobin, RunStatus, UtcTime,
+    RunOrder, RunOutcome, RunProgress, RunRoundRobin, RunStatus, TAKE_BACK_MAX, UtcTime,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -15,6 +15,7 @@ on_both!(
     runs_are_filtered_and_ordered,
     an_ended_run_is_retried_and_an_open_one_cancelled,
     a_run_that_was_cancelled_is_not_made_by_two_at_a_time,
+    a_cancelled_run_holds_its_export_until_its_rows_are_taken_back,
     runs_of_other_organizations_are_not_found,
     latest_runs_of_an_export_equal_its_run_rows,
     runs_that_begin_together_are_numbered_without_gaps,
@@ -273,6 +274,63 @@ async fn a_run_that_was_cancelled_is_not_made_by_two_at_a_time(database: TestDat
         assert_eq!(again.is_some(), is_free);
         let again = again.map(|again| again.run.claim);
         assert_ne!(again, Some(claimed.run.claim));
+    }
+}
+
+async fn claimed(env: &TestEnv) -> Option<BatchExportRun> {
+    let (catalog, time) = (&env.fixture.catalog, Duration::from_secs(600));
+    let claimed = catalog.claim_export_run(time, &mut RunRoundRobin::new(10));
+    claimed.await.unwrap().map(|claimed| claimed.run)
+}
+
+async fn a_cancelled_run_holds_its_export_until_its_rows_are_taken_back(database: TestDatabase) {
+    for is_backfill in [false, true] {
+        let database = TestDatabase::of(database.kind()).await;
+        let env = TestEnv::open(&database).await;
+        let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+        let export_id = env.made().await.id;
+        let range = BackfillRange::default();
+        let asked = catalog.start_export_backfill(actor, place, export_id, range);
+        let backfill_id = asked.await.unwrap().id;
+        let new = NewRun {
+            backfill_id: is_backfill.then_some(backfill_id),
+            ..window(1)
+        };
+        catalog.begin_export_run(export_id, new).await.unwrap();
+        let run = claimed(&env).await.unwrap();
+        if is_backfill {
+            let cancelled = catalog.cancel_export_backfill(actor, place, export_id, backfill_id);
+            cancelled.await.unwrap();
+        } else {
+            let cancelled = catalog.cancel_export_run(actor, place, export_id, run.id);
+            cancelled.await.unwrap();
+        }
+        // Another run of the export, as of a backfill of the same window, and one of another.
+        begun(&env, export_id, 2).await;
+        assert_eq!(claimed(&env).await, None, "{is_backfill}");
+        let retried = catalog.retry_export_run(actor, place, export_id, run.id);
+        assert_eq!(retried.await.unwrap().claim, None, "{is_backfill}");
+        assert_eq!(claimed(&env).await, None, "{is_backfill}");
+        let late = progress(RunStatus::Running);
+        let recorded = catalog.record_export_run(run.id, run.claim, late, Duration::ZERO);
+        assert_eq!(recorded.await.unwrap(), RunOutcome::Lost, "{is_backfill}");
+        let other = env.made().await.id;
+        begun(&env, other, 1).await;
+        let of_other = claimed(&env).await.unwrap();
+        assert_eq!(of_other.batch_export_id, other, "{is_backfill}");
+
+        // The claim of ten minutes has lapsed, and then what it delivered is taken back.
+        let held = [(500, false), (100 + TAKE_BACK_MAX.as_secs(), true)];
+        for (seconds, is_free) in held {
+            let pass = format!(
+                "UPDATE batch_exports SET busy_until = busy_until - {seconds} * 1000000 WHERE busy_until > 0"
+            );
+            database.execute(&pass).await.unwrap();
+            let lapse = "UPDATE batch_export_runs SET claim_lapses_at = 0 WHERE claim IS NULL";
+            database.execute(lapse).await.unwrap();
+            let next = claimed(&env).await;
+            assert_eq!(next.is_some(), is_free, "{is_backfill} {seconds}");
+        }
     }
 }
 

@@ -1,15 +1,19 @@
 //! Exports, and their backfills, with values of a later version: they delay no other.
 
-use super::claims::{LONG, begun, claim};
+use super::claims::{LONG, begun, claim, record};
 use super::{COMMAND_LINE, TestEnv, new_export};
-use crate::fixture::NOW;
+use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{BackfillRange, ExportWriter, RunRoundRobin, UnknownExportValue, UtcTime};
+use millrace_catalog::{
+    BackfillRange, ExportWriter, RunOutcome, RunRoundRobin, RunStatus, UnknownExportValue, UtcTime,
+};
 use uuid::Uuid;
 
 on_both!(
     an_export_of_an_unknown_model_or_type_delays_no_other,
     a_run_that_cannot_be_claimed_delays_no_other_organization,
+    an_export_of_an_unknown_model_stops_neither_lists_nor_rotations_nor_pauses,
+    a_run_of_an_unknown_status_does_not_stop_its_export,
 );
 
 /// An hour after the creation of the exports.
@@ -79,4 +83,49 @@ async fn a_run_that_cannot_be_claimed_delays_no_other_organization(database: Tes
         }
     }
     assert_eq!((claimed.as_slice(), failures_count), (&[other][..], 1));
+}
+
+async fn an_export_of_an_unknown_model_stops_neither_lists_nor_rotations_nor_pauses(
+    database: TestDatabase,
+) {
+    let env = TestEnv::open(&database).await;
+    let (catalog, place) = (&env.fixture.catalog, env.place());
+    let unknown = env.made().await.id;
+    backfill(&env, unknown).await;
+    let spoil = "UPDATE batch_exports SET model = 'Later'";
+    database.execute(spoil).await.unwrap();
+    let known = env.made().await.id;
+
+    let listed = catalog.list_batch_exports(place, ALL).await.unwrap();
+    let ids: Vec<Uuid> = listed.rows.iter().map(|view| view.export.id).collect();
+    assert_eq!((listed.count, ids), (1, vec![known]));
+    catalog.reseal_secrets(&env.key).await.unwrap();
+    let off = ["data_pipelines".to_owned()];
+    let organization_id = env.fixture.organization_id;
+    let set = catalog.set_organization_features(&COMMAND_LINE, organization_id, &[], &off);
+    set.await.unwrap();
+    let paused = "SELECT CAST(COUNT(*) AS TEXT) FROM batch_exports WHERE paused";
+    assert_eq!(database.first_column(paused).await.unwrap(), ["2"]);
+    let open =
+        "SELECT CAST(COUNT(*) AS TEXT) FROM batch_export_backfills WHERE finished_at IS NULL";
+    assert_eq!(database.first_column(open).await.unwrap(), ["0"]);
+}
+
+async fn a_run_of_an_unknown_status_does_not_stop_its_export(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (catalog, place) = (&env.fixture.catalog, env.place());
+    let export_id = env.made().await.id;
+    begun(&env, export_id, None, 0).await;
+    let spoil = "UPDATE batch_export_runs SET status = 'Later', finished_at = created_at";
+    database.execute(spoil).await.unwrap();
+    begun(&env, export_id, None, 1).await;
+    let claimed = claim(&env, LONG).await.unwrap();
+    let outcome = record(&env, &claimed, RunStatus::Failed).await;
+    assert_eq!(outcome, RunOutcome::Kept);
+    let listed = catalog.list_batch_exports(place, ALL).await.unwrap();
+    let [view] = listed.rows.as_slice() else {
+        panic!("{listed:?}");
+    };
+    let ordinals: Vec<i64> = view.latest_runs.iter().map(|run| run.ordinal).collect();
+    assert_eq!(ordinals, [2]);
 }

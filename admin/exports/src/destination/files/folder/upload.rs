@@ -103,10 +103,17 @@ fn begin_to_store(file: &File, end: u64) {
 /// Renames the file to its final name. A crash leaves the old file or this one.
 fn publish(root: &Path, key: &str, attempt: Uuid) -> io::Result<()> {
     let (folder, name) = split(key);
-    let folder = open_folder(root, folder, false)?;
+    // Another try of the same window deleted the file, or somebody its folder. The folder for
+    // exports is not missing, so another try helps.
+    let gone = || io::Error::other("the file is gone");
+    let folder = match open_folder(root, folder, false) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && root.is_dir() => {
+            return Err(gone());
+        }
+        opened => opened?,
+    };
     match fs::renameat(&folder, temporary(name, attempt), &folder, name) {
-        // Another try of the same run deleted the file; the folder is not missing.
-        Err(Errno::NOENT) => return Err(io::Error::other("the file is gone")),
+        Err(Errno::NOENT) => return Err(gone()),
         renamed => renamed?,
     }
     fs::fsync(&folder)?;
@@ -118,4 +125,26 @@ fn abort(root: &Path, key: &str, attempt: Uuid) -> io::Result<()> {
     let folder = open_folder(root, folder, false)?;
     fs::unlinkat(&folder, temporary(name, attempt), AtFlags::empty())?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ExportErrorKind::{Permanent, Retryable};
+
+    #[tokio::test]
+    async fn a_file_whose_folder_is_gone_is_tried_again_unless_exports_have_no_folder() {
+        for (removed, kind) in [("root/out", Retryable), ("root", Permanent)] {
+            let dir = tempfile::tempdir().unwrap();
+            let root: Arc<Path> = dir.path().join("root").into();
+            std::fs::create_dir(&root).unwrap();
+            let begun = FileUpload::begin(root, "out/day/file").await;
+            let mut upload = begun.unwrap();
+            upload.write(Bytes::from_static(b"row")).await.unwrap();
+            upload.seal().await.unwrap();
+            std::fs::remove_dir_all(dir.path().join(removed)).unwrap();
+            let error = Box::new(upload).publish().await.unwrap_err();
+            assert_eq!(error.kind, kind, "{removed}: {error}");
+        }
+    }
 }

@@ -46,6 +46,8 @@ pub struct TestEnv {
     pub notices: Arc<Mutex<Vec<(Notice, String)>>>,
     /// Time limit of a try.
     pub try_max: Duration,
+    /// Time for which a try waits for persons.
+    pub persons_wait_max: Duration,
     /// Slowest pace at which destinations may take rows.
     pub pace: MinimumPace,
     /// Longest work on a statement that finds a backfill's windows.
@@ -83,6 +85,7 @@ impl TestEnv {
             project_id: made.project_id,
             notices: Arc::default(),
             try_max: EngineOptions::DEFAULT.try_max,
+            persons_wait_max: EngineOptions::DEFAULT.persons_wait_max,
             pace: EngineOptions::DEFAULT.pace,
             window_search_max: EngineOptions::DEFAULT.window_search_max,
             interval: ExportInterval::Minutes(5),
@@ -160,6 +163,7 @@ impl TestEnv {
             retry_pause: Duration::from_millis(10),
             retention_every: Duration::from_millis(100),
             try_max: self.try_max,
+            persons_wait_max: self.persons_wait_max,
             pace: self.pace,
             window_search_max: self.window_search_max,
             ..EngineOptions::default()

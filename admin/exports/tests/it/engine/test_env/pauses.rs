@@ -5,6 +5,11 @@ use millrace_catalog::{BatchExportChange, ExportInterval};
 use uuid::Uuid;
 
 impl TestEnv {
+    pub async fn is_paused(&self, export_id: Uuid) -> bool {
+        let found = self.catalog.batch_export(self.place, export_id).await;
+        found.unwrap().unwrap().export.paused
+    }
+
     pub async fn pause(&self, export_id: Uuid) {
         let paused = self
             .catalog

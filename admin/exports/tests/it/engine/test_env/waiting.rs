@@ -5,6 +5,7 @@ use millrace_catalog::{
     BatchExportBackfill, BatchExportRun, ExportLogFilter, ExportPlace, PageRequest, RunStatus,
 };
 use millrace_exports::engine::Notice;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -47,6 +48,19 @@ impl TestEnv {
         };
         let seen = tokio::time::timeout(Duration::from_secs(120), seen).await;
         seen.expect("nothing is made");
+    }
+
+    /// Waits until an export's runs were tried so many times: each try has a claim of its own.
+    pub async fn until_tried(&self, export_id: Uuid, count: usize) {
+        let tried = async {
+            let mut seen = BTreeSet::new();
+            while seen.len() < count {
+                seen.extend(self.claims(export_id).await);
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        let tried = tokio::time::timeout(Duration::from_secs(120), tried).await;
+        tried.expect("the runs are not tried so often");
     }
 
     /// Waits until the first run meets a condition.

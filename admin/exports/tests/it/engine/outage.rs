@@ -1,0 +1,98 @@
+//! Tests of exports while ClickHouse is away, or persons are behind: they wait, and nothing fails.
+
+use super::gateway::{Gateway, Page};
+use super::test_env::{NOW, TestEnv, WINDOW, new_export};
+use millrace_catalog::testing::{TestDatabase, on_both};
+use millrace_catalog::{DestinationType, ExportModel, RunStatus, UtcTime};
+use serde_json::json;
+use std::time::Duration;
+use uuid::Uuid;
+
+on_both!(
+    exports_wait_while_clickhouse_is_away_and_use_up_no_try,
+    an_export_waits_until_persons_are_up_to_date_and_uses_up_no_try,
+);
+
+/// Tries of a wait; a run that fails has six.
+const TRIES: usize = 8;
+/// Address at which nobody listens.
+const NOBODY: &str = "http://127.0.0.1:9";
+/// Response of a gateway whose ClickHouse is away.
+const AWAY: Page = Page {
+    status: "503 Service Unavailable",
+    body: "",
+};
+
+/// Asserts that all runs of an export are open, have not failed, and have paused nothing.
+async fn assert_waits(env: &TestEnv, export_id: Uuid) {
+    for run in env.runs(export_id).await {
+        assert!(run.status.is_open(), "{run:?}");
+        assert_eq!(run.failures_count, 0, "{run:?}");
+    }
+    assert!(!env.is_paused(export_id).await);
+    assert!(env.catalog.exports_waiting().await.unwrap() > 0);
+    let notices = env.notices.lock().unwrap().clone();
+    assert!(notices.is_empty(), "{notices:?}");
+}
+
+async fn assert_completes(env: &TestEnv, export_id: Uuid, count: usize) {
+    let runs = env.until_ended(export_id, count).await;
+    assert_eq!(runs.len(), count);
+    for run in runs {
+        assert_eq!(run.status, RunStatus::Completed, "{run:?}");
+    }
+}
+
+async fn exports_wait_while_clickhouse_is_away_and_use_up_no_try(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let events = [(1, -WINDOW, -WINDOW), (2, 0, 0)];
+    env.store(env.project_id, &events).await;
+    let own = env.export(json!({})).await.id;
+    let mut new = new_export(DestinationType::NoOp, &json!({}));
+    new.hogql_query = Some("SELECT uuid FROM events".to_owned());
+    let of_query = env.make(new).await.id;
+    // The backfill has its run already.
+    let backfill_id = env.backfill(own, None, None).await;
+    let catalog = &env.catalog;
+    assert!(catalog.plan_export_backfill(backfill_id, 1).await.unwrap());
+    let window = (UtcTime(NOW.0 - WINDOW), UtcTime(NOW.0));
+    let begun = catalog.begin_backfill_run(backfill_id, window).await;
+    assert!(begun.unwrap().is_some());
+    env.pass(WINDOW).await;
+
+    let gateway = Gateway::start(&env.settings.url, AWAY).await;
+    for url in [NOBODY, gateway.url.as_str()] {
+        let process = env.start_through(url);
+        for export_id in [own, of_query] {
+            env.until_tried(export_id, TRIES).await;
+            assert_waits(&env, export_id).await;
+        }
+        let backfill = env.backfill_of(own, backfill_id).await;
+        assert!(backfill.status.is_open(), "{backfill:?}");
+        process.kill();
+    }
+    let _process = env.start();
+    assert_completes(&env, own, 2).await;
+    assert_completes(&env, of_query, 1).await;
+    let ended = env.backfill_ended(own, backfill_id).await;
+    assert_eq!(ended, RunStatus::Completed);
+    assert_eq!(env.exported(), [1, 2]);
+    assert_eq!(catalog.exports_waiting().await.unwrap(), 0);
+}
+
+async fn an_export_waits_until_persons_are_up_to_date_and_uses_up_no_try(database: TestDatabase) {
+    let mut env = TestEnv::open(&database).await;
+    env.persons_wait_max = Duration::from_millis(1);
+    let mut new = new_export(DestinationType::FileSystem, &json!({"path": "out"}));
+    new.model = ExportModel::Persons;
+    let export_id = env.make(new).await.id;
+    env.pass(WINDOW).await;
+    let _process = env.start();
+    env.until_tried(export_id, TRIES).await;
+    assert_waits(&env, export_id).await;
+    let progress = env.catalog.person_progress().await.unwrap();
+    let passed = UtcTime(NOW.0 + WINDOW);
+    let noted = env.catalog.note_persons_passed(&progress, passed);
+    noted.await.unwrap();
+    assert_completes(&env, export_id, 1).await;
+}

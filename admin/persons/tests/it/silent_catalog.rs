@@ -1,0 +1,49 @@
+//! Test of a worker whose catalog answers nothing but the lease.
+
+use super::test_env::{TestEnv, options};
+use millrace_catalog::leases::PERSONS_LEASE;
+use millrace_catalog::testing::TestDatabase;
+use millrace_persons::WorkerOptions;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Lifetime of the test's own lease.
+const LIFETIME: Duration = Duration::from_millis(400);
+
+/// Asks for the lease until the answer is as expected.
+async fn until_held(env: &TestEnv, is_held: bool, time: Duration) {
+    let another = Uuid::new_v4();
+    let asking = async {
+        while env
+            .catalog
+            .hold_lease(PERSONS_LEASE, another, time)
+            .await
+            .unwrap()
+            != is_held
+        {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let asked = tokio::time::timeout(Duration::from_secs(120), asking).await;
+    asked.expect("the lease stays where it is");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_whose_round_does_not_end_gives_its_lease_up() {
+    let database = TestDatabase::postgres().await;
+    let env = TestEnv::open(&database).await;
+    let worker = env.worker_with(WorkerOptions {
+        round_max: Duration::from_secs(2),
+        ..options(1_000)
+    });
+    let _running = tokio::spawn(async move { worker.run(std::future::pending()).await });
+    until_held(&env, false, Duration::ZERO).await;
+    // Every question about persons waits for this transaction, and none about the lease.
+    let locking = database.again();
+    let _lock = tokio::spawn(async move {
+        let lock =
+            "BEGIN; LOCK TABLE person_progress IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(600)";
+        locking.execute(lock).await
+    });
+    until_held(&env, true, LIFETIME).await;
+}
