@@ -243,7 +243,7 @@ impl Worker {
         if progress.copied < progress.version {
             self.copy(&progress).await?;
         }
-        let watermark = self.catalog.exports_watermark().await?;
+        let watermark = self.catalog.updates_watermark().await?;
         metrics::backlogs(progress.backlogs.len());
         let Some(watermark) = watermark else {
             return Ok((Round::Done, progress.watermark()));

@@ -42,6 +42,7 @@ mod m0043_person_bytes;
 mod m0045_deleted_plugins;
 mod m0046_bounded_rows;
 mod m0047_withdrawn_plugins;
+mod m0049_updates_watermark;
 
 use crate::connect::begin_write;
 use crate::error::CatalogError;
@@ -95,6 +96,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0045_deleted_plugins::Migration),
             Box::new(m0046_bounded_rows::Migration),
             Box::new(m0047_withdrawn_plugins::Migration),
+            Box::new(m0049_updates_watermark::Migration),
         ]
     }
 }
