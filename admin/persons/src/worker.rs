@@ -253,7 +253,8 @@ impl Worker {
             return Ok((Round::Done, progress.passed));
         }
         let limits = (self.round_size.get(), self.options.bytes_max);
-        let next = batch::next_batch(&self.clickhouse, &progress, watermark, limits).await?;
+        let (catalog, clickhouse) = (&self.catalog, &self.clickhouse);
+        let next = batch::next_batch(catalog, clickhouse, &progress, watermark, limits).await?;
         let batch = match next {
             NextBatch::Ready(batch) => batch,
             NextBatch::Defer(project_ids, batch) => {
