@@ -14,8 +14,8 @@ use tokio::time::Instant;
 /// Interval in which the end of an epoch is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Times that may wait for shipping. While ClickHouse is away no more are kept: they would only take
-/// memory.
+/// Times that may wait for shipping. While ClickHouse is away no more are kept: they would only
+/// take memory.
 const UNSHIPPED_MAX: usize = 8;
 
 /// Advances the watermark for ever, at most once each `every`. `min_created_at` is the time before
@@ -23,7 +23,7 @@ const UNSHIPPED_MAX: usize = 8;
 ///
 /// The next time is named while rows of the last one are still being shipped, so that the watermark
 /// is behind by the time that shipping takes, and not by twice that time. Person updates are waited
-/// for beside that, so that rows of other tables hold them up in nothing.
+/// for beside that, so that rows of other tables do not hold them up.
 pub async fn advance(
     request_epochs: RequestEpochs,
     pipeline: Pipeline,
@@ -58,8 +58,8 @@ pub async fn advance(
 }
 
 /// Names a time once each `every`: no row of an earlier `created_at` will be submitted any more,
-/// and those that were end below the ends that are sent along. Who has too many of them gets a later
-/// one.
+/// and those that were end below the ends that are sent along. Who has too many of them gets a
+/// later one.
 async fn name_times(
     request_epochs: RequestEpochs,
     pipeline: &Pipeline,

@@ -16,7 +16,7 @@
 //!
 //! Rows of older months gather for seconds before they are shipped. Persons need not wait for them:
 //! a second watermark, of *person updates*, advances by the same times once all updates below those
-//! ends are shipped ([`Pipeline::wait_until_updates_shipped`]). It is never behind W, and
+//! ends are shipped (`Pipeline::wait_until_updates_shipped`). It is never behind W, and
 //! `min_created_at` is below neither.
 //!
 //! So W stands still while ClickHouse is unreachable, and no waiting is ever for a guessed time. W
@@ -34,7 +34,6 @@
 //! [`HttpLimits::body_hold`]: crate::HttpLimits::body_hold
 //! [`Pipeline::flush_ends`]: millrace_pipeline::Pipeline::flush_ends
 //! [`Pipeline::wait_until_shipped`]: millrace_pipeline::Pipeline::wait_until_shipped
-//! [`Pipeline::wait_until_updates_shipped`]: millrace_pipeline::Pipeline::wait_until_updates_shipped
 
 mod advance;
 mod clock_guard;

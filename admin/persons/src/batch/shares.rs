@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 /// Organizations whose backlogs are read in one round at most.
 const TURNS_MAX: usize = 8;
-/// Backlogs of an organization that are read together at most: each is a condition of the statement,
-/// and a row that a transaction writes.
+/// Backlogs of an organization that are read together at most: each is a condition of the
+/// statement, and a row that a transaction writes.
 const TOGETHER_MAX: usize = 64;
 
 /// Chooses the projects to defer, the largest first: those with more than a share, and of an

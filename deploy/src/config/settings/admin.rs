@@ -32,8 +32,8 @@ pub struct AdminSettings {
         value_name = "N"
     )]
     pub admin_requests_per_user_factor: u32,
-    /// Limit of all members of an organization together, for requests that concern it, as a multiple
-    /// of the limit of one key; 0 for any number
+    /// Limit of all members of an organization together, for requests that concern it, as a
+    /// multiple of the limit of one key; 0 for any number
     #[arg(
         long,
         global = true,

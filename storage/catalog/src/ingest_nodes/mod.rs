@@ -17,9 +17,9 @@
 //! It is read after the node counts, and so is not below any [`Catalog::exports_watermark`] that
 //! was answered before: later exports wait for this node.
 //!
-//! Person updates have a watermark of their own ([`Catalog::updates_watermark`]), as they are shipped
-//! before events of older months are; persons are kept up to it. A node makes no row below either:
-//! `min_created_at` is not below any that was answered before.
+//! Person updates have a watermark of their own ([`Catalog::updates_watermark`]), as they are
+//! shipped before events of older months are; persons are kept up to it. A node makes no row below
+//! either: `min_created_at` is not below any that was answered before.
 //!
 //! Two processes with one name run copies of one data folder ([`starts`]). The name belongs to the
 //! one that started last; the other one is told so when it next publishes its watermark.
@@ -158,8 +158,8 @@ impl Catalog {
             start_id: ActiveValue::Set(starts.own.id.clone()),
         };
         let mut again = OnConflict::column(nodes::Column::Name);
-        // The watermarks of a node that had stopped stay: the `min_created_at` of others is computed
-        // from them.
+        // The watermarks of a node that had stopped stay: the `min_created_at` of others is
+        // computed from them.
         again.update_columns([
             nodes::Column::Host,
             nodes::Column::State,
@@ -367,8 +367,8 @@ fn passed_by_all(
     lowest_known(nodes, of)
 }
 
-/// Lowest time of the nodes that count. If none counts, all rows of all nodes are in ClickHouse, and
-/// the highest time holds: up to it exports may have gone.
+/// Lowest time of the nodes that count. If none counts, all rows of all nodes are in ClickHouse,
+/// and the highest time holds: up to it exports may have gone.
 fn lowest_known(
     nodes: &[nodes::Model],
     of: impl Fn(&nodes::Model) -> Option<UtcTime>,

@@ -1,6 +1,6 @@
-//! Runs of an organization with as many exports as it may have, all due at once, of long queries and
-//! large events. Its lists and pages are measured in `bounds::pages` of the API's tests. A run may
-//! take as long as a try may: this is no test of speed.
+//! Runs of an organization with as many exports as it may have, all due at once, of long queries
+//! and large events. Its lists and pages are measured in `bounds::pages` of the API's tests. A run
+//! may take as long as a try may: this is no test of speed.
 
 use super::test_env::{TestEnv, WINDOW, new_export};
 use millrace_catalog::testing::{TestDatabase, on_both};
