@@ -11,7 +11,7 @@ mod shares;
 
 use crate::failure::Failure;
 use crate::reading::{self, Place, ProjectFilter, Range, Updates};
-use millrace_catalog::{Catalog, PersonProgress, PersonUpdate, ProjectId, UtcTime};
+use millrace_catalog::{Catalog, PersonBacklog, PersonProgress, PersonUpdate, ProjectId, UtcTime};
 use millrace_clickhouse::ClickHouse;
 use shares::{over_share, turns};
 use std::collections::HashMap;
@@ -92,7 +92,7 @@ pub(crate) async fn next_batch(
         spend(&mut budget, &others);
         sources.push((None, others));
     }
-    let (waiting, done): (Vec<_>, Vec<_>) = progress
+    let (waiting, done): (Vec<&PersonBacklog>, Vec<_>) = progress
         .backlogs
         .iter()
         .partition(|backlog| backlog.passed < Some(before));
@@ -107,11 +107,11 @@ pub(crate) async fn next_batch(
         let limits = ((budget.0 / left).max(1), (budget.1 / left).max(1));
         let own = reading::read(clickhouse, &range, limits).await?;
         spend(&mut budget, &own);
-        let project_ids = turn.iter().map(|backlog| backlog.project_id).collect();
+        let project_ids: Vec<_> = turn.iter().map(|backlog| backlog.project_id).collect();
         sources.push((Some(project_ids), own));
     }
     // All that may be applied of these has been.
-    let done = done.iter().map(|backlog| backlog.project_id).collect();
+    let done: Vec<_> = done.iter().map(|backlog| backlog.project_id).collect();
     sources.push((Some(done), Updates::none()));
     Ok(NextBatch::Ready(Batch::of(sources)))
 }
@@ -147,7 +147,8 @@ async fn projects_over_share(
         bytes_max / SHARES,
     );
     let large = large.into_iter().filter(|project| !over.contains(project));
-    over.extend(large.collect::<Vec<_>>());
+    let large: Vec<_> = large.collect();
+    over.extend(large);
     Ok(over)
 }
 
