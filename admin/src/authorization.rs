@@ -28,9 +28,9 @@ impl RoutedRequest {
         self.item.operation(&self.method)
     }
 
-    /// Authorizes the request: authentication, rate limit, scope, membership, level. If the path
-    /// does not have the method, the scopes for reading are required, so that 405 tells nothing to
-    /// callers who may not read.
+    /// Authorizes the request: authentication, rate limit, scope, membership, level, rate limit of
+    /// the organization. If the path does not have the method, the scopes for reading are required,
+    /// so that 405 tells nothing to callers who may not read.
     ///
     /// # Errors
     ///
@@ -48,7 +48,19 @@ impl RoutedRequest {
                 ApiError::throttled(refused)
             })?;
         }
-        self.context_for(app, caller).await
+        let context = self.context_for(app, caller).await?;
+        // Those of the operator, who is no member, do not count.
+        let organization = context.organization.as_ref();
+        if let Some(access) = organization.filter(|access| access.level.is_some()) {
+            let counted = app.throttle.organization_request(access.organization.id);
+            let of_organization = counted.map_err(|refused| {
+                *rate_limit = Some(refused);
+                ApiError::throttled(refused)
+            })?;
+            let nearest = (*rate_limit).into_iter().chain(of_organization);
+            *rate_limit = nearest.min_by_key(|left| left.remaining);
+        }
+        Ok(context)
     }
 
     /// Authorizes the request again after a wait; does not count it against the rate limit again.

@@ -25,6 +25,9 @@ pub struct ApiConfig {
     /// Factor by which all keys of a user together may make more requests than one key; 0: any
     /// number.
     pub requests_per_user_factor: u32,
+    /// Factor by which all members of an organization together may make more requests that concern
+    /// it than one key; 0: any number.
+    pub requests_per_organization_factor: u32,
     /// Wrong keys that an address may present in a minute; 0: any number. Right keys are served
     /// all the same.
     pub wrong_keys_per_minute_max: u32,
@@ -46,6 +49,7 @@ impl Default for ApiConfig {
             requests_per_minute_max: 480,
             requests_per_hour_max: 4_800,
             requests_per_user_factor: 4,
+            requests_per_organization_factor: 40,
             wrong_keys_per_minute_max: 30,
             write_timeout: Duration::from_secs(30),
             proxy_base_name: "proxy.localhost".to_owned(),

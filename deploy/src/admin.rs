@@ -197,6 +197,7 @@ fn services(config: &Config, catalog: Catalog, secret_key: SecretKey) -> Service
         requests_per_minute_max: config.admin_requests_per_minute_max,
         requests_per_hour_max: config.admin_requests_per_hour_max,
         requests_per_user_factor: config.admin_requests_per_user_factor,
+        requests_per_organization_factor: config.admin_requests_per_organization_factor,
         proxy_base_name: config.proxy_base_name.clone(),
         export_root: config.export_root.clone(),
         allow_private_destinations: config.allow_private_destinations,

@@ -102,6 +102,7 @@ mod tests {
             host: "h".to_owned(),
             state,
             watermark: watermark.map(micros),
+            updates_watermark: None,
             published_at: micros(0),
             started_at: micros(started_at),
             start_count: 0,

@@ -169,6 +169,7 @@ mod tests {
             host: "h".to_owned(),
             state,
             watermark: watermark.map(UtcTime),
+            updates_watermark: None,
             published_at: UtcTime(0),
             started_at: UtcTime(0),
             start_count: 1,

@@ -16,7 +16,7 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `worker` | the rounds |
-//! | `batch` | the updates of a round, a share for each project |
+//! | `batch` | the updates of a round, a share for each project and organization |
 //! | `failure` | failures of a round |
 //! | `leader` | the lease of the process that works |
 //! | `reading` | reads updates from ClickHouse |

@@ -25,6 +25,9 @@ const COLUMNS: [&str; 15] = [
     "group_set",
 ];
 
+/// Projects whose updates are counted at most, those with the most first.
+const COUNTED_PROJECTS_MAX: usize = 20_000;
+
 /// Updates that were read, in their order.
 #[derive(Debug)]
 pub(crate) struct Updates {
@@ -46,21 +49,28 @@ impl Updates {
     }
 }
 
+/// Place up to which updates are applied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    /// Place of the last update that was applied.
+    pub after: &'a UpdatePosition,
+    /// Arrival time before which all were applied; it may be later than that place.
+    pub passed: Option<UtcTime>,
+}
+
 /// Projects whose updates are read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ProjectFilter<'a> {
-    Only(ProjectId),
-    AllBut(&'a [PersonBacklog]),
+    /// Projects with a backlog, at least one, each from its own place.
+    Backlogs(&'a [&'a PersonBacklog]),
+    /// All projects but those with a backlog, from the common place.
+    AllBut(&'a [PersonBacklog], Place<'a>),
 }
 
 /// Range of updates that are not applied yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Range<'a> {
     pub projects: ProjectFilter<'a>,
-    /// Place of the last update that was applied.
-    pub after: &'a UpdatePosition,
-    /// Arrival time before which all were applied; it may be later than that place.
-    pub passed: Option<UtcTime>,
     /// Watermark before which all have arrived.
     pub before: UtcTime,
 }
@@ -120,15 +130,15 @@ pub(crate) async fn read(
     })
 }
 
-/// Projects with more updates in a range than this number.
-pub(crate) async fn projects_with_more(
+/// Counts the updates in a range by project: of those that have the most.
+pub(crate) async fn count_by_project(
     clickhouse: &ClickHouse,
     range: &Range<'_>,
-    rows: usize,
-) -> Result<Vec<ProjectId>, Failure> {
+) -> Result<Vec<(ProjectId, usize)>, Failure> {
     let sql = format!(
-        "SELECT team_id FROM {} WHERE {} GROUP BY team_id HAVING count() > {rows} \
-         ORDER BY team_id FORMAT RowBinaryWithNamesAndTypes",
+        "SELECT team_id, toInt64(count()) AS waiting FROM {} WHERE {} GROUP BY team_id \
+         ORDER BY waiting DESC, team_id LIMIT {COUNTED_PROJECTS_MAX} \
+         FORMAT RowBinaryWithNamesAndTypes",
         clickhouse.source(Table::PersonUpdates),
         conditions(range),
     );
@@ -138,41 +148,87 @@ pub(crate) async fn projects_with_more(
     while let Some(piece) = stream.next().await? {
         bytes.extend_from_slice(&piece);
     }
-    let mut input = Input(behind_header(&bytes, &["team_id"])?.ok_or(Failure::Unproven)?);
-    let project_ids: Vec<ProjectId> = std::iter::from_fn(|| input.i64().map(ProjectId)).collect();
+    let columns = ["team_id", "waiting"];
+    let mut input = Input(behind_header(&bytes, &columns)?.ok_or(Failure::Unproven)?);
+    let mut counts = Vec::new();
+    while let Some(project_id) = input.i64() {
+        let waiting = input.i64().ok_or(Failure::Malformed)?;
+        counts.push((ProjectId(project_id), usize::try_from(waiting).unwrap_or(0)));
+    }
     if !input.0.is_empty() {
         return Err(Failure::Malformed);
     }
-    Ok(project_ids)
+    Ok(counts)
 }
 
 fn conditions(range: &Range<'_>) -> String {
-    let instant = |micros: i64| format!("fromUnixTimestamp64Micro({micros}, 'UTC')");
-    let UpdatePosition {
-        created_at,
-        request_id,
-        index,
-    } = range.after;
-    let after = instant(created_at.0);
-    let passed = range.passed.map_or(created_at.0, |passed| passed.0);
-    let (from, until) = (instant(passed.max(created_at.0)), instant(range.before.0));
-    let of = match range.projects {
-        ProjectFilter::Only(project) => format!(" AND team_id = {}", project.0),
-        ProjectFilter::AllBut([]) => String::new(),
-        ProjectFilter::AllBut(backlogs) => {
-            let project_ids = backlogs
-                .iter()
-                .map(|backlog| backlog.project_id.0.to_string());
-            let project_ids: Vec<String> = project_ids.collect();
-            format!(" AND team_id NOT IN ({})", project_ids.join(", "))
+    let until = instant(range.before.0);
+    match range.projects {
+        ProjectFilter::AllBut(backlogs, place) => {
+            let project_ids = ids(backlogs.iter());
+            let of = match backlogs {
+                [] => String::new(),
+                _ => format!(" AND team_id NOT IN ({project_ids})"),
+            };
+            format!("{} AND created_at < {until}{of}", place.conditions())
         }
-    };
-    // The first condition is for the index of the table.
-    format!(
-        "created_at >= {from} AND created_at < {until} \
-         AND (created_at > {after} OR request_id > '{request_id}' \
-         OR (request_id = '{request_id}' AND toInt64(`index`) > {index})){of}"
-    )
+        ProjectFilter::Backlogs(backlogs) => {
+            let places = backlogs.iter().map(|backlog| Place::of(backlog).earliest());
+            let from = instant(places.min().unwrap_or(range.before.0));
+            let each: Vec<String> = backlogs
+                .iter()
+                .map(|backlog| {
+                    let own = Place::of(backlog).conditions();
+                    format!("(team_id = {} AND {own})", backlog.project_id.0)
+                })
+                .collect();
+            // The first conditions are for the index of the table.
+            format!(
+                "created_at >= {from} AND created_at < {until} AND team_id IN ({}) AND ({})",
+                ids(backlogs.iter().copied()),
+                each.join(" OR ")
+            )
+        }
+    }
+}
+
+fn instant(micros: i64) -> String {
+    format!("fromUnixTimestamp64Micro({micros}, 'UTC')")
+}
+
+/// Ids of projects, as a list of SQL.
+fn ids<'a>(backlogs: impl Iterator<Item = &'a PersonBacklog>) -> String {
+    let ids: Vec<String> = backlogs.map(|it| it.project_id.0.to_string()).collect();
+    ids.join(", ")
+}
+
+impl<'a> Place<'a> {
+    fn of(backlog: &'a PersonBacklog) -> Self {
+        Self {
+            after: &backlog.position,
+            passed: backlog.passed,
+        }
+    }
+
+    /// Earliest arrival of what is left.
+    fn earliest(self) -> i64 {
+        let after = self.after.created_at.0;
+        self.passed.map_or(after, |passed| passed.0.max(after))
+    }
+
+    fn conditions(self) -> String {
+        let UpdatePosition {
+            created_at,
+            request_id,
+            index,
+        } = self.after;
+        let (from, after) = (instant(self.earliest()), instant(created_at.0));
+        // The first condition is for the index of the table.
+        format!(
+            "created_at >= {from} AND (created_at > {after} OR request_id > '{request_id}' \
+             OR (request_id = '{request_id}' AND toInt64(`index`) > {index}))"
+        )
+    }
 }
 
 fn statement(table: &str, range: &Range<'_>, rows_max: usize) -> String {

@@ -258,7 +258,7 @@ impl Worker {
         if progress.copied < progress.version {
             self.copy(&progress).await?;
         }
-        let watermark = self.catalog.exports_watermark().await?;
+        let watermark = self.catalog.updates_watermark().await?;
         metrics::backlogs(progress.backlogs.len());
         let Some(watermark) = watermark else {
             return Ok((Round::Done, progress.watermark()));
@@ -268,7 +268,8 @@ impl Worker {
             return Ok((Round::Done, progress.passed));
         }
         let limits = (self.round_size.get(), self.options.bytes_max);
-        let next = batch::next_batch(&self.clickhouse, &progress, watermark, limits).await?;
+        let (catalog, clickhouse) = (&self.catalog, &self.clickhouse);
+        let next = batch::next_batch(catalog, clickhouse, &progress, watermark, limits).await?;
         let batch = match next {
             NextBatch::Ready(batch) => batch,
             NextBatch::Defer(project_ids, batch) => {

@@ -50,6 +50,8 @@ pub(crate) enum Limit {
     RequestsPerHour,
     UserRequestsPerMinute,
     UserRequestsPerHour,
+    OrganizationRequestsPerMinute,
+    OrganizationRequestsPerHour,
     Connections,
     WrongKeys,
     Organizations,
@@ -116,6 +118,10 @@ impl Limit {
             let max = max.saturating_mul(settings.requests_per_user_factor);
             count("admin_requests_per_user_factor", per, max.into())
         };
+        let of_members = |per, max: u32| {
+            let max = max.saturating_mul(settings.requests_per_organization_factor);
+            count("admin_requests_per_organization_factor", per, max.into())
+        };
         match self {
             Self::RequestsPerMinute => count(
                 "admin_requests_per_minute_max",
@@ -131,6 +137,12 @@ impl Limit {
                 of_user("user and minute", settings.requests_per_minute_max)
             }
             Self::UserRequestsPerHour => of_user("user and hour", settings.requests_per_hour_max),
+            Self::OrganizationRequestsPerMinute => {
+                of_members("organization and minute", settings.requests_per_minute_max)
+            }
+            Self::OrganizationRequestsPerHour => {
+                of_members("organization and hour", settings.requests_per_hour_max)
+            }
             Self::Connections => {
                 count("connections", "address", CONNECTIONS_PER_ADDRESS_MAX as u64)
             }

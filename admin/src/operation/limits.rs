@@ -47,6 +47,18 @@ impl Operation {
                 Limit::UserRequestsPerHour,
             ]
         };
-        of_all.iter().chain(&self.bounds.limits).copied()
+        let concerns_one = ["{organization_id}", "{project_id}"]
+            .iter()
+            .any(|parameter| self.path.contains(parameter));
+        let of_organization = if concerns_one && self.access != Access::Open {
+            &[
+                Limit::OrganizationRequestsPerMinute,
+                Limit::OrganizationRequestsPerHour,
+            ][..]
+        } else {
+            &[]
+        };
+        let of_requests = of_all.iter().chain(of_organization);
+        of_requests.chain(&self.bounds.limits).copied()
     }
 }

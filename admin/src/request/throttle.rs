@@ -1,8 +1,9 @@
 //! Rate limits of requests.
 //!
 //! Each key has two limits, one for every minute and one for every hour. All keys of a user
-//! together have the same two, times a factor. Wrong keys are limited by address, so that guessing
-//! is slow. State is in memory: a restart resets it.
+//! together have the same two, times a factor, and so have all members of an organization, for
+//! requests that concern it. Wrong keys are limited by address, so that guessing is slow. State is
+//! in memory: a restart resets it.
 
 use super::window::{SlidingWindow, WindowLimit, WindowStatus};
 use crate::services::ApiConfig;
@@ -44,14 +45,18 @@ pub(crate) struct Throttle {
     requests: SlidingWindow<Uuid>,
     /// Requests by user id.
     user_requests: SlidingWindow<i64>,
+    /// Requests by the id of the organization that they concern.
+    organization_requests: SlidingWindow<Uuid>,
     wrong_keys: SlidingWindow<IpAddr>,
 }
 
 impl Throttle {
     pub(crate) fn new(config: &ApiConfig) -> Self {
+        let of_organization = config.requests_per_organization_factor;
         Self {
             requests: SlidingWindow::new(requests(config, 1)),
             user_requests: SlidingWindow::new(requests(config, config.requests_per_user_factor)),
+            organization_requests: SlidingWindow::new(requests(config, of_organization)),
             wrong_keys: SlidingWindow::new([WindowLimit {
                 times: config.wrong_keys_per_minute_max,
                 window: MINUTE,
@@ -83,6 +88,24 @@ impl Throttle {
         Ok(nearest
             .min_by_key(|left| left.remaining)
             .map(RateLimitStatus::from))
+    }
+
+    /// Counts a request of a member that concerns an organization. `None` if nothing is limited.
+    ///
+    /// # Errors
+    ///
+    /// All members together have used up a window; the request is not counted, except for its key.
+    pub(crate) fn organization_request(
+        &self,
+        organization_id: Uuid,
+    ) -> Result<Option<RateLimitStatus>, RateLimitStatus> {
+        let counted = self
+            .organization_requests
+            .count(&organization_id, Instant::now());
+        match counted {
+            Ok(left) => Ok(left.map(RateLimitStatus::from)),
+            Err(refused) => Err(RateLimitStatus::from(refused)),
+        }
     }
 
     /// Counts a wrong key from an address.
@@ -220,6 +243,31 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn all_members_of_an_organization_together_are_limited_to_a_factor_of_one_keys_limit() {
+        let throttle = Throttle::new(&ApiConfig {
+            requests_per_minute_max: 2,
+            requests_per_hour_max: 3,
+            requests_per_organization_factor: 2,
+            ..ApiConfig::default()
+        });
+        let [organization, other] = [1, 2].map(Uuid::from_u128);
+        for remaining in [3, 2, 1, 0] {
+            let left = throttle.organization_request(organization).unwrap();
+            assert_eq!(left.unwrap().remaining, remaining);
+        }
+        let refused = throttle.organization_request(organization).unwrap_err();
+        assert_eq!((refused.limit, refused.retry_after_seconds), (4, 60));
+        throttle.organization_request(other).unwrap();
+        advance(MINUTE).await;
+        for _ in 0..2 {
+            throttle.organization_request(organization).unwrap();
+        }
+        // Six in an hour.
+        let refused = throttle.organization_request(organization).unwrap_err();
+        assert_eq!((refused.limit, refused.retry_after_seconds), (6, 3_540));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn refused_requests_of_a_key_do_not_count_for_the_users_other_keys() {
         let throttle = throttle(4, 100);
         for _ in 0..1_000 {
@@ -256,6 +304,7 @@ mod tests {
         let throttle = throttle(0, 0);
         for _ in 0..1_000 {
             assert_eq!(throttle.request(1, Uuid::from_u128(1)), Ok(None));
+            assert_eq!(throttle.organization_request(Uuid::nil()), Ok(None));
         }
     }
 

@@ -7,6 +7,7 @@ use millrace_catalog::Level;
 on_both!(
     requests_of_a_key_are_limited,
     requests_of_all_keys_of_a_user_are_limited,
+    requests_of_all_members_of_an_organization_are_limited,
     refusals_count_as_requests,
     wrong_tokens_count_as_wrong_keys,
     wrong_keys_are_limited_and_right_ones_are_not,
@@ -68,6 +69,37 @@ async fn requests_of_all_keys_of_a_user_are_limited() {
     }
     let other = fixture.member("other@example.com", Level::Member).await;
     assert_eq!(fixture.send("GET", ALL, Some(&other)).await.status, 200);
+}
+
+async fn requests_of_all_members_of_an_organization_are_limited() {
+    let fixture = Fixture::with(ApiConfig {
+        requests_per_minute_max: 3,
+        requests_per_organization_factor: 2,
+        ..ApiConfig::default()
+    })
+    .await;
+    let here = format!("/api/organizations/{}/", fixture.made.organization_id);
+    let mut keys = Vec::new();
+    for number in 0..4 {
+        let email = format!("m{number}@example.com");
+        keys.push(fixture.member(&email, Level::Member).await);
+    }
+    for (number, left) in ["2", "2", "2", "2", "1", "0"].into_iter().enumerate() {
+        let answer = fixture.send("GET", &here, Some(&keys[number % 4])).await;
+        assert_eq!(answer.status, 200, "{number}");
+        assert_eq!(answer.header("ratelimit-remaining"), left, "the nearest");
+    }
+    // Each of them has more left.
+    for key in &keys[2..] {
+        let refused = fixture.send("GET", &here, Some(key)).await;
+        assert_eq!(refused.error(), (429, "throttled", None));
+        let headers = ["ratelimit-limit", "ratelimit-remaining"].map(|name| refused.header(name));
+        assert_eq!(headers, ["6", "0"]);
+        let wait: u64 = refused.header("retry-after").parse().unwrap();
+        assert!((1..=60).contains(&wait), "{wait}");
+        // What concerns no organization is served.
+        assert_eq!(fixture.send("GET", ALL, Some(key)).await.status, 200);
+    }
 }
 
 async fn refusals_count_as_requests() {

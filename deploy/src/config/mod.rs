@@ -62,6 +62,8 @@ pub struct Config {
     pub admin_requests_per_hour_max: u32,
     /// Limit of all keys of a user together, as a multiple of the limit of one; 0: none.
     pub admin_requests_per_user_factor: u32,
+    /// Limit of all members of an organization, as a multiple of the limit of one key; 0: none.
+    pub admin_requests_per_organization_factor: u32,
     /// Retention of the activity log; `None`: for ever.
     pub activity_log_kept: Option<Duration>,
     /// Moment at which a request is answered.
@@ -150,6 +152,9 @@ impl Config {
             admin_requests_per_minute_max: settings.admin.admin_requests_per_minute_max,
             admin_requests_per_hour_max: settings.admin.admin_requests_per_hour_max,
             admin_requests_per_user_factor: settings.admin.admin_requests_per_user_factor,
+            admin_requests_per_organization_factor: settings
+                .admin
+                .admin_requests_per_organization_factor,
             activity_log_kept: days(settings.admin.activity_log_kept_days),
             ack: settings.ingest.ack.into(),
             log_dir,

@@ -14,6 +14,7 @@ use millrace_log::Position;
 use millrace_rows::Lane;
 use std::future::pending;
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// Pause before a barrier tries a full channel again.
 const FULL_PAUSE: Duration = Duration::from_millis(20);
@@ -45,11 +46,15 @@ impl Pipeline {
     /// once a shipper has ended.
     pub async fn wait_until_shipped(&self, ends: &FlushEnds) {
         for (lane, end) in &ends.0 {
-            let mut shipped = self.0.input(*lane).shipped.clone();
-            let is_shipped = shipped.wait_for(|below| below >= end).await.is_ok();
-            if !is_shipped {
-                pending::<()>().await;
-            }
+            until(self.0.input(*lane).shipped.clone(), end).await;
+        }
+    }
+
+    /// Waits until all person updates below these ends are in ClickHouse or dead-lettered; they do
+    /// not wait for rows of other tables. Never returns once a shipper has ended.
+    pub async fn wait_until_updates_shipped(&self, ends: &FlushEnds) {
+        for (lane, end) in &ends.0 {
+            until(self.0.input(*lane).updates_shipped.clone(), end).await;
         }
     }
 
@@ -62,6 +67,14 @@ impl Pipeline {
             let shipped = *input.shipped.borrow();
             input.log.failure().is_none() && shipped >= input.log.synced()
         })
+    }
+}
+
+/// Waits until a position is reached; for ever once nobody moves it any more.
+async fn until(mut shipped: watch::Receiver<Position>, end: &Position) {
+    let is_shipped = shipped.wait_for(|below| below >= end).await.is_ok();
+    if !is_shipped {
+        pending::<()>().await;
     }
 }
 

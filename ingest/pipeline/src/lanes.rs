@@ -35,6 +35,8 @@ pub struct LaneInput {
     /// Set while the last group did not fit into the log or onto the disk.
     pub is_log_full: Arc<AtomicBool>,
     pub shipped: watch::Receiver<Position>,
+    /// As `shipped`, for person updates alone.
+    pub updates_shipped: watch::Receiver<Position>,
     pub import_counter: ImportCounter,
     pub retention: Arc<Retention>,
 }

@@ -54,6 +54,8 @@ pub struct LaneOutput {
     pub synced: watch::Receiver<Position>,
     /// Position below which everything is in ClickHouse, as the shipper reports it.
     pub shipped: watch::Sender<Position>,
+    /// Position below which all person updates are in ClickHouse: never below `shipped`.
+    pub updates_shipped: watch::Sender<Position>,
     /// Release of the log's segments.
     pub retention: Arc<Retention>,
     /// Findings of opening the log.
@@ -206,6 +208,7 @@ fn open_lane(
     let handle = log.handle();
     let (synced_sender, synced) = watch::channel(handle.synced());
     let (shipped, shipped_receiver) = watch::channel(handle.start());
+    let (updates_shipped, updates_receiver) = watch::channel(handle.start());
     // One more than requests: the order to stop.
     let (sender, receiver) = bounded(options.queue_requests_max + 1);
     let failed = Arc::new(AtomicBool::new(false));
@@ -236,6 +239,7 @@ fn open_lane(
         ended_well,
         is_log_full,
         shipped: shipped_receiver,
+        updates_shipped: updates_receiver,
         import_counter,
         retention: Arc::clone(&retention),
     };
@@ -247,6 +251,7 @@ fn open_lane(
             log: handle,
             synced,
             shipped,
+            updates_shipped,
             retention,
             recovery,
         },

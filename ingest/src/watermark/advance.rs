@@ -1,6 +1,7 @@
 //! Task that advances the watermark of a node, as [`crate::watermark`] explains.
 
 use super::clock_guard::{ClockGuard, ClockSkew, JUMP_HOLD};
+use super::node_watermarks::NodeWatermarks;
 use super::request_epochs::RequestEpochs;
 use crate::metrics;
 use millrace_pipeline::{FlushEnds, Pipeline};
@@ -13,7 +14,7 @@ use tokio::time::Instant;
 /// Interval in which the end of an epoch is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Times that may wait for shipping. While ClickHouse is away no more are named: they would only
+/// Times that may wait for shipping. While ClickHouse is away no more are kept: they would only
 /// take memory.
 const UNSHIPPED_MAX: usize = 8;
 
@@ -21,42 +22,51 @@ const UNSHIPPED_MAX: usize = 8;
 /// which the node may not make rows, as the catalog has it; `request_epochs` must have it already.
 ///
 /// The next time is named while rows of the last one are still being shipped, so that the watermark
-/// is behind by the time that shipping takes, and not by twice that time.
+/// is behind by the time that shipping takes, and not by twice that time. Person updates are waited
+/// for beside that, so that rows of other tables do not hold them up.
 pub async fn advance(
     request_epochs: RequestEpochs,
     pipeline: Pipeline,
     clock: Arc<dyn Clock>,
     min_created_at: Option<Micros>,
     every: Duration,
-    watermark: watch::Sender<Option<Micros>>,
+    watermarks: watch::Sender<NodeWatermarks>,
 ) {
     let (unshipped, mut named) = mpsc::channel(UNSHIPPED_MAX);
+    let (updates_unshipped, mut updates_named) = mpsc::channel(UNSHIPPED_MAX);
     let naming = name_times(
         request_epochs,
         &pipeline,
         clock,
         min_created_at,
         every,
-        unshipped,
+        [unshipped, updates_unshipped],
     );
     let shipping = async {
         while let Some((time, ends)) = named.recv().await {
             pipeline.wait_until_shipped(&ends).await;
-            watermark.send_replace(Some(time));
+            watermarks.send_modify(|watermarks| watermarks.pass_all(time));
         }
     };
-    tokio::join!(naming, shipping);
+    let shipping_updates = async {
+        while let Some((time, ends)) = updates_named.recv().await {
+            pipeline.wait_until_updates_shipped(&ends).await;
+            watermarks.send_modify(|watermarks| watermarks.pass_updates(time));
+        }
+    };
+    tokio::join!(naming, shipping, shipping_updates);
 }
 
 /// Names a time once each `every`: no row of an earlier `created_at` will be submitted any more,
-/// and those that were end below the ends that are sent along.
+/// and those that were end below the ends that are sent along. Who has too many of them gets a
+/// later one.
 async fn name_times(
     request_epochs: RequestEpochs,
     pipeline: &Pipeline,
     clock: Arc<dyn Clock>,
     min_created_at: Option<Micros>,
     every: Duration,
-    named: mpsc::Sender<(Micros, FlushEnds)>,
+    named: [mpsc::Sender<(Micros, FlushEnds)>; 2],
 ) {
     let started = Instant::now();
     let mut clock_guard = ClockGuard::new(min_created_at.unwrap_or_else(|| clock.now()));
@@ -71,8 +81,9 @@ async fn name_times(
             tokio::time::sleep(LOOK_EVERY).await;
         }
         let ends = pipeline.flush_ends().await;
-        if named.send((time, ends)).await.is_err() {
-            return;
+        for named in &named {
+            // Full while shipping stands still.
+            drop(named.try_send((time, ends.clone())));
         }
         tokio::time::sleep_until(begun + every).await;
     }

@@ -14,6 +14,11 @@
 //! 4. wait until all below those ends is shipped ([`Pipeline::wait_until_shipped`]): W = T. The
 //!    next time is named meanwhile.
 //!
+//! Rows of older months gather for seconds before they are shipped. Persons need not wait for them:
+//! a second watermark, of *person updates*, advances by the same times once all updates below those
+//! ends are shipped (`Pipeline::wait_until_updates_shipped`). It is never behind W, and
+//! `min_created_at` is below neither.
+//!
 //! So W stands still while ClickHouse is unreachable, and no waiting is ever for a guessed time. W
 //! waits for a body that comes slowly or not at all for [`HttpLimits::body_hold`], for a commit as
 //! long as the disk takes, and for shipping as long as ClickHouse takes.
@@ -23,7 +28,8 @@
 //! | [`advance()`] (`advance`) | the task that advances the watermark |
 //! | [`RequestEpochs`] (`request_epochs`) | requests under way by epoch; the hot path's part |
 //! | `clock_guard` | time of day without jumps of the clock |
-//! | [`Node`] (`node`) | registers the node, and publishes its watermark |
+//! | [`NodeWatermarks`] (`node_watermarks`) | watermarks of all rows and of person updates |
+//! | [`Node`] (`node`) | registers the node, and publishes its watermarks |
 //!
 //! [`HttpLimits::body_hold`]: crate::HttpLimits::body_hold
 //! [`Pipeline::flush_ends`]: millrace_pipeline::Pipeline::flush_ends
@@ -32,6 +38,7 @@
 mod advance;
 mod clock_guard;
 mod node;
+mod node_watermarks;
 mod request_epochs;
 
 #[cfg(test)]
@@ -41,5 +48,6 @@ mod threads;
 
 pub use advance::advance;
 pub use node::{Node, RunningNode};
+pub use node_watermarks::NodeWatermarks;
 pub use request_epochs::RequestEpochs;
 pub(crate) use request_epochs::{CoreEpochs, EpochGuard};

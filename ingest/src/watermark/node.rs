@@ -1,23 +1,28 @@
-//! Registration of a node with the catalog: before it takes a request; it publishes its watermark
+//! Registration of a node with the catalog: before it takes a request; it publishes its watermarks
 //! every second, and deregisters once its log is empty.
 //!
 //! Only the start waits for the catalog. While the catalog is unreachable, the published watermark
 //! stays where it was, so exports wait, and nothing else does.
 
 use super::advance::advance;
+use super::node_watermarks::NodeWatermarks;
 use super::request_epochs::RequestEpochs;
 use crate::metrics;
-use millrace_catalog::{Catalog, IngestNode, NodeStarts, Published, RegisterError, UtcTime};
+use millrace_catalog::{
+    Catalog, IngestNode, NodeStarts, Published, RegisterError, UtcTime, Watermarks,
+};
 use millrace_pipeline::Pipeline;
 use millrace_rows::{Clock, Micros, shown};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, timeout};
+use tokio::time::{Instant, timeout};
 
 /// Interval in which the watermark advances, and is published.
 const EVERY: Duration = Duration::from_secs(1);
+/// Pause between two publications.
+const PUBLISH_PAUSE: Duration = Duration::from_millis(500);
 /// Interval in which a node is heard of whose watermark stands still.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
 /// Time that the catalog may take for one statement.
@@ -40,7 +45,7 @@ pub struct RunningNode {
     request_epochs: RequestEpochs,
     pipeline: Pipeline,
     clock: Arc<dyn Clock>,
-    watermark: watch::Receiver<Option<Micros>>,
+    watermarks: watch::Receiver<NodeWatermarks>,
     /// Tasks of the node. None ends by itself; one that does returns the reason.
     tasks: JoinSet<String>,
 }
@@ -96,7 +101,7 @@ impl Node {
             request_epochs,
             min_created_at,
         } = self;
-        let (sender, watermark) = watch::channel(None);
+        let (sender, watermarks) = watch::channel(NodeWatermarks::default());
         let mut tasks = JoinSet::new();
         let advancing = advance(
             request_epochs.clone(),
@@ -114,7 +119,7 @@ impl Node {
             record: record.clone(),
             request_epochs: request_epochs.clone(),
             clock: Arc::clone(&clock),
-            watermark: watermark.clone(),
+            watermarks: watermarks.clone(),
             is_failing: false,
         };
         tasks.spawn(publisher.run());
@@ -123,7 +128,7 @@ impl Node {
             request_epochs,
             pipeline,
             clock,
-            watermark,
+            watermarks,
             tasks,
         }
     }
@@ -132,10 +137,10 @@ impl Node {
 // === impl RunningNode ===
 
 impl RunningNode {
-    /// Watermark of the node; `None` until it is known.
+    /// Watermarks of the node.
     #[must_use]
-    pub fn watermark(&self) -> watch::Receiver<Option<Micros>> {
-        self.watermark.clone()
+    pub fn watermarks(&self) -> watch::Receiver<NodeWatermarks> {
+        self.watermarks.clone()
     }
 
     /// Waits until the node fails, and returns the reason: a task of it panicked, so that exports
@@ -210,7 +215,7 @@ struct Publisher {
     record: NodeRecord,
     request_epochs: RequestEpochs,
     clock: Arc<dyn Clock>,
-    watermark: watch::Receiver<Option<Micros>>,
+    watermarks: watch::Receiver<NodeWatermarks>,
     /// True if the last try failed, which is logged once.
     is_failing: bool,
 }
@@ -219,29 +224,44 @@ impl Publisher {
     /// Publishes until another start has taken the name; returns which.
     async fn run(mut self) -> String {
         let started = self.clock.now();
-        let mut every = tokio::time::interval(EVERY);
-        every.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut published = (None, Instant::now());
         loop {
-            every.tick().await;
-            let watermark = *self.watermark.borrow();
-            metrics::watermark_age(self.clock.now(), watermark.unwrap_or(started));
+            let watermarks = self.next_watermarks(published.0).await;
+            let all = self.watermarks.borrow().all;
+            metrics::watermark_age(self.clock.now(), all.unwrap_or(started));
             let (before, at) = published;
-            if watermark == before && at.elapsed() < HEARTBEAT_EVERY {
+            if watermarks == before && at.elapsed() < HEARTBEAT_EVERY {
                 continue;
             }
-            match self.publish(watermark).await {
-                Ok(true) => published = (watermark, Instant::now()),
+            match self.publish(watermarks).await {
+                Ok(true) => published = (watermarks, Instant::now()),
                 Ok(false) => {}
                 Err(other) => return taken_by(&self.record.name, &other),
             }
+            tokio::time::sleep(PUBLISH_PAUSE).await;
         }
     }
 
-    /// Publishes the watermark; returns false if it has to be published again, an error if another
+    /// Waits until person updates are further than was published, so that persons wait for no tick,
+    /// and a second at most; returns what there is to publish.
+    async fn next_watermarks(&mut self, published: Option<Watermarks>) -> Option<Watermarks> {
+        let published = published.map(|watermarks| watermarks.updates);
+        let advanced = self.watermarks.wait_for(|watermarks| {
+            let known = watermarks.known();
+            known.map(|watermarks| watermarks.updates) > published
+        });
+        let has_ended = timeout(EVERY, advanced).await.is_ok_and(|it| it.is_err());
+        if has_ended {
+            // Nobody advances them any more. The process ends for that.
+            tokio::time::sleep(EVERY).await;
+        }
+        self.watermarks.borrow().known()
+    }
+
+    /// Publishes the watermarks; returns false if it has to be published again, an error if another
     /// start has taken the name.
-    async fn publish(&mut self, watermark: Option<Micros>) -> Result<bool, Box<IngestNode>> {
-        let is_published = match timeout(CATALOG_TIMEOUT, self.try_to_publish(watermark)).await {
+    async fn publish(&mut self, watermarks: Option<Watermarks>) -> Result<bool, Box<IngestNode>> {
+        let is_published = match timeout(CATALOG_TIMEOUT, self.try_to_publish(watermarks)).await {
             Ok(Ok(is_published)) => is_published,
             Ok(Err(RegisterError::Taken(other))) => return Err(other),
             Ok(Err(RegisterError::Catalog(error))) => return Ok(self.failed(&error.to_string())),
@@ -253,14 +273,14 @@ impl Publisher {
         Ok(is_published)
     }
 
-    async fn try_to_publish(&self, watermark: Option<Micros>) -> Result<bool, RegisterError> {
+    async fn try_to_publish(&self, watermarks: Option<Watermarks>) -> Result<bool, RegisterError> {
         let NodeRecord {
             catalog,
             name,
             starts,
             ..
         } = &self.record;
-        let publishing = catalog.publish_watermark(name, starts, watermark.map(UtcTime::from));
+        let publishing = catalog.publish_watermarks(name, starts, watermarks);
         match publishing.await? {
             Published::Done => return Ok(true),
             Published::Taken(other) => return Err(RegisterError::Taken(other)),

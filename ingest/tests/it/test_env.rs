@@ -7,7 +7,7 @@ use millrace_catalog::{
     ProjectId, features,
 };
 use millrace_ingest::keys::Keys;
-use millrace_ingest::watermark::{self, RequestEpochs};
+use millrace_ingest::watermark::{self, NodeWatermarks, RequestEpochs};
 use millrace_ingest::{
     Deps, ImportQuota, Readiness, RunningImportQuota, Server, ServerConfig, StartError,
 };
@@ -47,7 +47,7 @@ pub struct TestEnv {
     /// Project of [`KEY`].
     pub project_id: ProjectId,
     organization_id: Uuid,
-    watermark: watch::Receiver<Option<Micros>>,
+    watermarks: watch::Receiver<NodeWatermarks>,
     outputs: Vec<LaneOutput>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -70,7 +70,7 @@ struct Parts {
     request_epochs: RequestEpochs,
     catalog: Catalog,
     made: Bootstrap,
-    watermark: watch::Receiver<Option<Micros>>,
+    watermarks: watch::Receiver<NodeWatermarks>,
     outputs: Vec<LaneOutput>,
 }
 
@@ -146,7 +146,7 @@ impl TestEnv {
             catalog: parts.catalog,
             project_id: parts.made.project_id,
             organization_id: parts.made.organization_id,
-            watermark: parts.watermark,
+            watermarks: parts.watermarks,
             outputs: parts.outputs,
             stop,
             thread,
@@ -178,6 +178,13 @@ impl TestEnv {
     pub fn ship(&self) {
         for output in &self.outputs {
             output.shipped.send_replace(output.log.synced());
+        }
+    }
+
+    /// Marks the person updates in the logs now as shipped to ClickHouse.
+    pub fn ship_updates(&self) {
+        for output in &self.outputs {
+            output.updates_shipped.send_replace(output.log.synced());
         }
     }
 
@@ -251,7 +258,21 @@ impl TestEnv {
 
     /// Watermark of the node.
     pub fn watermark(&self) -> Option<Micros> {
-        *self.watermark.borrow()
+        self.watermarks.borrow().all
+    }
+
+    /// Watermark of the node's person updates.
+    pub fn updates_watermark(&self) -> Option<Micros> {
+        self.watermarks.borrow().updates
+    }
+
+    /// Waits until the watermark of person updates reaches this time.
+    pub fn until_updates_watermark(&self, at: Micros) {
+        let started = Instant::now();
+        while self.updates_watermark() < Some(at) {
+            assert!(started.elapsed() < PATIENCE, "they do not pass");
+            std::thread::sleep(ADVANCE_EVERY);
+        }
     }
 
     /// Waits until the watermark reaches this time.
@@ -327,7 +348,7 @@ async fn started(
         request_epochs: request_epochs.clone(),
     };
     let server = Server::start(options.server, deps)?;
-    let (published, watermark) = watch::channel(None);
+    let (published, watermarks) = watch::channel(NodeWatermarks::default());
     tokio::spawn(watermark::advance(
         request_epochs.clone(),
         pipeline.clone(),
@@ -343,7 +364,7 @@ async fn started(
         request_epochs,
         catalog,
         made,
-        watermark,
+        watermarks,
         outputs: running.take_outputs(),
     };
     Ok((server, running, running_import_quota, parts))

@@ -82,6 +82,22 @@ fn unshipped_rows_of_either_lane_hold_the_watermark_in_every_acknowledgement_mod
 }
 
 #[test]
+fn person_updates_pass_while_other_rows_wait_to_be_shipped() {
+    let env = TestEnv::start();
+    env.until_watermark(NOW);
+    env.clock.set(at(5));
+    post(&env, "waits");
+    env.clock.set(at(9));
+    env.ship_updates();
+    env.until_updates_watermark(at(9));
+    assert!(env.watermark() <= Some(at(5)));
+    env.clock.set(at(12));
+    env.ship();
+    env.until_watermark(at(9));
+    assert!(env.updates_watermark() >= env.watermark());
+}
+
+#[test]
 fn a_request_whose_body_is_under_way_holds_the_watermark() {
     // Limits that a slow disk does not reach.
     let env = TestEnv::with(|options| {

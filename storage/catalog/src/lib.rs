@@ -134,7 +134,7 @@ pub use historical_migrations::{
 };
 pub use idempotency::{IdempotencyClaim, ResponseOwners, ResponsesFull, StoredResponse};
 pub use ingest_nodes::{
-    NODE_SILENCE_MAX, NextStart, NodeStart, NodeStarts, Published, RegisterError,
+    NODE_SILENCE_MAX, NextStart, NodeStart, NodeStarts, Published, RegisterError, Watermarks,
 };
 pub use invites::{Invite, InviteToken, Joined, NewInvite, OpenInvite, SentInvite};
 pub use level::Level;

@@ -3,7 +3,7 @@
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     BootstrapOptions, Catalog, NodeStarts, PersonUpdate, ProjectId, Published, UpdatePosition,
-    UtcTime,
+    UtcTime, Watermarks,
 };
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::{gateway_with_page, shared};
@@ -56,7 +56,8 @@ impl TestEnv {
     /// Publishes a node's watermark: all updates that arrived before it are stored.
     pub async fn pass(&self, node: &str, at: i64) {
         let (starts, at) = (NodeStarts::default(), UtcTime(NOW + at));
-        let published = self.catalog.publish_watermark(node, &starts, Some(at));
+        let watermarks = Some(Watermarks::of(at));
+        let published = self.catalog.publish_watermarks(node, &starts, watermarks);
         assert_eq!(published.await.unwrap(), Published::Done);
     }
 

@@ -7,9 +7,12 @@ use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Actor, NewProject, ProjectId};
 use millrace_persons::Round;
 
-on_both!(empty_backlogs_keep_no_other_project_waiting);
+on_both!(
+    empty_backlogs_keep_no_other_project_waiting,
+    no_project_waits_for_an_organization_of_many_small_ones,
+);
 
-/// Creates more projects, in the order of their ids.
+/// Creates more projects of one organization, in the order of their ids.
 async fn projects(env: &TestEnv, count: usize) -> Vec<ProjectId> {
     let (catalog, actor) = (&env.catalog, Actor::system());
     let first = catalog.list_projects(None).await.unwrap();
@@ -23,20 +26,70 @@ async fn projects(env: &TestEnv, count: usize) -> Vec<ProjectId> {
     made
 }
 
+/// Creates projects of an organization each, in the order of their ids.
+async fn projects_apart(env: &TestEnv, count: usize) -> Vec<ProjectId> {
+    let (catalog, actor) = (&env.catalog, Actor::system());
+    let mut made = Vec::new();
+    for number in 0..count {
+        let name = format!("Organization {number}");
+        let organization = catalog.create_organization(&actor, &*name, None).await;
+        let projects = catalog.list_projects(Some(organization.unwrap().id)).await;
+        made.push(ProjectId(projects.unwrap()[0].id));
+    }
+    made
+}
+
+async fn no_project_waits_for_an_organization_of_many_small_ones(
+    one: TestDatabase,
+    _: TestDatabase,
+) {
+    const PROJECTS: i64 = 60;
+    const UPDATES: i64 = 190;
+    const ALL: i64 = PROJECTS * UPDATES;
+    let env = TestEnv::open(&one).await;
+    register(&env).await;
+    // Each has less than a share of a round waiting, and all together have six rounds.
+    let worker = env.worker(2_000);
+    let large = projects(&env, 60).await;
+    let numbers = (0..ALL).zip(large.iter().cycle());
+    let updates: Vec<_> = numbers
+        .map(|(number, project_id)| of_new_id(*project_id, number, "{}"))
+        .collect();
+    env.store(&updates);
+    let other = env.foreign_project_id;
+    env.store(&[of_new_id(other, ALL, "{}")]);
+    pass(&env, ALL + 1).await;
+    // The first round defers them.
+    let rounds = rounds_until(&env, &worker, other, &format!("id {ALL}")).await;
+    assert!(rounds <= 2, "{rounds}");
+    let mut rounds = 0;
+    while worker.round().await.unwrap() == Round::More {
+        rounds += 1;
+        assert!(rounds < 50, "they are not applied");
+    }
+    let progress = env.catalog.person_progress().await.unwrap();
+    assert_eq!(progress.backlogs, []);
+    let ids = format!(
+        "SELECT uniqExact(distinct_id) FROM `{}`.person_distinct_ids",
+        env.database
+    );
+    assert_eq!(env.ask(&ids, &[]).trim(), (ALL + 1).to_string());
+}
+
 async fn empty_backlogs_keep_no_other_project_waiting(one: TestDatabase, _: TestDatabase) {
     let env = TestEnv::open(&one).await;
     register(&env).await;
-    let made = projects(&env, 19).await;
-    // Ten projects without a backlog, and nine with one, of which only the last has updates.
-    let (others, apart) = made.split_at(10);
+    let others = projects(&env, 10).await;
+    // Nine with a backlog, of which only the last has updates.
+    let apart = projects_apart(&env, 9).await;
     let busy = apart[8];
     let worker = env.worker(20);
     for (start, moves) in [(0, false), (1_000, true)] {
         let from = env.catalog.person_progress().await.unwrap();
-        let deferred = env.catalog.defer_persons(&from, apart).await.unwrap();
+        let deferred = env.catalog.defer_persons(&from, &apart).await.unwrap();
         assert_eq!(deferred, apart.len());
         // The others have more than half a round twice, and none of them more than a share.
-        let common = others.iter().chain(others).zip(start..);
+        let common = others.iter().chain(&others).zip(start..);
         let common = common.map(|(project_id, number)| of_new_id(*project_id, number, "{}"));
         let own = (start + 100..start + 103).map(|number| of_new_id(busy, number, "{}"));
         env.store(&common.chain(own).collect::<Vec<_>>());
@@ -45,7 +98,7 @@ async fn empty_backlogs_keep_no_other_project_waiting(one: TestDatabase, _: Test
         if moves {
             pass(&env, start + 201).await;
         }
-        // Eight of the nine backlogs had their turn in the first round.
+        // Eight of the nine organizations had their turn in the first round.
         let id = format!("id {}", start + 100);
         assert_eq!(rounds_until(&env, &worker, busy, &id).await, 1);
         let progress = env.catalog.person_progress().await.unwrap();

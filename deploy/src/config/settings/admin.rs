@@ -32,6 +32,16 @@ pub struct AdminSettings {
         value_name = "N"
     )]
     pub admin_requests_per_user_factor: u32,
+    /// Limit of all members of an organization together, for requests that concern it, as a
+    /// multiple of the limit of one key; 0 for any number
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_ADMIN_REQUESTS_PER_ORGANIZATION_FACTOR",
+        default_value_t = 40,
+        value_name = "N"
+    )]
+    pub admin_requests_per_organization_factor: u32,
     /// Days that entries of the activity log are kept; 0: for ever
     #[arg(
         long,

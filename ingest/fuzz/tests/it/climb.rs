@@ -35,6 +35,9 @@ struct Goal {
     slack: Option<u64>,
 }
 
+/// Way and encoding in which a body is sent, and whether its key is known.
+type Carriage = ([&'static str; 2], bool);
+
 /// The dearest bodies by how they are sent and whether their key is known.
 #[derive(Default)]
 struct Peaks(BTreeMap<Carriage, (Cost, Vec<u8>)>);

@@ -50,6 +50,29 @@ async fn a_flush_waits_for_all_submitted_batches_of_both_lanes_with_any_ack() {
 }
 
 #[tokio::test]
+async fn person_updates_are_waited_for_alone() {
+    let fixture = start(|options| options.ack = Ack::Disk);
+    for output in [&fixture.live, &fixture.historical] {
+        submit(&fixture, output.lane).await;
+    }
+    let ends = fixture.pipeline.flush_ends().await;
+    let (pipeline, until) = (fixture.pipeline.clone(), ends.clone());
+    let all = tokio::spawn(async move { pipeline.wait_until_shipped(&until).await });
+    for output in [&fixture.live, &fixture.historical] {
+        output.updates_shipped.send_replace(output.log.synced());
+    }
+    fixture.pipeline.wait_until_updates_shipped(&ends).await;
+    assert!(!all.is_finished());
+    for output in [&fixture.live, &fixture.historical] {
+        output.shipped.send_replace(output.log.synced());
+    }
+    all.await.unwrap();
+    tokio::task::spawn_blocking(|| fixture.running.stop())
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
 async fn a_flush_barrier_gets_through_a_full_channel() {
     let fixture = start(|options| {
         options.ack = Ack::Memory;

@@ -129,6 +129,7 @@ pub fn start(dir: &Path, database: &Database, limits: Limits) -> (Writer, Shippi
         log: handle,
         synced: synced_receiver,
         shipped,
+        updates_shipped: watch::channel(Position::FIRST).0,
         retention: Arc::default(),
         recovery,
     };

@@ -20,6 +20,8 @@ pub struct Model {
     /// Time before which every row of the node, by `created_at`, is in ClickHouse, and it makes
     /// none any more; null until the node first publishes it.
     pub watermark: Option<UtcTime>,
+    /// Time before which that holds for its person updates; null if it is not known apart.
+    pub updates_watermark: Option<UtcTime>,
     /// Time of its last report, by its own clock.
     pub published_at: UtcTime,
     /// Time of its last start, by its own clock.
@@ -40,6 +42,15 @@ pub enum NodeState {
     Running,
     /// It ended, and all its rows are in ClickHouse: exports do not wait for it.
     Stopped,
+}
+
+impl Model {
+    /// Time before which every person update of the node is in ClickHouse, and it makes none any
+    /// more: never before its watermark, which holds for all rows.
+    #[must_use]
+    pub fn updates_passed(&self) -> Option<UtcTime> {
+        self.watermark.max(self.updates_watermark)
+    }
 }
 
 /// Relations: none.

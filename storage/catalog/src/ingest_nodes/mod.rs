@@ -17,6 +17,10 @@
 //! It is read after the node counts, and so is not below any [`Catalog::exports_watermark`] that
 //! was answered before: later exports wait for this node.
 //!
+//! Person updates have a watermark of their own ([`Catalog::updates_watermark`]), as they are
+//! shipped before events of older months are; persons are kept up to it. A node makes no row below
+//! either: `min_created_at` is not below any that was answered before.
+//!
 //! Two processes with one name run copies of one data folder ([`starts`]). The name belongs to the
 //! one that started last; the other one is told so when it next publishes its watermark.
 //!
@@ -62,6 +66,26 @@ pub enum Published {
     Taken(Box<nodes::Model>),
 }
 
+/// Watermarks that a node publishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watermarks {
+    /// Time before which all rows of the node are in ClickHouse.
+    pub all: UtcTime,
+    /// Time before which its person updates are; not before that of all rows.
+    pub updates: UtcTime,
+}
+
+impl Watermarks {
+    /// Watermarks of a node whose rows of all tables are stored up to one time.
+    #[must_use]
+    pub const fn of(at: UtcTime) -> Self {
+        Self {
+            all: at,
+            updates: at,
+        }
+    }
+}
+
 impl Catalog {
     /// Registers a node before it takes its first request, so that it counts. The answer is
     /// `min_created_at`, before which it must make no row; `None` when no node has ever published a
@@ -99,8 +123,8 @@ impl Catalog {
         let nodes = self.ingest_nodes().await?;
         let own = nodes.iter().find(|node| node.name == name);
         Ok(own
-            .and_then(|node| node.watermark)
-            .max(lowest_known(&nodes)))
+            .and_then(nodes::Model::updates_passed)
+            .max(lowest_known(&nodes, nodes::Model::updates_passed)))
     }
 
     /// Finds the node of a name.
@@ -127,14 +151,15 @@ impl Catalog {
             host: ActiveValue::Set(host.to_owned()),
             state: ActiveValue::Set(counts.map_or(NodeState::Starting, |node| node.state)),
             watermark: ActiveValue::Set(counts.and_then(|node| node.watermark)),
+            updates_watermark: ActiveValue::Set(counts.and_then(|node| node.updates_watermark)),
             published_at: ActiveValue::Set(now),
             started_at: ActiveValue::Set(now),
             start_count: ActiveValue::Set(starts.own.count),
             start_id: ActiveValue::Set(starts.own.id.clone()),
         };
         let mut again = OnConflict::column(nodes::Column::Name);
-        // The watermark of a node that had stopped stays: the `min_created_at` of others is
-        // computed from it.
+        // The watermarks of a node that had stopped stay: the `min_created_at` of others is
+        // computed from them.
         again.update_columns([
             nodes::Column::Host,
             nodes::Column::State,
@@ -157,16 +182,16 @@ impl Catalog {
         Ok(written > 0)
     }
 
-    /// Publishes a node's watermark, in one statement; without a watermark only that it lives.
+    /// Publishes a node's watermarks, in one statement; without any only that it lives.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn publish_watermark(
+    pub async fn publish_watermarks(
         &self,
         name: &str,
         starts: &NodeStarts,
-        watermark: Option<UtcTime>,
+        watermarks: Option<Watermarks>,
     ) -> Result<Published, CatalogError> {
         let mut row = nodes::ActiveModel {
             published_at: ActiveValue::Set(self.now()),
@@ -176,14 +201,18 @@ impl Catalog {
             .filter(nodes::Column::Name.eq(name))
             .filter(nodes::Column::StartId.eq(&*starts.own.id))
             .filter(nodes::Column::State.ne(NodeState::Stopped));
-        if let Some(watermark) = watermark {
+        if let Some(Watermarks { all, updates }) = watermarks {
             row.state = ActiveValue::Set(NodeState::Running);
-            row.watermark = ActiveValue::Set(Some(watermark));
-            // The watermark never falls.
-            let is_no_fall = Condition::any()
-                .add(nodes::Column::Watermark.is_null())
-                .add(nodes::Column::Watermark.lte(watermark));
-            update = update.filter(is_no_fall);
+            row.watermark = ActiveValue::Set(Some(all));
+            row.updates_watermark = ActiveValue::Set(Some(updates));
+            // Neither ever falls.
+            for (column, to) in [
+                (nodes::Column::Watermark, all),
+                (nodes::Column::UpdatesWatermark, updates),
+            ] {
+                let is_no_fall = Condition::any().add(column.is_null()).add(column.lte(to));
+                update = update.filter(is_no_fall);
+            }
         }
         let updated = update.set(row).exec(&self.writer).await;
         let updated = updated.map_err(|error| self.error(&error))?;
@@ -269,7 +298,19 @@ impl Catalog {
     ///
     /// Any database error; then nothing may run, either.
     pub async fn exports_watermark(&self) -> Result<Option<UtcTime>, CatalogError> {
-        Ok(passed_by_all(&self.ingest_nodes().await?))
+        let nodes = self.ingest_nodes().await?;
+        Ok(passed_by_all(&nodes, |node| node.watermark))
+    }
+
+    /// Arrival time before which every person update of every node is in ClickHouse: up to here
+    /// updates may be applied. Never before [`Catalog::exports_watermark`], and `None` with it.
+    ///
+    /// # Errors
+    ///
+    /// Any database error; then none may be applied, either.
+    pub async fn updates_watermark(&self) -> Result<Option<UtcTime>, CatalogError> {
+        let nodes = self.ingest_nodes().await?;
+        Ok(passed_by_all(&nodes, nodes::Model::updates_passed))
     }
 
     /// Deregisters a node for good, whatever its log may still hold: those rows, should they ever
@@ -314,22 +355,25 @@ impl Catalog {
     }
 }
 
-/// Time up to which exports may go.
-fn passed_by_all(nodes: &[nodes::Model]) -> Option<UtcTime> {
+/// Time that all nodes that count have passed, given that of each; `None` while one is not known.
+fn passed_by_all(
+    nodes: &[nodes::Model],
+    of: impl Fn(&nodes::Model) -> Option<UtcTime>,
+) -> Option<UtcTime> {
     let is_unknown = |node: &nodes::Model| node.state == NodeState::Starting;
     if nodes.iter().any(is_unknown) {
         return None;
     }
-    lowest_known(nodes)
+    lowest_known(nodes, of)
 }
 
-/// Lowest watermark of the nodes that count. If none counts, all rows of all nodes are in
-/// ClickHouse, and the highest watermark holds: up to it exports may have gone.
-fn lowest_known(nodes: &[nodes::Model]) -> Option<UtcTime> {
-    let of = |node: &nodes::Model| node.watermark;
+/// Lowest time of the nodes that count. If none counts, all rows of all nodes are in ClickHouse,
+/// and the highest time holds: up to it exports may have gone.
+fn lowest_known(
+    nodes: &[nodes::Model],
+    of: impl Fn(&nodes::Model) -> Option<UtcTime>,
+) -> Option<UtcTime> {
     let running = nodes.iter().filter(|it| it.state == NodeState::Running);
-    running
-        .filter_map(of)
-        .min()
-        .or_else(|| nodes.iter().filter_map(of).max())
+    let lowest = running.filter_map(&of).min();
+    lowest.or_else(|| nodes.iter().filter_map(&of).max())
 }

@@ -42,7 +42,8 @@ mod m0043_person_bytes;
 mod m0045_deleted_plugins;
 mod m0046_bounded_rows;
 mod m0047_withdrawn_plugins;
-mod m0051_export_holds;
+mod m0048_updates_watermark;
+mod m0049_export_holds;
 
 use crate::connect::begin_write;
 use crate::error::CatalogError;
@@ -96,7 +97,8 @@ impl MigratorTrait for Migrator {
             Box::new(m0045_deleted_plugins::Migration),
             Box::new(m0046_bounded_rows::Migration),
             Box::new(m0047_withdrawn_plugins::Migration),
-            Box::new(m0051_export_holds::Migration),
+            Box::new(m0048_updates_watermark::Migration),
+            Box::new(m0049_export_holds::Migration),
         ]
     }
 }

@@ -4,6 +4,7 @@
 //! position passes over its updates, and its own position tells which are left. When the project
 //! has caught up with all the others, it joins them again ([`Catalog::rejoin_persons`]).
 
+use super::load::SLICE;
 use super::progress::{self, PersonProgress, locked_progress};
 use super::update::UpdatePosition;
 use crate::catalog::Catalog;
@@ -13,9 +14,11 @@ use crate::time::UtcTime;
 use millrace_rows::ProjectId;
 use sea_orm::sea_query::Expr;
 use sea_orm::{
-    ColumnTrait, Condition, DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel, QueryFilter,
-    QueryOrder, QuerySelect,
+    ColumnTrait, Condition, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
+    IntoActiveModel, QueryFilter, QueryOrder, QuerySelect,
 };
+use std::collections::HashMap;
+use uuid::Uuid;
 
 impl Catalog {
     /// Gives projects a position of their own, equal to the common one. Answers how many got one:
@@ -35,25 +38,23 @@ impl Catalog {
             if !progress.is_same_step(from) {
                 return Ok(0);
             }
-            let mut existing = projects::Entity::find()
-                .select_only()
-                .column(projects::Column::Id)
-                .filter(projects::Column::Id.is_in(project_ids.iter().map(|project| project.0)))
-                .order_by_asc(projects::Column::Id)
-                .into_tuple::<i64>()
-                .all(&transaction)
-                .await?;
+            let owned = organizations_of(&transaction, project_ids).await?;
+            let mut existing: Vec<i64> = owned.keys().map(|project| project.0).collect();
             existing.retain(|project| progress.backlog(*project).is_none());
-            for project in &existing {
-                let row = backlogs::Model {
-                    team_id: *project,
-                    created_at: progress.position.created_at.into(),
-                    request_id: progress.position.request_id,
-                    position: progress.position.index,
-                    version: 0,
-                    passed: progress.passed,
-                };
-                backlogs::Entity::insert(row.into_active_model())
+            existing.sort_unstable();
+            for slice in existing.chunks(SLICE) {
+                let rows = slice.iter().map(|project| {
+                    let row = backlogs::Model {
+                        team_id: *project,
+                        created_at: progress.position.created_at.into(),
+                        request_id: progress.position.request_id,
+                        position: progress.position.index,
+                        version: 0,
+                        passed: progress.passed,
+                    };
+                    row.into_active_model()
+                });
+                backlogs::Entity::insert_many(rows)
                     .exec_without_returning(&transaction)
                     .await?;
             }
@@ -63,6 +64,19 @@ impl Catalog {
         let count = deferred.map_err(|error| self.error(&error))?;
         self.commit(transaction).await?;
         Ok(count)
+    }
+
+    /// Finds the organizations of projects; those that are gone have none.
+    ///
+    /// # Errors
+    ///
+    /// Any database error.
+    pub async fn organizations_of_projects(
+        &self,
+        project_ids: &[ProjectId],
+    ) -> Result<HashMap<ProjectId, Uuid>, CatalogError> {
+        let found = organizations_of(&self.db, project_ids).await;
+        found.map_err(|error| self.error(&error))
     }
 
     /// Records that projects with a backlog are applied and in ClickHouse up to this arrival time.
@@ -87,6 +101,27 @@ impl Catalog {
         noted.map_err(|error| self.error(&error))?;
         self.commit(transaction).await
     }
+}
+
+async fn organizations_of<C: ConnectionTrait>(
+    db: &C,
+    project_ids: &[ProjectId],
+) -> Result<HashMap<ProjectId, Uuid>, DbErr> {
+    let mut organizations = HashMap::new();
+    for slice in project_ids.chunks(SLICE) {
+        let found = projects::Entity::find()
+            .select_only()
+            .column(projects::Column::Id)
+            .column(projects::Column::OrganizationId)
+            .filter(projects::Column::Id.is_in(slice.iter().map(|project| project.0)))
+            .order_by_asc(projects::Column::Id)
+            .into_tuple::<(i64, Uuid)>()
+            .all(db)
+            .await?;
+        let found = found.into_iter();
+        organizations.extend(found.map(|(project, owner)| (ProjectId(project), owner)));
+    }
+    Ok(organizations)
 }
 
 async fn note_caught_up(

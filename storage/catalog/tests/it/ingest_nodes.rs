@@ -5,6 +5,7 @@ use crate::test_env::START;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Catalog, ChangeError, NodeStart, NodeStarts, NodeState, Published, RegisterError, UtcTime,
+    Watermarks,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -16,6 +17,7 @@ on_both!(
     a_stopped_node_holds_up_no_export_and_keeps_its_min_created_at,
     a_registration_whose_answer_was_lost_is_taken_back,
     a_watermark_never_falls,
+    person_updates_pass_ahead_of_other_rows_and_no_node_makes_one_below,
     a_deregistered_node_has_to_register_again,
     exports_of_a_copied_catalog_do_not_wait_for_the_originals_nodes,
     the_process_that_started_last_has_the_name_and_the_other_is_told,
@@ -45,7 +47,7 @@ async fn publish(catalog: &Catalog, name: &str, watermark: UtcTime) {
 
 async fn try_to_publish(catalog: &Catalog, name: &str, watermark: Option<UtcTime>) -> Published {
     let starts = NodeStarts::default();
-    let published = catalog.publish_watermark(name, &starts, watermark);
+    let published = catalog.publish_watermarks(name, &starts, watermark.map(Watermarks::of));
     published.await.unwrap()
 }
 
@@ -157,6 +159,42 @@ async fn a_watermark_never_falls(database: TestDatabase) {
     assert_eq!(exports(&catalog).await, Some(at(10)));
 }
 
+async fn person_updates_pass_ahead_of_other_rows_and_no_node_makes_one_below(
+    database: TestDatabase,
+) {
+    let (catalog, _) = open(&database).await;
+    let starts = NodeStarts::default();
+    let publish = async |name: &str, all, updates| {
+        let (all, updates) = (at(all), at(updates));
+        let watermarks = Some(Watermarks { all, updates });
+        let published = catalog.publish_watermarks(name, &starts, watermarks);
+        published.await.unwrap()
+    };
+    let passed = async || {
+        let updates = catalog.updates_watermark().await.unwrap();
+        (exports(&catalog).await, updates)
+    };
+    register(&catalog, "a").await;
+    assert_eq!(passed().await, (None, None));
+    assert_eq!(publish("a", 10, 13).await, Published::Done);
+    assert_eq!(passed().await, (Some(at(10)), Some(at(13))));
+    // What comes below the watermark of updates would never be applied.
+    assert_eq!(register(&catalog, "b").await, Some(at(13)));
+    assert_eq!(passed().await, (None, None));
+    assert_eq!(publish("b", 14, 20).await, Published::Done);
+    assert_eq!(passed().await, (Some(at(10)), Some(at(13))));
+    assert_eq!(publish("a", 11, 12).await, Published::Unknown, "it falls");
+    assert_eq!(publish("a", 15, 16).await, Published::Done);
+    assert_eq!(passed().await, (Some(at(14)), Some(at(16))));
+    // A node that died comes back above what it published itself.
+    assert_eq!(register(&catalog, "b").await, Some(at(20)));
+    assert_eq!(passed().await, (Some(at(14)), Some(at(16))));
+    for (name, watermark) in [("a", at(17)), ("b", at(21))] {
+        stop(&catalog, name, watermark).await;
+    }
+    assert_eq!(passed().await, (Some(at(21)), Some(at(21))));
+}
+
 async fn a_deregistered_node_has_to_register_again(database: TestDatabase) {
     let (catalog, _) = open(&database).await;
     for name in ["a", "b"] {
@@ -190,7 +228,8 @@ async fn the_process_that_started_last_has_the_name_and_the_other_is_told(databa
         catalog.register_ingest_node("a", host, starts).await
     };
     let publish = async |starts: &NodeStarts, watermark| {
-        let published = catalog.publish_watermark("a", starts, watermark).await;
+        let watermarks = watermark.map(Watermarks::of);
+        let published = catalog.publish_watermarks("a", starts, watermarks).await;
         published.unwrap()
     };
     let has_it = async |expected: &NodeStarts, host: &str| {
@@ -271,10 +310,11 @@ async fn only_a_node_that_counts_may_start_while_the_catalog_cannot_be_written()
     new.unwrap_err();
     drop(lock);
     // It publishes its watermark once the database can be written.
-    let published = catalog.publish_watermark("a", &starts, Some(at(20))).await;
+    let later = Some(Watermarks::of(at(20)));
+    let published = catalog.publish_watermarks("a", &starts, later).await;
     assert_eq!(published.unwrap(), Published::Unnoted);
     let registered = catalog.register_ingest_node("a", "host", &starts).await;
     assert_eq!(registered.unwrap(), Some(at(10)));
-    let published = catalog.publish_watermark("a", &starts, Some(at(20))).await;
+    let published = catalog.publish_watermarks("a", &starts, later).await;
     assert_eq!(published.unwrap(), Published::Done);
 }

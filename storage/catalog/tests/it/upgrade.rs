@@ -303,6 +303,6 @@ async fn older_nodes_accept_folders_without_counted_starts(database: TestDatabas
     assert_eq!((next.is_behind, next.starts.own.count), (false, 1));
     let min_created_at = catalog.register_ingest_node("a", "h", &next.starts).await;
     assert_eq!(min_created_at.unwrap(), Some(UtcTime(5)));
-    let published = catalog.publish_watermark("a", &next.starts, None).await;
+    let published = catalog.publish_watermarks("a", &next.starts, None).await;
     assert_eq!(published.unwrap(), Published::Done);
 }

@@ -2,6 +2,7 @@
 
 mod backfill_isolation;
 mod backfills;
+mod full_organization;
 mod gateway;
 mod lease_renewer;
 mod maintenance;

@@ -20,7 +20,7 @@ use crate::LaneOutput;
 use crate::retention::Retention;
 use metrics::Gauge;
 use millrace_log::{FrameSection, Position, Reader};
-use millrace_rows::{Clock, Micros, Month};
+use millrace_rows::{Clock, Micros, Month, Table};
 use state::{BootId, Phase, Reading};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -78,6 +78,7 @@ struct Shipper<K> {
     started: Instant,
     synced: watch::Receiver<Position>,
     shipped: watch::Sender<Position>,
+    updates_shipped: watch::Sender<Position>,
     /// Position below which the last stored checkpoint has everything settled: on a full disk
     /// storing is tried again.
     stored_low: Position,
@@ -219,20 +220,29 @@ impl<K: Sink> Shipper<K> {
     }
 
     /// Publishes the settled position, once a stored checkpoint has it: no later start goes back
-    /// behind it.
+    /// behind it. That of person updates is published at once, as a checkpoint for it would cost a
+    /// sync: a later start may look their rows up once more, and finds them.
     fn publish(&self) {
-        let low = self.stored_low;
-        self.shipped.send_if_modified(|shipped| {
-            let is_forward = *shipped < low;
-            if is_forward {
-                *shipped = low;
-            }
-            is_forward
-        });
+        raise(
+            &self.updates_shipped,
+            self.plan.low_of(Table::PersonUpdates),
+        );
+        raise(&self.shipped, self.stored_low);
         let now = self.clock.now();
         let Micros(oldest) = self.plan.oldest_received().unwrap_or(now);
         self.oldest.set((now.0 - oldest).max(0) as f64 / 1e6);
     }
+}
+
+/// Publishes a position if it is behind the last one.
+fn raise(published: &watch::Sender<Position>, to: Position) {
+    published.send_if_modified(|position| {
+        let is_forward = *position < to;
+        if is_forward {
+            *position = to;
+        }
+        is_forward
+    });
 }
 
 async fn until(at: Option<Instant>) {

@@ -61,6 +61,7 @@ impl<K: Sink> Shipper<K> {
             synced: output.synced,
             stored_low: log.start(),
             shipped: output.shipped,
+            updates_shipped: output.updates_shipped,
             retention: output.retention,
             tasks: JoinSet::new(),
             failing,

@@ -26,7 +26,7 @@ use super::section::{InsertKey, Section, SectionPosition};
 use early_sends::EarlySends;
 use in_flight::InFlight;
 use millrace_log::Position;
-use millrace_rows::{Micros, Month};
+use millrace_rows::{Micros, Month, Table};
 use parts::TableHistory;
 use recovery::RecoveringBatch;
 use std::collections::BTreeMap;
@@ -176,9 +176,23 @@ impl<S: Clone> Plan<S> {
 impl<S> Plan<S> {
     /// Position below which everything is in ClickHouse.
     pub fn low(&self) -> Position {
-        let waiting = self.waiting.values().filter_map(WaitingSections::first);
-        let in_flight = self.in_flight.values().map(|it| it.batch.span.first);
-        let recovering = self.recovering.iter().map(|it| it.recorded.first);
+        self.low_where(|_| true)
+    }
+
+    /// Position below which everything of one table is in ClickHouse.
+    pub fn low_of(&self, table: Table) -> Position {
+        self.low_where(|key| key.table() == Some(table))
+    }
+
+    fn low_where(&self, counts: impl Fn(&InsertKey) -> bool) -> Position {
+        let waiting = self.waiting.iter().filter(|(key, _)| counts(key));
+        let waiting = waiting.filter_map(|(_, waiting)| waiting.first());
+        let in_flight = self.in_flight.values().map(|it| &it.batch);
+        let in_flight = in_flight.filter(|batch| counts(&batch.key));
+        let in_flight = in_flight.map(|batch| batch.span.first);
+        let recovering = self.recovering.iter().map(|it| &it.recorded);
+        let recovering = recovering.filter(|recorded| counts(&recorded.key));
+        let recovering = recovering.map(|recorded| recorded.first);
         let positions = waiting.chain(in_flight).chain(recovering);
         positions
             .map(|position| position.frame)

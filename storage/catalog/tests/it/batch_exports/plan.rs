@@ -7,7 +7,7 @@ use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     BackfillRange, BatchExportChange, BatchExportRun, ExportWriter, NewBatchExport, NodeStarts,
-    Published, RunFilter, RunOrder, RunRoundRobin, RunStatus, UtcTime,
+    Published, RunFilter, RunOrder, RunRoundRobin, RunStatus, UtcTime, Watermarks,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -319,7 +319,8 @@ async fn there_is_work_while_something_is_due(database: TestDatabase) {
     let work = async || catalog.has_export_work().await.unwrap();
     let starts = NodeStarts::default();
     let pass = async |node: &str, until| {
-        let published = catalog.publish_watermark(node, &starts, Some(until)).await;
+        let watermarks = Some(Watermarks::of(until));
+        let published = catalog.publish_watermarks(node, &starts, watermarks).await;
         assert_eq!(published.unwrap(), Published::Done);
     };
     for node in ["fast", "slow"] {

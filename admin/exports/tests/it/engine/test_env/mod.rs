@@ -9,7 +9,7 @@ use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
     Actor, BatchExport, BatchExportRun, BootstrapOptions, Catalog, DestinationChange,
     DestinationType, ExportInterval, ExportPlace, NewBatchExport, NodeStarts, ProjectId, Published,
-    SecretKey, UtcTime,
+    SecretKey, UtcTime, Watermarks,
 };
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::shared;
@@ -237,7 +237,7 @@ impl TestEnv {
         let starts = NodeStarts::default();
         let published = self
             .catalog
-            .publish_watermark(NODE, &starts, Some(at))
+            .publish_watermarks(NODE, &starts, Some(Watermarks::of(at)))
             .await;
         assert_eq!(published.unwrap(), Published::Done);
     }

@@ -43,6 +43,7 @@ impl TestEnv {
             log: handle,
             synced: synced_receiver,
             shipped,
+            updates_shipped: watch::channel(Position::FIRST).0,
             retention: Arc::default(),
             recovery,
         };

@@ -315,3 +315,35 @@ fn parts_far_from_failing_ones_are_tried_too() {
     }
     panic!("nothing was stored that proves what is wrong with the others");
 }
+
+#[test]
+fn person_updates_are_shipped_while_events_of_other_months_are_not() {
+    let mut env = TestEnv::new();
+    env.append("events(uuid)", old_months(1)[0], 1);
+    env.append("person_updates(uuid)", RECENT, 1);
+    env.read();
+    let [events, updates] = [0, 1].map(|nth| env.log[nth].0);
+    let lows = |env: &TestEnv| (env.plan.low(), env.plan.low_of(Table::PersonUpdates));
+    assert_eq!(lows(&env), (events, updates), "both wait");
+    env.pass(Limits::of(Lane::Live).age_old);
+    let sent = env.plan.launch(env.now(), None);
+    assert_eq!(lows(&env), (events, updates), "both are in flight");
+    for (id, batch) in &sent {
+        if batch.key.table() == Some(Table::PersonUpdates) {
+            env.plan.settled(*id);
+        }
+    }
+    assert_eq!(lows(&env), (events, env.end));
+    // Rows that were settled are not taken for waiting after a restart, either.
+    env.restart();
+    assert_eq!(lows(&env), (events, events), "nothing is read yet");
+    env.read();
+    assert_eq!(lows(&env), (events, env.end));
+    env.append("person_updates(uuid)", RECENT, 1);
+    let end = env.log[2].0;
+    assert_eq!(lows(&env), (events, end), "as far as the log is read");
+    env.read();
+    env.restart();
+    env.read();
+    assert_eq!(lows(&env), (events, end), "it waits to be sent");
+}

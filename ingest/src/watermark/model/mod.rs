@@ -1,17 +1,26 @@
-//! Model of a node, against which grace periods are tested: cores, a log that ships, a clock that
-//! jumps. Each step of a request and of the advancing watermark is one of its own, and any of them
-//! may come next.
+//! Model of a node, against which grace periods are tested: cores, a log whose tables ship apart, a
+//! clock that jumps. Each step of a request and of the advancing watermarks is one of its own, and
+//! any of them may come next.
 
-use super::{CoreEpochs, RequestEpochs};
+mod entering;
+
+use super::RequestEpochs;
+use entering::Core;
 use millrace_rows::Micros;
 use proptest::prelude::{Strategy, any, prop_oneof};
 use proptest::{collection, prop_assert, proptest};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::VecDeque;
-use std::rc::Rc;
 
 const CORES: usize = 3;
+
+/// Tables of rows: events, and person updates, which have a watermark of their own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Event,
+    Update,
+}
 
 /// Step of the model.
 #[derive(Clone, Copy, Debug)]
@@ -22,14 +31,16 @@ enum Step {
     Submit(usize),
     /// The newest request under way on a core is given up.
     GiveUp(usize),
-    /// Something ships.
-    Ship,
+    /// The oldest row of a table ships.
+    Ship(Kind),
     /// The clock goes on, or back.
     Tick(i8),
     /// The next time does its next step towards being named.
     Advance,
     /// The watermark goes on to the oldest named time, if its rows are shipped.
     Pass,
+    /// That of person updates does, if theirs are.
+    PassUpdates,
 }
 
 /// Fault that is injected, to see that it is noticed.
@@ -42,38 +53,8 @@ enum Fault {
     NoMinimum,
     NoWaitForRequests,
     NoWaitForShipping,
-}
-
-/// Request that is entering, and `min_created_at` as it was at first.
-#[derive(Clone, Copy)]
-enum Entering {
-    Begun {
-        min_created_at: i64,
-    },
-    Read {
-        epoch: u64,
-        min_created_at: i64,
-    },
-    Counted {
-        epoch: u64,
-        min_created_at: i64,
-    },
-    Entered {
-        epoch: u64,
-        min_created_at: i64,
-    },
-    Timed {
-        epoch: u64,
-        min_created_at: i64,
-        now: i64,
-    },
-}
-
-struct Core {
-    request_epochs: Rc<CoreEpochs>,
-    entering: Option<Entering>,
-    /// Requests under way: their epoch, and the `created_at` of their row.
-    under_way: Vec<(u64, i64)>,
+    NoWaitForUpdates,
+    UpdatesWaitForEvents,
 }
 
 /// Progress of the time that is being named.
@@ -96,20 +77,25 @@ struct Model {
     noted: i64,
     /// Named times, each with the length of the log then, the oldest first.
     named: VecDeque<(i64, usize)>,
-    /// `created_at` of the rows in the order of the log, and how many of them are shipped.
-    log: Vec<i64>,
-    shipped: usize,
+    /// The same for person updates, which pass apart.
+    updates_named: VecDeque<(i64, usize)>,
+    /// Rows in the order of the log.
+    log: Vec<Row>,
     watermark: i64,
+    updates_watermark: i64,
+}
+
+/// Row of the log.
+struct Row {
+    created_at: i64,
+    kind: Kind,
+    is_shipped: bool,
 }
 
 impl Model {
     fn new(fault: Fault) -> Self {
         let request_epochs = RequestEpochs::default();
-        let core = |_| Core {
-            request_epochs: request_epochs.for_core(),
-            entering: None,
-            under_way: Vec::new(),
-        };
+        let core = |_| Core::new(request_epochs.for_core());
         Self {
             cores: (0..CORES).map(core).collect(),
             fault,
@@ -118,21 +104,27 @@ impl Model {
             advancing: Advancing::Idle,
             noted: i64::MIN,
             named: VecDeque::new(),
+            updates_named: VecDeque::new(),
             log: Vec::new(),
-            shipped: 0,
             watermark: i64::MIN,
+            updates_watermark: i64::MIN,
         }
     }
 
-    /// Does a step; an error if a row is older than the watermark and not shipped.
+    /// Does a step; an error if a row is older than a watermark of its table and not shipped.
     fn step(&mut self, step: Step) -> Result<(), String> {
         match step {
-            Step::Enter(core) => self.enter(core),
+            Step::Enter(core) => self.cores[core].enter(self.fault, self.clock),
             Step::Submit(core) => {
                 let core = &mut self.cores[core];
                 if !core.under_way.is_empty() {
                     let (epoch, created_at) = core.under_way.remove(0);
-                    self.log.push(created_at);
+                    // An event says something of a person.
+                    self.log.extend([Kind::Event, Kind::Update].map(|kind| Row {
+                        created_at,
+                        kind,
+                        is_shipped: false,
+                    }));
                     core.request_epochs.end(epoch);
                 }
             }
@@ -142,79 +134,39 @@ impl Model {
                     core.request_epochs.end(epoch);
                 }
             }
-            Step::Ship => self.shipped = self.log.len().min(self.shipped + 1),
+            Step::Ship(kind) => {
+                let mut rows = self.log.iter_mut();
+                if let Some(row) = rows.find(|row| row.kind == kind && !row.is_shipped) {
+                    row.is_shipped = true;
+                }
+            }
             Step::Tick(by) => self.clock += i64::from(by),
             Step::Advance => self.advance(),
             Step::Pass => self.pass(),
+            Step::PassUpdates => self.pass_updates(),
         }
-        let late = self.log[self.shipped..].iter().min();
-        match late.filter(|created_at| **created_at < self.watermark) {
-            Some(late) => Err(format!("{late} is not shipped at {}", self.watermark)),
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let mut unshipped = self.log.iter().filter(|row| !row.is_shipped);
+        let late = unshipped.find(|row| {
+            let watermark = match row.kind {
+                Kind::Event => self.watermark,
+                Kind::Update => self.watermark.max(self.updates_watermark),
+            };
+            row.created_at < watermark
+        });
+        match late {
+            Some(row) => Err(format!("{:?} of {} is missing", row.kind, row.created_at)),
             None => Ok(()),
         }
     }
 
-    fn enter(&mut self, core: usize) {
-        let Core {
-            request_epochs,
-            entering,
-            under_way,
-        } = &mut self.cores[core];
-        let fault = self.fault;
-        *entering = match *entering {
-            None => Some(Entering::Begun {
-                min_created_at: request_epochs.at_least_min_created_at(Micros(i64::MIN)).0,
-            }),
-            Some(Entering::Begun { min_created_at }) => Some(Entering::Read {
-                epoch: request_epochs.epoch(),
-                min_created_at,
-            }),
-            Some(Entering::Read {
-                epoch,
-                min_created_at,
-            }) => {
-                request_epochs.begin(epoch);
-                Some(Entering::Counted {
-                    epoch,
-                    min_created_at,
-                })
-            }
-            Some(Entering::Counted {
-                epoch,
-                min_created_at,
-            }) => {
-                if request_epochs.epoch() == epoch || fault == Fault::NoSecondLook {
-                    Some(Entering::Entered {
-                        epoch,
-                        min_created_at,
-                    })
-                } else {
-                    request_epochs.end(epoch);
-                    None
-                }
-            }
-            Some(Entering::Entered {
-                epoch,
-                min_created_at,
-            }) => Some(Entering::Timed {
-                epoch,
-                min_created_at,
-                now: self.clock,
-            }),
-            Some(Entering::Timed {
-                epoch,
-                min_created_at,
-                now,
-            }) => {
-                let created_at = match fault {
-                    Fault::NoMinimum => now,
-                    Fault::MinReadBeforeEpoch => now.max(min_created_at),
-                    _ => request_epochs.at_least_min_created_at(Micros(now)).0,
-                };
-                under_way.push((epoch, created_at));
-                None
-            }
-        };
+    /// Returns true if the first rows of the log are shipped, those of the kinds that count.
+    fn is_shipped(&self, end: usize, counts: impl Fn(Kind) -> bool) -> bool {
+        let mut rows = self.log[..end].iter();
+        rows.all(|row| row.is_shipped || !counts(row.kind))
     }
 
     fn advance(&mut self) {
@@ -245,17 +197,34 @@ impl Model {
             }
             Advancing::Over { time } => {
                 self.named.push_back((time, self.log.len()));
+                self.updates_named.push_back((time, self.log.len()));
                 Advancing::Idle
             }
         };
     }
 
     fn pass(&mut self) {
-        if let Some((time, end)) = self.named.front()
-            && (self.shipped >= *end || self.fault == Fault::NoWaitForShipping)
-        {
-            self.watermark = *time;
+        let Some(&(time, end)) = self.named.front() else {
+            return;
+        };
+        if self.is_shipped(end, |_| true) || self.fault == Fault::NoWaitForShipping {
+            self.watermark = time;
             self.named.pop_front();
+        }
+    }
+
+    fn pass_updates(&mut self) {
+        let Some(&(time, end)) = self.updates_named.front() else {
+            return;
+        };
+        let awaited = match self.fault {
+            Fault::UpdatesWaitForEvents => Kind::Event,
+            _ => Kind::Update,
+        };
+        let is_shipped = self.is_shipped(end, |kind| kind == awaited);
+        if is_shipped || self.fault == Fault::NoWaitForUpdates {
+            self.updates_watermark = time;
+            self.updates_named.pop_front();
         }
     }
 }
@@ -266,10 +235,12 @@ fn step() -> impl Strategy<Value = Step> {
         6 => core.clone().prop_map(Step::Enter),
         3 => core.clone().prop_map(Step::Submit),
         1 => core.prop_map(Step::GiveUp),
-        3 => proptest::strategy::Just(Step::Ship),
+        3 => proptest::strategy::Just(Step::Ship(Kind::Event)),
+        3 => proptest::strategy::Just(Step::Ship(Kind::Update)),
         2 => any::<i8>().prop_map(Step::Tick),
         6 => proptest::strategy::Just(Step::Advance),
         2 => proptest::strategy::Just(Step::Pass),
+        2 => proptest::strategy::Just(Step::PassUpdates),
     ]
 }
 
@@ -291,16 +262,18 @@ fn is_noticed(fault: Fault) -> bool {
     (0..20_000).any(|seed| {
         let mut random = SmallRng::seed_from_u64(seed);
         let mut model = Model::new(fault);
-        (0..300).any(|_| {
+        (0..360).any(|_| {
             let core = random.random_range(0..CORES);
-            let step = match random.random_range(0..23) {
+            let step = match random.random_range(0..28) {
                 0..6 => Step::Enter(core),
                 6..9 => Step::Submit(core),
                 9 => Step::GiveUp(core),
-                10..13 => Step::Ship,
-                13..15 => Step::Tick(random.random_range(-128..=127)),
-                15..21 => Step::Advance,
-                _ => Step::Pass,
+                10..13 => Step::Ship(Kind::Event),
+                13..16 => Step::Ship(Kind::Update),
+                16..18 => Step::Tick(random.random_range(-128..=127)),
+                18..24 => Step::Advance,
+                24..26 => Step::Pass,
+                _ => Step::PassUpdates,
             };
             model.step(step).is_err()
         })
@@ -316,6 +289,8 @@ fn each_injected_fault_makes_a_row_be_missed() {
         Fault::NoMinimum,
         Fault::NoWaitForRequests,
         Fault::NoWaitForShipping,
+        Fault::NoWaitForUpdates,
+        Fault::UpdatesWaitForEvents,
     ] {
         assert!(is_noticed(fault), "{fault:?}");
     }
@@ -331,7 +306,8 @@ fn the_watermark_goes_on_while_requests_come_and_go() {
         for (step, times) in [
             (Step::Enter(0), 6),
             (Step::Submit(0), 1),
-            (Step::Ship, 1),
+            (Step::Ship(Kind::Event), 1),
+            (Step::Ship(Kind::Update), 1),
             (Step::Advance, 5),
             (Step::Pass, 1),
         ] {
@@ -344,4 +320,27 @@ fn the_watermark_goes_on_while_requests_come_and_go() {
     assert_eq!(round(7), 7);
     assert_eq!(round(3), 10);
     assert_eq!(round(-4), 10);
+}
+
+#[test]
+fn person_updates_pass_while_events_wait() {
+    let mut model = Model::new(Fault::None);
+    let steps = [
+        (Step::Tick(7), 1),
+        (Step::Enter(0), 6),
+        (Step::Submit(0), 1),
+        (Step::Tick(2), 1),
+        (Step::Advance, 5),
+        (Step::PassUpdates, 1),
+        (Step::Ship(Kind::Update), 1),
+        (Step::Pass, 1),
+    ];
+    for (step, times) in steps {
+        for _ in 0..times {
+            model.step(step).unwrap();
+        }
+    }
+    assert_eq!(model.updates_watermark, i64::MIN, "its update waits");
+    model.step(Step::PassUpdates).unwrap();
+    assert_eq!((model.watermark, model.updates_watermark), (i64::MIN, 9));
 }

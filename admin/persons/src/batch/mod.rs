@@ -2,20 +2,24 @@
 //! project with a backlog from its own place, so that no other project waits for it.
 //!
 //! Where more is waiting than a round takes, each project with more than a tenth of a round waiting
-//! gets a place of its own. The others have half of a round first, and what they leave of it is
-//! shared by the backlogs; those that were read the longest time ago come first. So an update waits
-//! for a few rounds at the most, however much another project sends.
+//! gets a place of its own. So do the largest projects of an organization with more than that in
+//! all of them together, beside other organizations. The others have half of a round first, and what
+//! they leave of it is shared by the backlogs, in turns of organizations. So an update waits for a
+//! few rounds at the most, however much another organization sends, in however many projects.
+
+mod shares;
 
 use crate::failure::Failure;
-use crate::reading::{self, ProjectFilter, Range, Updates};
-use millrace_catalog::{PersonBacklog, PersonProgress, PersonUpdate, ProjectId, UtcTime};
+use crate::reading::{self, Place, ProjectFilter, Range, Updates};
+use millrace_catalog::{Catalog, PersonBacklog, PersonProgress, PersonUpdate, ProjectId, UtcTime};
 use millrace_clickhouse::ClickHouse;
+use shares::{over_share, turns};
 use std::collections::HashMap;
 
 /// Shares of a round: a project with more than one share waiting is deferred to a backlog.
 const SHARES: usize = 10;
-/// Backlogs that are read in one round at most.
-const BACKLOGS_MAX: usize = 8;
+/// Projects that have a backlog at most: each is in the statement that reads the others.
+const BACKLOGS_MAX: usize = 4_000;
 /// Updates of one source that stand together: if a transaction ends early, all sources had a share.
 const INTERLEAVED_UPDATES: usize = 500;
 
@@ -27,11 +31,11 @@ pub(crate) struct Batch {
     sources: Vec<Source>,
 }
 
-/// Source of updates of a round: one project's backlog, or all projects without one.
+/// Source of updates of a round: backlogs of an organization, or all projects without one.
 #[derive(Debug)]
 struct Source {
-    /// Project of the backlog; none for all projects without one.
-    project: Option<ProjectId>,
+    /// Projects of the backlogs; none for all projects without one.
+    backlogs: Option<Vec<ProjectId>>,
     /// Number of updates of the round up to its last one.
     end: usize,
     is_cut: bool,
@@ -49,6 +53,7 @@ pub(crate) enum NextBatch {
 
 /// Reads updates for a round, up to a number of rows and of bytes.
 pub(crate) async fn next_batch(
+    catalog: &Catalog,
     clickhouse: &ClickHouse,
     progress: &PersonProgress,
     before: UtcTime,
@@ -57,11 +62,13 @@ pub(crate) async fn next_batch(
     let mut budget = (rows_max, bytes_max);
     let mut sources = Vec::new();
     if progress.passed < Some(before) {
-        let range = Range {
-            projects: ProjectFilter::AllBut(&progress.backlogs),
+        let place = Place {
             after: &progress.position,
             // Only backlogs keep the place behind for long.
             passed: progress.passed.filter(|_| !progress.backlogs.is_empty()),
+        };
+        let range = Range {
+            projects: ProjectFilter::AllBut(&progress.backlogs, place),
             before,
         };
         let limits = if progress.backlogs.is_empty() {
@@ -71,8 +78,10 @@ pub(crate) async fn next_batch(
         };
         let others = reading::read(clickhouse, &range, limits).await?;
         if others.is_cut {
-            let project_ids =
-                projects_over_share(clickhouse, &range, &others, (rows_max, bytes_max)).await?;
+            let limits = (rows_max, bytes_max);
+            let mut project_ids =
+                projects_over_share(catalog, clickhouse, &range, &others, limits).await?;
+            project_ids.truncate(BACKLOGS_MAX.saturating_sub(progress.backlogs.len()));
             if !project_ids.is_empty() {
                 return Ok(NextBatch::Defer(
                     project_ids,
@@ -83,35 +92,28 @@ pub(crate) async fn next_batch(
         spend(&mut budget, &others);
         sources.push((None, others));
     }
-    let (mut waiting, done): (Vec<&PersonBacklog>, Vec<_>) = progress
+    let (waiting, done): (Vec<&PersonBacklog>, Vec<_>) = progress
         .backlogs
         .iter()
         .partition(|backlog| backlog.passed < Some(before));
-    waiting.sort_unstable_by_key(|backlog| (last_read_at(backlog), backlog.project_id));
-    waiting.truncate(BACKLOGS_MAX);
-    for (backlog, left) in waiting.iter().zip((1..=waiting.len()).rev()) {
+    let project_ids: Vec<_> = waiting.iter().map(|backlog| backlog.project_id).collect();
+    let organizations = catalog.organizations_of_projects(&project_ids).await?;
+    let turns = turns(waiting, &organizations);
+    for (turn, left) in turns.iter().zip((1..=turns.len()).rev()) {
         let range = Range {
-            projects: ProjectFilter::Only(backlog.project_id),
-            after: &backlog.position,
-            passed: backlog.passed,
+            projects: ProjectFilter::Backlogs(turn),
             before,
         };
         let limits = ((budget.0 / left).max(1), (budget.1 / left).max(1));
         let own = reading::read(clickhouse, &range, limits).await?;
         spend(&mut budget, &own);
-        sources.push((Some(backlog.project_id), own));
+        let project_ids: Vec<_> = turn.iter().map(|backlog| backlog.project_id).collect();
+        sources.push((Some(project_ids), own));
     }
     // All that may be applied of these has been.
-    sources.extend(done.iter().map(|it| (Some(it.project_id), Updates::none())));
+    let done: Vec<_> = done.iter().map(|backlog| backlog.project_id).collect();
+    sources.push((Some(done), Updates::none()));
     Ok(NextBatch::Ready(Batch::of(sources)))
-}
-
-/// Time at which a backlog was last read, in microseconds. The step that applied some of it has the
-/// watermark of that time as its number, or a higher one; where nothing was left, the watermark was
-/// noted as passed. So a backlog without new updates has its turn, and takes no other one's.
-fn last_read_at(backlog: &PersonBacklog) -> i64 {
-    let passed = backlog.passed.map_or(0, |passed| passed.0);
-    backlog.version.max(passed)
 }
 
 fn spend(budget: &mut (usize, usize), updates: &Updates) {
@@ -119,35 +121,45 @@ fn spend(budget: &mut (usize, usize), updates: &Updates) {
     budget.1 = budget.1.saturating_sub(updates.bytes);
 }
 
-/// Projects with more than a share of a round: of its rows, among all that waits, or of its bytes,
-/// among what was read.
+/// Projects that take more than a share of a round, or whose organization does: of its rows, among
+/// all that waits, or of its bytes, among what was read. The largest come first.
 async fn projects_over_share(
+    catalog: &Catalog,
     clickhouse: &ClickHouse,
     range: &Range<'_>,
     read: &Updates,
     (rows_max, bytes_max): (usize, usize),
 ) -> Result<Vec<ProjectId>, Failure> {
-    let rows = rows_max / SHARES;
-    let mut project_ids = reading::projects_with_more(clickhouse, range, rows).await?;
+    let rows = reading::count_by_project(clickhouse, range).await?;
     let mut bytes: HashMap<ProjectId, usize> = HashMap::new();
     for update in &read.rows {
         *bytes.entry(update.project_id).or_default() += update.bytes();
     }
-    let large = bytes.into_iter().filter(|it| it.1 > bytes_max / SHARES);
-    project_ids.extend(large.map(|(project, _)| project));
-    project_ids.sort_unstable();
-    project_ids.dedup();
-    Ok(project_ids)
+    let counted = rows.iter().map(|(project, _)| *project);
+    let mut all: Vec<_> = counted.chain(bytes.keys().copied()).collect();
+    all.sort_unstable();
+    all.dedup();
+    let organizations = catalog.organizations_of_projects(&all).await?;
+    let mut over = over_share(rows, &organizations, rows_max / SHARES);
+    let large = over_share(
+        bytes.into_iter().collect(),
+        &organizations,
+        bytes_max / SHARES,
+    );
+    let large = large.into_iter().filter(|project| !over.contains(project));
+    let large: Vec<_> = large.collect();
+    over.extend(large);
+    Ok(over)
 }
 
 impl Batch {
     /// Interleaves updates of several sources, some of each in turn.
-    fn of(read: Vec<(Option<ProjectId>, Updates)>) -> Self {
+    fn of(read: Vec<(Option<Vec<ProjectId>>, Updates)>) -> Self {
         let mut sources = Vec::new();
         let mut waiting = Vec::new();
-        for (place, (project, updates)) in read.into_iter().enumerate() {
+        for (place, (backlogs, updates)) in read.into_iter().enumerate() {
             sources.push(Source {
-                project,
+                backlogs,
                 end: 0,
                 is_cut: updates.is_cut,
             });
@@ -176,7 +188,7 @@ impl Batch {
         let mut others = self
             .sources
             .iter()
-            .filter(|source| source.project.is_none());
+            .filter(|source| source.backlogs.is_none());
         others.all(|source| source.is_done(applied))
     }
 
@@ -184,7 +196,8 @@ impl Batch {
     /// that were.
     pub(crate) fn caught_up(&self, applied: usize) -> Vec<ProjectId> {
         let done = self.sources.iter().filter(|it| it.is_done(applied));
-        done.filter_map(|source| source.project).collect()
+        let projects = done.filter_map(|source| source.backlogs.as_deref());
+        projects.flatten().copied().collect()
     }
 }
 

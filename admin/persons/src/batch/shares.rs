@@ -1,0 +1,170 @@
+//! Shares of a round: projects and organizations over theirs, and the turns of backlogs.
+
+use millrace_catalog::{PersonBacklog, ProjectId};
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use uuid::Uuid;
+
+/// Organizations whose backlogs are read in one round at most.
+const TURNS_MAX: usize = 8;
+/// Backlogs of an organization that are read together at most: each is a condition of the
+/// statement, and a row that a transaction writes.
+const TOGETHER_MAX: usize = 64;
+
+/// Chooses the projects to defer, the largest first: those with more than a share, and of an
+/// organization with more than one in all its projects the largest, until the others are within it.
+/// An organization that waits alone keeps no other one waiting.
+pub(super) fn over_share(
+    mut waiting: Vec<(ProjectId, usize)>,
+    organizations: &HashMap<ProjectId, Uuid>,
+    share: usize,
+) -> Vec<ProjectId> {
+    waiting.sort_unstable_by_key(|(project, amount)| (Reverse(*amount), *project));
+    let mut left: HashMap<Uuid, usize> = HashMap::new();
+    for (project, amount) in &waiting {
+        if let Some(organization) = organizations.get(project) {
+            *left.entry(*organization).or_default() += amount;
+        }
+    }
+    let is_alone = left.len() <= 1;
+    let is_over = |(project, amount): &(ProjectId, usize)| {
+        let organization = organizations.get(project);
+        let left = organization.and_then(|organization| left.get_mut(organization));
+        let all = left.as_ref().map_or(*amount, |left| **left);
+        let is_over = *amount > share || (all > share && !is_alone);
+        if let Some(left) = left.filter(|_| is_over) {
+            *left = left.saturating_sub(*amount);
+        }
+        is_over
+    };
+    waiting.retain(is_over);
+    waiting.into_iter().map(|(project, _)| project).collect()
+}
+
+/// Groups backlogs by organization, for the turns of a round: the organization that was read the
+/// longest time ago comes first, and so do those of its backlogs.
+pub(super) fn turns<'a>(
+    mut waiting: Vec<&'a PersonBacklog>,
+    organizations: &HashMap<ProjectId, Uuid>,
+) -> Vec<Vec<&'a PersonBacklog>> {
+    waiting.sort_unstable_by_key(|backlog| (last_read_at(backlog), backlog.project_id));
+    let mut places = HashMap::new();
+    // Each with the time at which the last of its backlogs was read.
+    let mut turns: Vec<(i64, Vec<&PersonBacklog>)> = Vec::new();
+    for backlog in waiting {
+        let place = *places
+            .entry(organizations.get(&backlog.project_id))
+            .or_insert_with(|| {
+                turns.push((0, Vec::new()));
+                turns.len() - 1
+            });
+        if let Some((last, turn)) = turns.get_mut(place) {
+            *last = last_read_at(backlog);
+            if turn.len() < TOGETHER_MAX {
+                turn.push(backlog);
+            }
+        }
+    }
+    // Stable: of those with the same time the order is that of their oldest backlogs.
+    turns.sort_by_key(|(last, _)| *last);
+    turns.truncate(TURNS_MAX);
+    turns.into_iter().map(|(_, turn)| turn).collect()
+}
+
+/// Time at which a backlog was last read, in microseconds. The step that applied some of it has the
+/// watermark of that time as its number, or a higher one; where nothing was left, the watermark was
+/// noted as passed. So a backlog without new updates has its turn, and takes no other one's.
+fn last_read_at(backlog: &PersonBacklog) -> i64 {
+    let passed = backlog.passed.map_or(0, |passed| passed.0);
+    backlog.version.max(passed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millrace_catalog::UpdatePosition;
+    use millrace_rows::Micros;
+
+    /// Organizations of projects: a hundred projects each, by number.
+    fn organizations(projects: impl Iterator<Item = i64>) -> HashMap<ProjectId, Uuid> {
+        let of = |project: i64| Uuid::from_u128(u128::try_from(project / 100).unwrap());
+        projects.map(|it| (ProjectId(it), of(it))).collect()
+    }
+
+    #[test]
+    fn an_organization_over_its_share_defers_as_few_projects_as_bring_it_below() {
+        let table: [(&[(i64, usize)], &[i64]); 7] = [
+            (&[], &[]),
+            (&[(100, 10), (200, 10)], &[]),
+            (&[(100, 11), (200, 1)], &[100]),
+            (&[(100, 4), (101, 5), (102, 6), (200, 1)], &[102]),
+            (&[(100, 9), (101, 9), (102, 9), (200, 9)], &[100, 101]),
+            // Alone it waits for nobody but itself.
+            (&[(100, 9), (101, 9), (102, 9)], &[]),
+            (&[(100, 9), (101, 9), (102, 11)], &[102]),
+        ];
+        for (waiting, expected) in table {
+            let organizations = organizations(waiting.iter().map(|it| it.0));
+            let rows = waiting.iter().map(|it| (ProjectId(it.0), it.1)).collect();
+            let expected: Vec<_> = expected.iter().copied().map(ProjectId).collect();
+            assert_eq!(
+                over_share(rows, &organizations, 10),
+                expected,
+                "{waiting:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_project_that_is_gone_counts_for_itself() {
+        let organizations = organizations([100, 200].into_iter());
+        let rows = [(100, 6), (200, 6), (900, 9), (901, 9), (902, 11)];
+        let rows = rows.map(|(project, amount)| (ProjectId(project), amount));
+        let over = over_share(rows.to_vec(), &organizations, 10);
+        assert_eq!(over, [ProjectId(902)]);
+    }
+
+    #[test]
+    fn organizations_take_turns_however_many_backlogs_they_have() {
+        let backlog = |project: i64, version: i64| PersonBacklog {
+            project_id: ProjectId(project),
+            position: UpdatePosition {
+                created_at: Micros(0),
+                request_id: Uuid::nil(),
+                index: 0,
+            },
+            version,
+            passed: None,
+        };
+        // One with a hundred backlogs, of which two were read, and nine with one each.
+        let mut backlogs: Vec<_> = (2..100).map(|it| backlog(it, 0)).collect();
+        backlogs.extend([backlog(0, 50), backlog(1, 49)]);
+        backlogs.extend((1..10).map(|it| backlog(it * 100, 40 + it)));
+        let organizations = organizations(backlogs.iter().map(|it| it.project_id.0));
+        let turns = turns(backlogs.iter().collect(), &organizations);
+        let chosen: Vec<Vec<i64>> = turns
+            .iter()
+            .map(|turn| turn.iter().map(|it| it.project_id.0).collect())
+            .collect();
+        let expected: Vec<Vec<i64>> = (1..9).map(|it| vec![it * 100]).collect();
+        assert_eq!(chosen, expected, "the large one was read last");
+        let large = turns_of_large(&backlogs, &organizations);
+        assert_eq!(large.len(), TOGETHER_MAX);
+        assert_eq!(
+            large.first(),
+            Some(&2),
+            "those that were not read come first"
+        );
+    }
+
+    /// Turn of the first organization alone.
+    fn turns_of_large(
+        backlogs: &[PersonBacklog],
+        organizations: &HashMap<ProjectId, Uuid>,
+    ) -> Vec<i64> {
+        let of_first = backlogs.iter().filter(|it| it.project_id.0 < 100);
+        let turns = turns(of_first.collect(), organizations);
+        let turn = turns.into_iter().next().unwrap();
+        turn.iter().map(|it| it.project_id.0).collect()
+    }
+}
