@@ -83,10 +83,7 @@ async fn prune(
     steps.push(("stored responses", done.map(drop)));
     let done = in_pieces(catalog, holder, || catalog.prune_keys(PEOPLE_KEPT)).await;
     steps.push(("ended keys", done.map(drop)));
-    let done = note_unused_users(catalog, holder).await;
-    steps.push(("notes of unused users", done));
-    let done = in_pieces(catalog, holder, || catalog.prune_users(PEOPLE_KEPT)).await;
-    steps.push(("unused users", done.map(drop)));
+    steps.push(("unused users", prune_users(catalog, holder).await));
     let failed = steps.into_iter().filter_map(|(step, done)| {
         let error = done.err()?;
         tracing::warn!(step, %error, "a step of the hourly cleanup failed");
@@ -108,6 +105,13 @@ async fn note_unused_users(catalog: &Catalog, holder: Uuid) -> Result<(), Change
         }
         tokio::time::sleep(PAUSE).await;
     }
+    Ok(())
+}
+
+/// Deletes users whose time is over, after a pass has looked who has something again.
+async fn prune_users(catalog: &Catalog, holder: Uuid) -> Result<(), ChangeError> {
+    note_unused_users(catalog, holder).await?;
+    in_pieces(catalog, holder, || catalog.prune_users(PEOPLE_KEPT)).await?;
     Ok(())
 }
 
