@@ -115,6 +115,9 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
     let invocation = commands::Invocation::new(cli::command(), &layers.matches);
+    if needs_whole_folder(cli.command.as_ref()) {
+        restore_mark::require_none(&config.data_dir)?;
+    }
     match &cli.command {
         None | Some(Command::Serve) if cli.print_credentials => serve::print_credentials(config),
         None | Some(Command::Serve) => serve::run(config, serve::Parts::ALL),
@@ -140,6 +143,17 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
         Some(Command::Restore(restore)) => commands::backup::restore(config, restore),
         Some(Command::Log(command)) => commands::log::run(config, command),
     }
+}
+
+/// Returns false for commands that may see a folder of a restore that was cut off. To all others its
+/// `credentials.json` may name the addresses of the old server.
+fn needs_whole_folder(command: Option<&Command>) -> bool {
+    let may_see = matches!(
+        command,
+        // A restore has an engine of its own, and says itself what it needs.
+        Some(Command::Config | Command::Restore(_) | Command::Clickhouse { parent: Some(_) })
+    );
+    !may_see
 }
 
 /// Prints an error of the command line, or the help or version that was asked for.
