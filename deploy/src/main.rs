@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `cli`, `config` | command line and settings |
 //! | `serve` | the long-running modes: serve, ingest, admin |
+//! | `ingest_logs` | opening of the logs |
 //! | `ingest`, `admin`, `engine` | parts of a mode: ingestion, organization API, embedded ClickHouse |
 //! | `exports`, `persons`, `background_parts` | parts that run beside ingestion, and their end |
 //! | `connect` | access to the catalog and ClickHouse of a configuration |
@@ -41,6 +42,7 @@ mod data_dir;
 mod engine;
 mod exports;
 mod ingest;
+mod ingest_logs;
 mod logging;
 mod node_registration;
 mod nodes;
