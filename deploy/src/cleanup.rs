@@ -29,8 +29,8 @@ const LEASE_LIFETIME: Duration = Duration::from_secs(10);
 pub async fn run(catalog: &Catalog, activity_kept: Option<Duration>) -> Infallible {
     let holder = Uuid::new_v4();
     tokio::select! {
-        never = delete_periodically(catalog, holder) => match never {},
-        never = prune_periodically(catalog, holder, activity_kept) => match never {},
+        never = delete_periodically(catalog, holder) => never,
+        never = prune_periodically(catalog, holder, activity_kept) => never,
     }
 }
 

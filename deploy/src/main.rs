@@ -149,8 +149,8 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
     }
 }
 
-/// Returns false for commands that may see a folder of a restore that was cut off. To all others its
-/// `credentials.json` may name the addresses of the old server.
+/// Returns false for commands that may see a folder of a restore that was cut off. All others could
+/// take the addresses of the old server from its `credentials.json`.
 fn needs_whole_folder(command: Option<&Command>) -> bool {
     let may_see = matches!(
         command,

@@ -1,7 +1,7 @@
 //! Users who have nothing any more: no organization, no invite and no key.
 //!
 //! No change says when a user lost the last of these, as a cascade may have deleted it. A pass over
-//! all users notes who has nothing, and the time from which they are kept begins there. It ends with
+//! all users notes who has nothing, and the time for which they are kept begins there. It ends with
 //! a membership or a key, in the transaction that adds it. Entries of the activity log have the
 //! names of users themselves, so they stay as they are.
 
