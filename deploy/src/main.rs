@@ -12,7 +12,7 @@
 //! | `preflight` | checks before a start creates anything |
 //! | `plugin_source` | sources of plugins, parsed in a process of their own |
 //! | `commands`, `output` | the operator's tools, and what they print |
-//! | `patience` | questions that are asked again while a server does not answer |
+//! | `poll_timeout` | questions that are asked again while a server does not answer |
 //! | `bootstrap`, `credentials`, `secret_key` | first start, `credentials.json`, `secret.key` |
 //! | `logging`, `signals`, `thread_priority` | log lines, SIGTERM, background threads |
 //! | `data_dir`, `backup_dir` | the data folder, the folder of backups |
@@ -47,9 +47,9 @@ mod logging;
 mod node_registration;
 mod nodes;
 mod output;
-mod patience;
 mod persons;
 mod plugin_source;
+mod poll_timeout;
 mod preflight;
 #[cfg(test)]
 mod reference;

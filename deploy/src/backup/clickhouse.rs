@@ -1,7 +1,7 @@
 //! ClickHouse's own copy of its data, in either direction.
 
 use crate::config::{Config, Engine};
-use crate::patience::Patience;
+use crate::poll_timeout::PollTimeout;
 use anyhow::{Context, bail};
 use millrace_clickhouse::{ClickHouse, CopyId, CopyState};
 use std::path::Path;
@@ -31,9 +31,9 @@ pub fn embedded_backup_dir(config: &Config) -> anyhow::Result<&Path> {
 /// # Errors
 /// When ClickHouse gives up, or does not answer for a minute.
 pub async fn wait_until_copied(clickhouse: &ClickHouse, id: CopyId) -> anyhow::Result<()> {
-    let mut patience = Patience::new();
+    let mut poll_timeout = PollTimeout::new();
     loop {
-        let state = patience.take(clickhouse.copying(id).await);
+        let state = poll_timeout.check(clickhouse.copying(id).await);
         match state.context("ClickHouse does not say how far it is")? {
             None | Some(CopyState::Running) => tokio::time::sleep(CHECK_INTERVAL).await,
             Some(CopyState::Done) => return Ok(()),

@@ -24,8 +24,9 @@ use sea_orm::{
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Users of a piece of a pass.
-struct Looked {
+/// Users that a step of a pass has looked at.
+struct ScannedUsers {
+    /// Number of the last one.
     last: i64,
     /// Users who have nothing.
     idle: BTreeSet<i64>,
@@ -59,7 +60,7 @@ impl Catalog {
         Ok(Some(looked.last))
     }
 
-    async fn users_behind(&self, after: i64, now: UtcTime) -> Result<Option<Looked>, DbErr> {
+    async fn users_behind(&self, after: i64, now: UtcTime) -> Result<Option<ScannedUsers>, DbErr> {
         let next = users::Entity::find()
             .select_only()
             .column(users::Column::Id)
@@ -87,7 +88,7 @@ impl Catalog {
             .all(&self.db)
             .await?;
         let (idle, noted) = (BTreeSet::from_iter(idle), BTreeSet::from_iter(noted));
-        Ok(Some(Looked { last, idle, noted }))
+        Ok(Some(ScannedUsers { last, idle, noted }))
     }
 
     /// Deletes a piece of the users who were noted longer than `kept` ago and have nothing, not

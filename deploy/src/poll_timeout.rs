@@ -8,12 +8,12 @@ use tokio::time::Instant;
 /// Time without an answer after which a question counts as failed.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// Time of the last answer.
-pub struct Patience {
+/// Timeout of repeated questions, from the last answer on.
+pub struct PollTimeout {
     answered: Instant,
 }
 
-impl Patience {
+impl PollTimeout {
     /// Begins to wait for a first answer.
     pub fn new() -> Self {
         Self {
@@ -21,11 +21,11 @@ impl Patience {
         }
     }
 
-    /// Takes an answer; `None` for one that failed, so that the question is to be asked again.
+    /// Checks an answer; `None` for one that failed, so that the question is to be asked again.
     ///
     /// # Errors
     /// The last failure, when there was no answer for a minute.
-    pub fn take<T, E: Display>(&mut self, answer: Result<T, E>) -> Result<Option<T>, E> {
+    pub fn check<T, E: Display>(&mut self, answer: Result<T, E>) -> Result<Option<T>, E> {
         match answer {
             Ok(answer) => {
                 self.answered = Instant::now();
@@ -46,7 +46,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_question_fails_after_a_minute_without_an_answer() {
-        let mut patience = Patience::new();
+        let mut poll_timeout = PollTimeout::new();
         let table = [
             (59, Err("a"), Ok(None)),
             (1, Ok(1), Ok(Some(1))),
@@ -55,7 +55,7 @@ mod tests {
         ];
         for (seconds, answer, expected) in table {
             tokio::time::advance(Duration::from_secs(seconds)).await;
-            assert_eq!(patience.take(answer), expected, "{answer:?}");
+            assert_eq!(poll_timeout.check(answer), expected, "{answer:?}");
         }
     }
 }
