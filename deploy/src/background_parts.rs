@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::connect;
 use crate::exports::Exports;
 use crate::persons::Persons;
+use anyhow::anyhow;
 use std::future::pending;
 
 /// Parts that run in this process.
@@ -101,19 +102,23 @@ impl BackgroundParts {
     }
 }
 
-/// Outcome of a process: the failure that ended it, whatever fails while it stops.
+/// Outcome of a process: the failure that ended it comes first, then those of its stop.
 ///
 /// # Errors
-/// That failure, or the one of the stop.
-pub fn outcome(failure: Option<anyhow::Error>, stopped: anyhow::Result<()>) -> anyhow::Result<()> {
-    match (failure, stopped) {
-        (Some(failure), Err(error)) => {
-            tracing::error!(error = format!("{error:#}"), "stopping failed as well");
-            Err(failure)
-        }
-        (Some(failure), Ok(())) => Err(failure),
-        (None, stopped) => stopped,
+/// All of these failures, in one message.
+pub fn outcome(failures: [Option<anyhow::Error>; 3]) -> anyhow::Result<()> {
+    let mut failures = failures.into_iter().flatten();
+    let Some(first) = failures.next() else {
+        return Ok(());
+    };
+    let others: Vec<_> = failures.map(|error| format!("{error:#}")).collect();
+    if others.is_empty() {
+        return Err(first);
     }
+    let others = others.join("; ");
+    Err(anyhow!(
+        "{first:#}; while the process stopped, this failed as well: {others}"
+    ))
 }
 
 async fn failed<T>(
@@ -130,7 +135,6 @@ async fn failed<T>(
 mod tests {
     use super::*;
     use crate::{exports, persons};
-    use anyhow::anyhow;
     use std::time::Duration;
     use tokio::sync::oneshot;
     use tokio::time::{Instant, timeout};
@@ -153,18 +157,29 @@ mod tests {
     }
 
     #[test]
-    fn the_failure_that_ended_a_process_is_reported_before_those_of_its_stop() {
+    fn the_failure_that_ended_a_process_is_told_with_those_of_its_stop() {
         let error = |name: &'static str| Some(anyhow!(name));
+        let together = "; while the process stopped, this failed as well: ";
         let table = [
-            (None, None, None),
-            (None, error("stop"), Some("stop")),
-            (error("part"), None, Some("part")),
-            (error("part"), error("stop"), Some("part")),
+            ([None, None, None], None),
+            ([None, None, error("stop")], Some("stop".to_owned())),
+            ([error("part"), None, None], Some("part".to_owned())),
+            (
+                [error("part"), None, error("stop")],
+                Some(format!("part{together}stop")),
+            ),
+            (
+                [None, error("engine"), error("stop")],
+                Some(format!("engine{together}stop")),
+            ),
+            (
+                [error("part"), error("engine"), error("stop")],
+                Some(format!("part{together}engine; stop")),
+            ),
         ];
-        for (failure, stopped, expected) in table {
-            let stopped = stopped.map_or(Ok(()), Err);
-            let found = outcome(failure, stopped).err();
-            assert_eq!(found.map(|error| error.to_string()).as_deref(), expected);
+        for (failures, expected) in table {
+            let found = outcome(failures).err();
+            assert_eq!(found.map(|error| error.to_string()), expected);
         }
     }
 

@@ -1,5 +1,5 @@
 //! Background deletion of rows of deleted projects and organizations, of withdrawn plugins in other
-//! organizations, and of rows that are kept for a time only.
+//! organizations, and of rows that are kept for a time only. A step that fails holds up no other.
 //!
 //! Every process with the organization API takes part; the one that holds the lease deletes. All
 //! its state is in the catalog, so another process goes on wherever it was killed.
@@ -8,7 +8,7 @@ use millrace_catalog::leases::CLEANUP_LEASE;
 use millrace_catalog::{Catalog, ChangeError};
 use std::convert::Infallible;
 use std::time::Duration;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use uuid::Uuid;
 
 /// Pause between two checks for rows to delete.
@@ -20,49 +20,79 @@ const PRUNE_INTERVAL: Duration = Duration::from_secs(3_600);
 /// Time for which a revoked or expired key is kept, and a user without an organization, an invite
 /// and a key.
 const PEOPLE_KEPT: Duration = Duration::from_secs(90 * 86_400);
+/// Pause until a prune is repeated of which a step failed.
+const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 /// Lifetime of the lease: a silent process loses it. A transaction takes far less.
 const LEASE_LIFETIME: Duration = Duration::from_secs(10);
-
 /// Longest wait for one step: the lease has lapsed long before, and another process goes on.
 const STEP_MAX: Duration = Duration::from_secs(300);
 
-/// Deletes leftovers periodically, for ever. Entries of the activity log are kept for ever without
-/// `activity_kept`.
+/// Deletes leftovers and prunes periodically, for ever. Entries of the activity log are kept for
+/// ever without `activity_kept`. Neither waits for the other: a first prune may take hours.
 pub async fn run(catalog: &Catalog, activity_kept: Option<Duration>) -> Infallible {
     let holder = Uuid::new_v4();
-    // Not at once: after an upgrade the operator may want to keep what is older than the default.
-    let mut prune_at = Instant::now() + PRUNE_INTERVAL;
+    tokio::select! {
+        never = delete_periodically(catalog, holder) => never,
+        never = prune_periodically(catalog, holder, activity_kept) => never,
+    }
+}
+
+async fn delete_periodically(catalog: &Catalog, holder: Uuid) -> Infallible {
     loop {
         if let Err(error) = delete(catalog, holder).await {
             tracing::warn!(%error, "rows of what was deleted cannot be deleted; trying again");
-        }
-        let now = Instant::now();
-        if prune_at <= now {
-            match prune(catalog, holder, activity_kept).await {
-                Ok(()) => prune_at = now + PRUNE_INTERVAL,
-                Err(error) => {
-                    tracing::warn!(%error, "old rows cannot be deleted; trying again");
-                }
-            }
         }
         tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }
 
-/// Prunes all that is kept for a time only.
+async fn prune_periodically(
+    catalog: &Catalog,
+    holder: Uuid,
+    activity_kept: Option<Duration>,
+) -> Infallible {
+    // Not at once: after an upgrade the operator may want to keep what is older than the default.
+    let mut pause = PRUNE_INTERVAL;
+    loop {
+        tokio::time::sleep(pause).await;
+        let failed = prune(catalog, holder, activity_kept).await;
+        pause = if failed.is_empty() {
+            PRUNE_INTERVAL
+        } else {
+            tracing::warn!(
+                steps = failed.join(", "),
+                retry_seconds = RETRY_INTERVAL.as_secs(),
+                "the hourly cleanup is not complete; trying again"
+            );
+            RETRY_INTERVAL
+        };
+    }
+}
+
+/// Prunes all that is kept for a time only, and marks plugins whose withdrawal left no mark.
+/// Returns the steps that failed, each of which is in the log; the others are done all the same.
 async fn prune(
     catalog: &Catalog,
     holder: Uuid,
     activity_kept: Option<Duration>,
-) -> Result<(), ChangeError> {
+) -> Vec<&'static str> {
+    let mut steps = Vec::new();
     if let Some(kept) = activity_kept {
-        prune_activity(catalog, holder, kept).await?;
+        steps.push(("activity log", prune_activity(catalog, holder, kept).await));
     }
-    in_pieces(catalog, holder, || catalog.prune_responses()).await?;
-    in_pieces(catalog, holder, || catalog.prune_keys(PEOPLE_KEPT)).await?;
-    note_unused_users(catalog, holder).await?;
-    in_pieces(catalog, holder, || catalog.prune_users(PEOPLE_KEPT)).await?;
-    Ok(())
+    let done = in_pieces(catalog, holder, || catalog.mark_withdrawn_plugins()).await;
+    steps.push(("withdrawn plugins", done.map(drop)));
+    let done = in_pieces(catalog, holder, || catalog.prune_responses()).await;
+    steps.push(("stored responses", done.map(drop)));
+    let done = in_pieces(catalog, holder, || catalog.prune_keys(PEOPLE_KEPT)).await;
+    steps.push(("ended keys", done.map(drop)));
+    steps.push(("unused users", prune_users(catalog, holder).await));
+    let failed = steps.into_iter().filter_map(|(step, done)| {
+        let error = done.err()?;
+        tracing::warn!(step, %error, "a step of the hourly cleanup failed");
+        Some(step)
+    });
+    failed.collect()
 }
 
 /// Looks at all users, piece by piece, as long as the lease is held.
@@ -75,6 +105,13 @@ async fn note_unused_users(catalog: &Catalog, holder: Uuid) -> Result<(), Change
         }
         tokio::time::sleep(PAUSE).await;
     }
+    Ok(())
+}
+
+/// Deletes users whose time is over, after a pass has looked who has something again.
+async fn prune_users(catalog: &Catalog, holder: Uuid) -> Result<(), ChangeError> {
+    note_unused_users(catalog, holder).await?;
+    in_pieces(catalog, holder, || catalog.prune_users(PEOPLE_KEPT)).await?;
     Ok(())
 }
 
@@ -142,4 +179,29 @@ async fn delete(catalog: &Catalog, holder: Uuid) -> Result<(), ChangeError> {
         tokio::time::sleep(PAUSE).await;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millrace_catalog::testing::{TestDatabase, random_uuid};
+
+    #[tokio::test]
+    async fn a_step_that_fails_keeps_no_other_from_being_done() {
+        let database = TestDatabase::sqlite();
+        let catalog = Catalog::open(database.url()).await.unwrap();
+        let idle = format!(
+            "INSERT INTO users (uuid, distinct_id, email, first_name, last_name, is_active, \
+             created_at, updated_at) VALUES ({}, 'x', 'x@example.com', '', '', true, 1, 1)",
+            random_uuid(&database)
+        );
+        let away = "ALTER TABLE idempotency_keys RENAME TO away";
+        for statement in [&*idle, away, "ALTER TABLE withdrawn_plugins RENAME TO gone"] {
+            database.execute(statement).await.unwrap();
+        }
+        let failed = prune(&catalog, Uuid::new_v4(), Some(PEOPLE_KEPT)).await;
+        assert_eq!(failed, ["withdrawn plugins", "stored responses"]);
+        let noted = "SELECT CAST(COUNT(*) AS TEXT) FROM unused_users";
+        assert_eq!(database.first_column(noted).await.unwrap(), ["1"]);
+    }
 }

@@ -4,7 +4,6 @@ use crate::backup_dir;
 use crate::config::{Config, Engine};
 use crate::credentials::Credentials;
 use crate::output;
-use crate::restore_mark;
 use crate::signals;
 use anyhow::{Context, bail};
 use metrics::{counter, describe_counter};
@@ -233,10 +232,8 @@ pub fn run(config: &Config, parent: Option<u32>) -> anyhow::Result<()> {
     else {
         bail!("clickhouse_url names a server, so there is no embedded ClickHouse to run; unset it");
     };
-    match parent {
-        Some(parent) => millrace_embedded::end_with_parent(parent)?,
-        // A restore has an engine of its own.
-        None => restore_mark::require_none(&config.data_dir)?,
+    if let Some(parent) = parent {
+        millrace_embedded::end_with_parent(parent)?;
     }
     let path = config.credentials_path();
     let mut credentials = Credentials::load(&path)?.unwrap_or_default();

@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::credentials::Credentials;
 use crate::signals::StopSignal;
 use crate::thread_priority::lower_priority;
-use crate::{capacity, connect, data_dir, node_registration};
+use crate::{capacity, connect, data_dir, ingest_logs, node_registration};
 use anyhow::{Context, anyhow, bail};
 use millrace_catalog::Catalog;
 use millrace_clickhouse::ClickHouse;
@@ -14,22 +14,15 @@ use millrace_ingest::watermark::RunningNode;
 use millrace_ingest::{
     Deps, ImportQuota, Readiness, RunningImportQuota, Server, ServerConfig, StartupListener,
 };
-use millrace_log::panic_text;
 use millrace_pipeline::ship::{self, ShipOptions};
-use millrace_pipeline::{Pipeline, PipelineOptions, Running};
+use millrace_pipeline::{Pipeline, Running};
 use millrace_rows::SystemClock;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Size of a log segment, in bytes.
-const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
-/// Requests that may wait for a commit, per lane.
-const QUEUE_REQUESTS_MAX: usize = 16 * 1024;
-/// Bytes of requests that may wait for a commit, per lane.
-const QUEUE_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Time that shippers have after the grace period to store their checkpoints.
 pub const LAST_CHECKPOINT_TIME: Duration = Duration::from_secs(1);
 /// Shortest time that the node has to deregister, also when the grace period is over.
@@ -82,14 +75,9 @@ impl AcceptingIngest {
     ) -> anyhow::Result<Option<Self>> {
         let early = StartupListener::start(config.ingest_addr, config.workers)
             .map_err(|error| anyhow!("{error}, or give another address with --ingest-addr"))?;
-        let begun = Arc::new(OnceLock::<Pipeline>::new());
-        let log = Arc::clone(&begun);
-        readiness.require("log", move || match log.get() {
-            Some(pipeline) => pipeline.failure(),
-            None => Some("no events are taken yet, as the log is still being read".to_owned()),
-        });
+        let begun = ingest_logs::require(readiness);
         let opened = tokio::select! {
-            opened = open_logs(config) => opened?,
+            opened = ingest_logs::open(config) => opened?,
             // Reading is cut off as by a crash, which does no harm.
             () = stop.received() => return Ok(None),
         };
@@ -113,14 +101,8 @@ impl AcceptingIngest {
         };
         let request_epochs = node.request_epochs();
         let node = node.run(pipeline.clone(), Arc::new(SystemClock));
-        let (import_quota, running_import_quota) = ImportQuota::start(
-            catalog.clone(),
-            pipeline.clone(),
-            node_name.clone(),
-            Arc::new(SystemClock),
-        );
-        let imports = import_quota.clone();
-        readiness.observe("imports", move || imports.failure());
+        let (import_quota, running_import_quota) =
+            start_import_quota(catalog, &pipeline, &node_name, readiness);
         let deps = Deps {
             keys,
             import_quota,
@@ -187,7 +169,7 @@ impl AcceptingIngest {
         let (stop_shippers, stopped) = watch::channel(None);
         let mut shippers = JoinSet::new();
         for output in running.take_outputs() {
-            report_recovery(&output);
+            ingest_logs::report_recovery(&output);
             let dead_letters_dir = config.data_dir.join(data_dir::DEAD_LETTERS);
             let dead_letters_dir = dead_letters_dir.join(output.lane.name());
             let mut options = ShipOptions::of(output.lane, &node_name, dead_letters_dir);
@@ -293,39 +275,22 @@ impl Ingest {
     }
 }
 
-/// Opens the logs of both lanes, on a thread that may block. It is started from this thread, not
-/// from a background thread of the runtime, as the commit threads inherit the priority of their
-/// creator.
-async fn open_logs(config: &Config) -> anyhow::Result<(Pipeline, Running)> {
-    let options = PipelineOptions {
-        log_dir: config.log_dir.clone(),
-        log_bytes_max: config.log_bytes_max,
-        segment_bytes: SEGMENT_BYTES,
-        queue_requests_max: QUEUE_REQUESTS_MAX,
-        queue_bytes_max: QUEUE_BYTES_MAX,
-        ack: config.ack,
-    };
-    let (opened, opening) = oneshot::channel();
-    let thread = std::thread::Builder::new()
-        .name("log-open".to_owned())
-        .spawn(move || {
-            // Nobody waits for the outcome if the process is to stop.
-            let _ = opened.send(Pipeline::start(&options));
-        })
-        .context("the thread that reads the logs cannot be started")?;
-    let Ok(opened) = opening.await else {
-        // The thread has dropped its end, as it panicked.
-        let panic = thread.join().err();
-        let text = panic.as_deref().map_or("it ended early", panic_text);
-        bail!("a bug keeps the logs from being read: {text}");
-    };
-    opened.with_context(|| {
-        format!(
-            "cannot use the logs in {}; check that they belong to this user and their disk can be \
-             written, or give another folder with --log-dir",
-            config.log_dir.display()
-        )
-    })
+/// Starts what leases quota for imports, and shows its failure.
+fn start_import_quota(
+    catalog: &Catalog,
+    pipeline: &Pipeline,
+    node_name: &str,
+    readiness: &Readiness,
+) -> (ImportQuota, RunningImportQuota) {
+    let (import_quota, running) = ImportQuota::start(
+        catalog.clone(),
+        pipeline.clone(),
+        node_name.to_owned(),
+        Arc::new(SystemClock),
+    );
+    let imports = import_quota.clone();
+    readiness.observe("imports", move || imports.failure());
+    (import_quota, running)
 }
 
 fn server_config(config: &Config) -> ServerConfig {
@@ -353,30 +318,5 @@ async fn migrate(clickhouse: ClickHouse) {
         tracing::debug!("ClickHouse is not migrated yet: {error}");
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(MIGRATE_PAUSE_MAX);
-    }
-}
-
-/// Reports the recovery of a log to the operator.
-fn report_recovery(output: &millrace_pipeline::LaneOutput) {
-    let (lane, found) = (output.lane.name(), &output.recovery);
-    if found.frames > 0 {
-        tracing::info!(
-            lane,
-            frames = found.frames,
-            rows = found.rows,
-            "found in the log"
-        );
-    }
-    if let Some(cut) = &found.cut {
-        tracing::info!(lane, at = %cut.position, bytes = cut.bytes, "cut an unfinished write, which was never acknowledged");
-    }
-    // Always, so that there is a 0 to see.
-    metrics::counter!("millrace_log_damaged_total", "lane" => lane).increment(found.damage_count());
-    if found.is_damaged() {
-        tracing::error!(
-            lane,
-            ?found,
-            "the log is damaged; what could not be read is in its quarantine folder"
-        );
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `cli`, `config` | command line and settings |
 //! | `serve` | the long-running modes: serve, ingest, admin |
+//! | `ingest_logs` | opening of the logs |
 //! | `ingest`, `admin`, `engine` | parts of a mode: ingestion, organization API, embedded ClickHouse |
 //! | `exports`, `persons`, `background_parts` | parts that run beside ingestion, and their end |
 //! | `connect` | access to the catalog and ClickHouse of a configuration |
@@ -11,6 +12,7 @@
 //! | `preflight` | checks before a start creates anything |
 //! | `plugin_source` | sources of plugins, parsed in a process of their own |
 //! | `commands`, `output` | the operator's tools, and what they print |
+//! | `poll_timeout` | questions that are asked again while a server does not answer |
 //! | `bootstrap`, `credentials`, `secret_key` | first start, `credentials.json`, `secret.key` |
 //! | `logging`, `signals`, `thread_priority` | log lines, SIGTERM, background threads |
 //! | `data_dir`, `backup_dir` | the data folder, the folder of backups |
@@ -40,12 +42,14 @@ mod data_dir;
 mod engine;
 mod exports;
 mod ingest;
+mod ingest_logs;
 mod logging;
 mod node_registration;
 mod nodes;
 mod output;
 mod persons;
 mod plugin_source;
+mod poll_timeout;
 mod preflight;
 #[cfg(test)]
 mod reference;
@@ -115,6 +119,9 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
     let invocation = commands::Invocation::new(cli::command(), &layers.matches);
+    if needs_whole_folder(cli.command.as_ref()) {
+        restore_mark::require_none(&config.data_dir)?;
+    }
     match &cli.command {
         None | Some(Command::Serve) if cli.print_credentials => serve::print_credentials(config),
         None | Some(Command::Serve) => serve::run(config, serve::Parts::ALL),
@@ -140,6 +147,17 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
         Some(Command::Restore(restore)) => commands::backup::restore(config, restore),
         Some(Command::Log(command)) => commands::log::run(config, command),
     }
+}
+
+/// Returns false for commands that may see a folder of a restore that was cut off. All others could
+/// take the addresses of the old server from its `credentials.json`.
+fn needs_whole_folder(command: Option<&Command>) -> bool {
+    let may_see = matches!(
+        command,
+        // A restore has an engine of its own, and says itself what it needs.
+        Some(Command::Config | Command::Restore(_) | Command::Clickhouse { parent: Some(_) })
+    );
+    !may_see
 }
 
 /// Prints an error of the command line, or the help or version that was asked for.

@@ -1,6 +1,7 @@
 //! Mark of a data folder that a restore has not filled. It is the first file that a restore writes
 //! and the one that it removes at last: a folder of a restore that was cut off has a catalog, and
-//! some of the events, or none.
+//! some of the events, or none. Its `credentials.json` may have the addresses of the old server, so
+//! no command but `restore` uses such a folder, either.
 
 use crate::data_dir;
 use anyhow::{Context, bail};

@@ -13,11 +13,14 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Name of the key's file, in the data folder.
 const FILE: &str = "secret.key";
 /// Older keys that stay in the file.
 const OLDER_KEPT: usize = 1;
+/// Age from which a temporary file belongs to no process that still writes it.
+const LEFTOVER_AGE: Duration = Duration::from_secs(60);
 
 /// Key of this installation; a missing file is created.
 ///
@@ -28,6 +31,7 @@ pub fn find(config: &Config) -> anyhow::Result<SecretKey> {
         Some(key) => Ok(key.clone()),
         None => {
             let path = config.data_dir.join(FILE);
+            remove_leftovers(&config.data_dir);
             let key = load_or_create(&config.data_dir)?;
             Ok(key.with_reload(move || reload(&path)))
         }
@@ -128,6 +132,21 @@ fn write_temporary(dir: &Path, key: &SecretKey) -> std::io::Result<PathBuf> {
     Ok(temporary)
 }
 
+/// Removes temporary files that a crash left: each has a key. One that cannot be removed does no
+/// harm.
+fn remove_leftovers(dir: &Path) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(FILE));
+        let process = process.and_then(|rest| rest.strip_prefix('.')?.parse::<u32>().ok());
+        let age = entry.metadata().and_then(|file| file.modified());
+        let age = age.ok().and_then(|modified| modified.elapsed().ok());
+        if process.is_some() && age.is_some_and(|age| age >= LEFTOVER_AGE) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
 fn load_or_create(dir: &Path) -> anyhow::Result<SecretKey> {
     let path = dir.join(FILE);
     match read(&path)? {
@@ -188,6 +207,30 @@ mod tests {
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
         std::fs::write(&path, "nonsense").unwrap();
         load_or_create(dir.path()).unwrap_err();
+    }
+
+    #[test]
+    fn temporary_files_that_a_crash_left_are_removed() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let old = std::time::SystemTime::now() - 2 * LEFTOVER_AGE;
+        let table = [
+            ("secret.key.1", true, false),
+            ("secret.key.4194304", true, false),
+            ("secret.key.2", false, true),
+            ("secret.key", true, true),
+            ("secret.key.old", true, true),
+            ("secret.keys.1", true, true),
+        ];
+        for (name, is_old, _) in table {
+            let file = File::create(dir.path().join(name)).unwrap();
+            if is_old {
+                file.set_modified(old).unwrap();
+            }
+        }
+        remove_leftovers(dir.path());
+        for (name, _, stays) in table {
+            assert_eq!(dir.path().join(name).exists(), stays, "{name}");
+        }
     }
 
     #[test]

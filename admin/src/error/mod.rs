@@ -174,8 +174,8 @@ impl ApiError {
     /// 400 for a body of too many values, which take far more memory than their text.
     pub(crate) fn body_too_complex(values_max: usize) -> Self {
         let detail = format!(
-            "A body may have {values_max} values at most (texts, numbers, lists, objects); send less \
-             in a request."
+            "A body may have {values_max} values at most (texts, numbers, lists, objects), together \
+             with those within free-form fields, as config_schema; send less in a request."
         );
         Self::new(StatusCode::BAD_REQUEST, "body_too_complex", detail)
     }

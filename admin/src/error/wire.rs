@@ -50,8 +50,6 @@ impl ApiError {
             400 if matches!(&*self.0.code, "parse_error" | "body_too_complex") => "invalid_request",
             400 => "validation_error",
             401 | 403 => "authentication_error",
-            // Clients of PostHog's API expect this family.
-            409 => "server_error",
             429 => "throttled_error",
             500.. => "server_error",
             _ => "invalid_request",

@@ -15,6 +15,10 @@ use std::time::Duration;
 
 /// Longest time that a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// UTF-8 of the mark that some editors and libraries write before a text. RFC 8259 has readers
+/// ignore it, and ingestion does.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Reads a body to its end.
 ///
 /// # Errors
@@ -90,8 +94,9 @@ pub(crate) fn check(
     if !is_json(headers) {
         return Err(ApiError::unsupported_media_type());
     }
+    let text = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body);
     let value =
-        bounded_json::parse(body, bounded_json::VALUES_MAX).map_err(|error| match error {
+        bounded_json::parse(text, bounded_json::VALUES_MAX).map_err(|error| match error {
             JsonError::TooManyValues(values_max) => ApiError::body_too_complex(values_max),
             JsonError::Malformed(error) => ApiError::parse_error(&error.to_string()),
         })?;

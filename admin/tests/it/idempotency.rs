@@ -55,7 +55,7 @@ async fn a_request_that_is_sent_again_is_made_once() {
 
     let other_body = post(&fixture, owner, ALL, "one", &json!({ "name": "B" })).await;
     assert_eq!(other_body.error(), (409, "idempotency_mismatch", None));
-    assert_eq!(other_body.body["type"], "server_error");
+    assert_eq!(other_body.body["type"], "invalid_request");
     let other_owner = fixture.key(&["*"]).await;
     let table = [(owner, "two"), (other_owner.as_str(), "one")];
     for (bearer, key) in table {

@@ -1,6 +1,7 @@
 //! ClickHouse's own copy of its data, in either direction.
 
 use crate::config::{Config, Engine};
+use crate::poll_timeout::PollTimeout;
 use anyhow::{Context, bail};
 use millrace_clickhouse::{ClickHouse, CopyId, CopyState};
 use std::path::Path;
@@ -28,14 +29,15 @@ pub fn embedded_backup_dir(config: &Config) -> anyhow::Result<&Path> {
 /// Waits until ClickHouse has made a copy.
 ///
 /// # Errors
-/// When ClickHouse gives up, or does not answer.
+/// When ClickHouse gives up, or does not answer for a minute.
 pub async fn wait_until_copied(clickhouse: &ClickHouse, id: CopyId) -> anyhow::Result<()> {
+    let mut poll_timeout = PollTimeout::new();
     loop {
-        let state = clickhouse.copying(id).await;
+        let state = poll_timeout.check(clickhouse.copying(id).await);
         match state.context("ClickHouse does not say how far it is")? {
-            CopyState::Running => tokio::time::sleep(CHECK_INTERVAL).await,
-            CopyState::Done => return Ok(()),
-            CopyState::Failed(reason) => bail!("ClickHouse gave up: {reason}"),
+            None | Some(CopyState::Running) => tokio::time::sleep(CHECK_INTERVAL).await,
+            Some(CopyState::Done) => return Ok(()),
+            Some(CopyState::Failed(reason)) => bail!("ClickHouse gave up: {reason}"),
         }
     }
 }

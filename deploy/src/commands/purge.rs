@@ -4,6 +4,7 @@ use super::{Invocation, counted, table};
 use crate::config::Config;
 use crate::connect;
 use crate::output;
+use crate::poll_timeout::PollTimeout;
 use anyhow::{Context, bail};
 use clap::Args;
 use millrace_clickhouse::{ClickHouse, ProjectRows};
@@ -89,10 +90,14 @@ async fn orphans(config: &Config, clickhouse: &ClickHouse) -> anyhow::Result<Vec
 /// Waits until the server has rewritten all parts.
 async fn wait(clickhouse: &ClickHouse) -> anyhow::Result<()> {
     let mut every = tokio::time::interval(CHECK_INTERVAL);
+    let mut poll_timeout = PollTimeout::new();
     loop {
         every.tick().await;
-        let deletion = clickhouse.deletion().await;
+        let deletion = poll_timeout.check(clickhouse.deletion().await);
         let deletion = deletion.context("deleting goes on, but cannot be watched")?;
+        let Some(deletion) = deletion else {
+            continue;
+        };
         if !deletion.failure.is_empty() {
             bail!(
                 "ClickHouse cannot rewrite a part, and will try again: {}",

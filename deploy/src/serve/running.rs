@@ -61,18 +61,20 @@ impl RunningServer {
                 Ok(())
             }
         };
-        if outcome.is_err() {
+        if let Err(error) = outcome {
+            let reason = engine.as_ref().and_then(engine::permanent_failure_reason);
             // The kernel ends the engine with this process: waiting for it would keep a broken
             // process alive.
             std::mem::forget(engine);
-            return outcome;
+            let reason = reason.map(|reason| anyhow!(reason));
+            return background_parts::outcome([failure, reason, Some(error)]);
         }
         let stopped = background_parts.stop().await;
-        let stopped = match engine {
-            Some(engine) => stopped.and(stop_engine(engine).await),
-            None => stopped,
+        let engine_stopped = match engine {
+            Some(engine) => stop_engine(engine).await,
+            None => Ok(()),
         };
-        background_parts::outcome(failure, stopped)?;
+        background_parts::outcome([failure, engine_stopped.err(), stopped.err()])?;
         tracing::info!("stopped");
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Backup of a running server, and restore to a new one.
 
 use crate::clickhouse_outage::test_env::{Engine, PASSWORD};
+use crate::read_only_commands::COMMANDS;
 use crate::server::{Server, ask, eventually, millrace, on_own_ports, run};
 use millrace_catalog::Catalog;
 use serde_json::{Value, json};
@@ -233,6 +234,15 @@ fn a_restore_that_was_cut_off_is_not_started_and_one_that_cannot_work_makes_noth
     for mode in ["serve", "ingest", "admin", "clickhouse"] {
         let started = on_own_ports(mode, &new).output().unwrap();
         assert_refused(&started, "delete the folder and restore the backup again");
+    }
+    let others = COMMANDS.iter().filter(|command| {
+        let name = command.split_whitespace().next();
+        !["config", "restore"].map(Some).contains(&name)
+    });
+    for command in others {
+        let words: Vec<_> = command.split_whitespace().collect();
+        let refused = run(&[&words[..], &["--data-dir", to]].concat());
+        assert_refused(&refused, "delete the folder and restore the backup again");
     }
     assert_refused(&restore(&copy, &new), "delete the folder and restore");
     // The engine ends after the command, and may still write.

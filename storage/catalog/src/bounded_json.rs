@@ -4,9 +4,10 @@
 //! is the marker of its `RawValue` is replaced by the JSON in its text, which is read with a new
 //! limit on depth: such objects in one another overflow the stack, and that ends the process. A
 //! `Value` that holds the marker does the same when a type is deserialized from it. So [`parse`]
-//! refuses the marker at each place, and no value that it returns has it.
+//! refuses the marker at each place, and no value that it returns has it. Rows of earlier versions
+//! may have it: [`stored`] leaves it out.
 
-use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use std::fmt;
 
@@ -38,6 +39,7 @@ pub fn parse(text: &[u8], values_max: usize) -> Result<Value, JsonError> {
     let mut budget = Budget {
         left: values_max,
         is_exceeded: false,
+        is_stored: false,
     };
     // Its limit on depth holds for all of the text, as nothing here starts another one.
     let mut deserializer = serde_json::Deserializer::from_slice(text);
@@ -53,10 +55,27 @@ pub fn parse(text: &[u8], values_max: usize) -> Result<Value, JsonError> {
     })
 }
 
+/// Reads JSON of a stored row, of any number of values. Members with a reserved name, which earlier
+/// versions stored, are left out with their values: nobody could read the row otherwise.
+///
+/// # Errors
+///
+/// The deserializer's; so no text with the depth of a body fails.
+pub(crate) fn stored<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+    let mut budget = Budget {
+        left: usize::MAX,
+        is_exceeded: false,
+        is_stored: true,
+    };
+    Bounded(&mut budget).deserialize(deserializer)
+}
+
 /// Number of values that may still come.
 struct Budget {
     left: usize,
     is_exceeded: bool,
+    /// True for a stored row, false for a text from outside.
+    is_stored: bool,
 }
 
 /// Reader of a value, and of all values in it.
@@ -122,6 +141,10 @@ impl<'de> Visitor<'de> for Bounded<'_> {
         let mut object = Map::new();
         while let Some(name) = members.next_key::<String>()? {
             if name.starts_with(MARKER) {
+                if self.0.is_stored {
+                    members.next_value::<IgnoredAny>()?;
+                    continue;
+                }
                 let reason = format!("names that begin with {MARKER} are reserved");
                 return Err(de::Error::custom(reason));
             }
@@ -158,6 +181,28 @@ mod tests {
         let harmless = json!({"a": "$serde_json::private::RawValue", "RawValue": {"$serde": 0}});
         let read = parse(harmless.to_string().as_bytes(), VALUES_MAX).unwrap();
         assert_eq!(read, harmless);
+    }
+
+    #[test]
+    fn markers_in_stored_rows_are_left_out_at_each_place() {
+        let read = |text: &str| stored(&mut serde_json::Deserializer::from_str(text));
+        let table = [
+            (nested_markers(1, 0), json!({})),
+            (nested_markers(30, 0), json!({})),
+            (format!(r#"{{"{MARKER}RawValue":"no JSON"}}"#), json!({})),
+            (
+                format!(r#"{{"{MARKER}RawValue":[1],"a":2}}"#),
+                json!({"a": 2}),
+            ),
+            (
+                format!(r#"[{{"a":{{"{MARKER}Number":{{}},"b":null}}}}]"#),
+                json!([{"a": {"b": null}}]),
+            ),
+            ("[1, 0.5, \"a\"]".to_owned(), json!([1, 0.5, "a"])),
+        ];
+        for (text, expected) in table {
+            assert_eq!(read(&text).unwrap(), expected, "{text}");
+        }
     }
 
     #[test]

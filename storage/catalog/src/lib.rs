@@ -21,6 +21,7 @@
 //! | `roles` | named groups of members |
 //! | `organizations`, `members`, `users`, `projects`, `personal_keys` | operations on each |
 //! | [`bounded_json`] | JSON from outside, read within bounds; no I/O |
+//! | `stored_json` | free-form JSON of rows |
 //! | [`key`] | format of keys; no I/O |
 //! | `scopes`, `level`, `features` | permissions of keys, members and organizations; no I/O |
 //! | `limits` | limits of what an organization or a user may have |
@@ -83,6 +84,7 @@ mod random;
 mod roles;
 mod scopes;
 mod secrets;
+mod stored_json;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod time;
@@ -164,4 +166,5 @@ pub use proxy_records::ProxyRecordView;
 pub use roles::{NewRole, RoleChange, RoleFilter, RoleMember, RoleView};
 pub use scopes::{OPERATOR, RequiredScope, SCOPE_FAMILIES, ScopeError, Scopes};
 pub use secrets::{SecretError, SecretKey};
+pub use stored_json::StoredJson;
 pub use users::NewUser;

@@ -228,15 +228,15 @@ impl From<PluginView> for PluginBody {
             description: plugin.description,
             url,
             icon: plugin.icon,
-            config_schema: plugin.config_schema,
+            config_schema: plugin.config_schema.0,
             tag: plugin.tag,
             latest_tag: plugin.latest_tag,
             is_global: plugin.is_global,
             organization_id: plugin.organization_id,
             organization_name: view.organization_name,
-            capabilities: plugin.capabilities,
-            metrics: plugin.metrics,
-            public_jobs: plugin.public_jobs,
+            capabilities: plugin.capabilities.0,
+            metrics: plugin.metrics.map(|value| value.0),
+            public_jobs: plugin.public_jobs.map(|value| value.0),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! values are cut to their beginnings.
 
 use super::scope::{Activity, ActivityScope};
+use crate::bounded_json::stored;
 use sea_orm::FromJsonQueryResult;
 use sea_orm::prelude::Uuid;
 use serde::{Deserialize, Serialize};
@@ -82,8 +83,10 @@ pub struct ActivityChange {
     /// Name of the field in the API.
     pub field: String,
     /// Value before the change: null if it was not set, the beginning of a long one, as text.
+    #[serde(deserialize_with = "stored")]
     pub before: Value,
     /// Value after the change: null if it is not set any more, otherwise like `before`.
+    #[serde(deserialize_with = "stored")]
     pub after: Value,
 }
 

@@ -39,14 +39,21 @@ impl Catalog {
         looked.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// Deletes a piece of the rows that deleted projects, organizations, batch exports and plugins
-    /// left, or withdrawn plugins in other organizations: at most 2 000 rows, and 8 MiB of
-    /// properties but for the last of them. Answers how many rows; 0: nothing is left.
+    /// Deletes a piece of the rows that withdrawn plugins have in other organizations, or that
+    /// deleted projects, organizations, batch exports and plugins left: at most 2 000 rows, and
+    /// 8 MiB of properties but for the last of them. Answers how many rows; 0: nothing is left.
+    ///
+    /// Withdrawn plugins go first: who deletes one meanwhile is told to try again in some seconds,
+    /// and a large project takes minutes.
     ///
     /// # Errors
     ///
     /// Any database error; then nothing was deleted.
     pub async fn delete_leftovers(&self) -> Result<u64, ChangeError> {
+        let withdrawn = self.delete_of_withdrawn_plugin().await?;
+        if withdrawn > 0 {
+            return Ok(withdrawn);
+        }
         let deleted = async {
             let mut count = self.delete_of_project().await?;
             if count == 0 {
@@ -61,11 +68,7 @@ impl Catalog {
             Ok(count)
         };
         let deleted: Result<u64, DbErr> = deleted.await;
-        match deleted {
-            Ok(0) => self.delete_of_withdrawn_plugin().await,
-            Ok(count) => Ok(count),
-            Err(error) => Err(self.error(&error).into()),
-        }
+        deleted.map_err(|error| self.error(&error).into())
     }
 
     async fn delete_of_project(&self) -> Result<u64, DbErr> {

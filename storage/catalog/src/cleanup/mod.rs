@@ -27,6 +27,8 @@ mod plugins;
 mod users;
 mod withdrawn;
 
+pub(crate) use users::mark_used;
+
 /// Rows that one piece deletes at most.
 const ROWS_MAX: u64 = 2_000;
 /// Bytes of properties that one piece deletes, but for its last row.

@@ -1,8 +1,9 @@
 //! Users who have nothing any more: no organization, no invite and no key.
 //!
 //! No change says when a user lost the last of these, as a cascade may have deleted it. A pass over
-//! all users notes who has nothing, and the time from which they are kept begins there. Entries of
-//! the activity log have the names of users themselves, so they stay as they are.
+//! all users notes who has nothing, and the time for which they are kept begins there. It ends with
+//! a membership or a key, in the transaction that adds it. Entries of the activity log have the
+//! names of users themselves, so they stay as they are.
 
 use super::{ROWS_MAX, USERS_MAX};
 use crate::catalog::Catalog;
@@ -23,6 +24,16 @@ use sea_orm::{
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+/// Users that a step of a pass has looked at.
+struct ScannedUsers {
+    /// Number of the last one.
+    last: i64,
+    /// Users who have nothing.
+    idle: BTreeSet<i64>,
+    /// Users who had nothing before.
+    noted: BTreeSet<i64>,
+}
+
 impl Catalog {
     /// Looks at the next 2 000 users behind the number `after`: notes those who have nothing, from
     /// now on, and forgets those who were noted and have something again. Returns the number of the
@@ -32,12 +43,24 @@ impl Catalog {
     ///
     /// Any database error.
     pub async fn note_unused_users(&self, after: i64) -> Result<Option<i64>, CatalogError> {
-        let noted = self.note_users_behind(after).await;
-        noted.map_err(|error| self.error(&error))
+        let now = self.now();
+        let looked = self.users_behind(after, now).await;
+        let Some(looked) = looked.map_err(|error| self.error(&error))? else {
+            return Ok(None);
+        };
+        let idle = &looked.idle - &looked.noted;
+        if !idle.is_empty() {
+            let transaction = self.begin().await?;
+            let noted = note(&transaction, idle, now).await;
+            noted.map_err(|error| self.error(&error))?;
+            self.commit(transaction).await?;
+        }
+        let forgotten = forget(&self.writer, &looked.noted - &looked.idle).await;
+        forgotten.map_err(|error| self.error(&error))?;
+        Ok(Some(looked.last))
     }
 
-    async fn note_users_behind(&self, after: i64) -> Result<Option<i64>, DbErr> {
-        let now = self.now();
+    async fn users_behind(&self, after: i64, now: UtcTime) -> Result<Option<ScannedUsers>, DbErr> {
         let next = users::Entity::find()
             .select_only()
             .column(users::Column::Id)
@@ -65,9 +88,7 @@ impl Catalog {
             .all(&self.db)
             .await?;
         let (idle, noted) = (BTreeSet::from_iter(idle), BTreeSet::from_iter(noted));
-        note(&self.writer, &idle - &noted, now).await?;
-        forget(&self.writer, &noted - &idle).await?;
-        Ok(Some(last))
+        Ok(Some(ScannedUsers { last, idle, noted }))
     }
 
     /// Deletes a piece of the users who were noted longer than `kept` ago and have nothing, not
@@ -78,15 +99,10 @@ impl Catalog {
     /// Any database error; then nothing was deleted.
     pub async fn prune_users(&self, kept: Duration) -> Result<u64, ChangeError> {
         let until = self.now().plus_micros(micros(kept).saturating_neg());
-        let noted = unused::Entity::find()
-            .select_only()
-            .column(unused::Column::UserId)
-            .filter(unused::Column::Since.lt(until))
-            .into_query();
         let due = users::Entity::find()
             .select_only()
             .column(users::Column::Id)
-            .filter(users::Column::Id.in_subquery(noted))
+            .filter(users::Column::Id.in_subquery(noted_before(until).into_query()))
             .filter(has_nothing(keys::Entity::find()))
             .order_by_asc(users::Column::Id)
             .limit(USERS_MAX)
@@ -98,13 +114,22 @@ impl Catalog {
             return Ok(0);
         }
         let transaction = self.begin().await?;
-        let deleted = delete(&transaction, due).await;
+        let deleted = delete(&transaction, due, until).await;
         self.finish(transaction, deleted.map_err(Abort::from)).await
     }
 }
 
-async fn note(db: &DatabaseConnection, ids: BTreeSet<i64>, now: UtcTime) -> Result<(), DbErr> {
-    let rows = ids.into_iter().map(|user_id| unused::ActiveModel {
+/// Forgets that a user had nothing, in the transaction that gives the user something: who loses it
+/// before the next pass is kept from then on.
+pub(crate) async fn mark_used(within: &DatabaseTransaction, user_id: i64) -> Result<(), DbErr> {
+    let noted = unused::Entity::delete_by_id(user_id);
+    noted.exec(within).await.map(drop)
+}
+
+async fn note(within: &DatabaseTransaction, ids: BTreeSet<i64>, now: UtcTime) -> Result<(), DbErr> {
+    let in_force = keys::Entity::find().filter(in_force(now));
+    let idle = locked_idle(within, ids, in_force).await?;
+    let rows = idle.into_iter().map(|user_id| unused::ActiveModel {
         user_id: ActiveValue::Set(user_id),
         since: ActiveValue::Set(now),
     });
@@ -112,7 +137,7 @@ async fn note(db: &DatabaseConnection, ids: BTreeSet<i64>, now: UtcTime) -> Resu
     once.do_nothing();
     // Nothing is sent if there are no rows.
     let noted = unused::Entity::insert_many(rows).on_conflict(once);
-    noted.exec_without_returning(db).await.map(drop)
+    noted.exec_without_returning(within).await.map(drop)
 }
 
 async fn forget(db: &DatabaseConnection, ids: BTreeSet<i64>) -> Result<(), DbErr> {
@@ -123,29 +148,11 @@ async fn forget(db: &DatabaseConnection, ids: BTreeSet<i64>) -> Result<(), DbErr
     noted.exec(db).await.map(drop)
 }
 
-/// Deletes those users who still have nothing.
-///
-/// Users are locked before they are looked at, by another statement, which sees what was committed
-/// before: a membership or a key that somebody else inserts waits for the lock. Users whom others
-/// hold are skipped.
-async fn delete(within: &DatabaseTransaction, due: Vec<i64>) -> Result<u64, DbErr> {
-    let mut locked = users::Entity::find()
-        .select_only()
-        .column(users::Column::Id)
-        .filter(users::Column::Id.is_in(due))
-        .order_by_asc(users::Column::Id);
-    if within.get_database_backend() == DbBackend::Postgres {
-        locked = locked.lock_with_behavior(LockType::Update, LockBehavior::SkipLocked);
-    }
-    let locked: Vec<i64> = locked.into_tuple().all(within).await?;
-    let idle: Vec<i64> = users::Entity::find()
-        .select_only()
-        .column(users::Column::Id)
-        .filter(users::Column::Id.is_in(locked))
-        .filter(has_nothing(keys::Entity::find()))
-        .into_tuple()
-        .all(within)
-        .await?;
+/// Deletes those users who still have nothing, and had nothing since they were found.
+async fn delete(within: &DatabaseTransaction, due: Vec<i64>, until: UtcTime) -> Result<u64, DbErr> {
+    let idle = locked_idle(within, due, keys::Entity::find()).await?;
+    let idle = noted_before(until).filter(unused::Column::UserId.is_in(idle));
+    let idle: Vec<i64> = idle.into_tuple().all(within).await?;
     if idle.is_empty() {
         return Ok(0);
     }
@@ -156,6 +163,43 @@ async fn delete(within: &DatabaseTransaction, due: Vec<i64>) -> Result<u64, DbEr
     let users = gone.rows_affected;
     tracing::info!(users, "deleted users without organization, invite and key");
     Ok(users)
+}
+
+/// Query for the numbers of users who were noted before a time.
+fn noted_before(until: UtcTime) -> Select<unused::Entity> {
+    unused::Entity::find()
+        .select_only()
+        .column(unused::Column::UserId)
+        .filter(unused::Column::Since.lt(until))
+}
+
+/// Locks users, and returns those who have nothing, not even one of these keys.
+///
+/// Users are locked before they are looked at, by another statement, which sees what was committed
+/// before: a membership or a key that somebody else inserts waits for the lock. Users whom others
+/// hold are skipped.
+async fn locked_idle(
+    within: &DatabaseTransaction,
+    ids: impl IntoIterator<Item = i64>,
+    of_keys: Select<keys::Entity>,
+) -> Result<Vec<i64>, DbErr> {
+    let mut locked = users::Entity::find()
+        .select_only()
+        .column(users::Column::Id)
+        .filter(users::Column::Id.is_in(ids))
+        .order_by_asc(users::Column::Id);
+    if within.get_database_backend() == DbBackend::Postgres {
+        locked = locked.lock_with_behavior(LockType::Update, LockBehavior::SkipLocked);
+    }
+    let locked: Vec<i64> = locked.into_tuple().all(within).await?;
+    users::Entity::find()
+        .select_only()
+        .column(users::Column::Id)
+        .filter(users::Column::Id.is_in(locked))
+        .filter(has_nothing(of_keys))
+        .into_tuple()
+        .all(within)
+        .await
 }
 
 /// Condition for users without an organization, an invite and any of these keys. Deletion of one

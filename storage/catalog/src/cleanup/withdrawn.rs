@@ -1,21 +1,74 @@
 //! Configurations that other organizations have of withdrawn plugins.
 
-use super::ENTRIES_MAX;
+use super::{ENTRIES_MAX, ROWS_MAX};
 use crate::activity::{Activity, ActivityScope, AuditChange};
 use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::{
     organizations, plugin_configs as configs, plugins, projects, withdrawn_plugins as withdrawn,
 };
-use crate::error::ChangeError;
+use crate::error::{CatalogError, ChangeError};
 use crate::plugins::uses_by_others;
 use crate::transaction::locked;
 use sea_orm::prelude::Uuid;
+use sea_orm::sea_query::OnConflict;
 use sea_orm::{
-    ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+    ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, QueryFilter, QueryOrder,
+    QuerySelect, QueryTrait,
 };
 
 impl Catalog {
+    /// Marks a piece of the plugins that are not global and have configurations in other
+    /// organizations all the same: at most 2 000. Answers how many; 0: all have their mark.
+    ///
+    /// A process of an earlier version, which runs beside this one during an upgrade, withdraws
+    /// plugins without a mark, and neither they nor their organizations could ever be deleted.
+    ///
+    /// # Errors
+    ///
+    /// Any database error; then nothing was marked.
+    pub async fn mark_withdrawn_plugins(&self) -> Result<u64, CatalogError> {
+        let marked = self.mark_unmarked().await;
+        marked.map_err(|error| self.error(&error))
+    }
+
+    async fn mark_unmarked(&self) -> Result<u64, DbErr> {
+        let marked = withdrawn::Entity::find()
+            .select_only()
+            .column(withdrawn::Column::PluginId)
+            .into_query();
+        // Read apart, so that nothing is locked where nothing is missing.
+        let unmarked: Vec<i64> = uses_by_others()
+            .filter(plugins::Column::IsGlobal.eq(false))
+            .filter(configs::Column::PluginId.not_in_subquery(marked))
+            .select_only()
+            .column(configs::Column::PluginId)
+            .distinct()
+            .limit(ROWS_MAX)
+            .into_tuple()
+            .all(&self.db)
+            .await?;
+        if unmarked.is_empty() {
+            return Ok(0);
+        }
+        let count = unmarked.len() as u64;
+        let marks = unmarked
+            .into_iter()
+            .map(|plugin_id| withdrawn::ActiveModel {
+                plugin_id: ActiveValue::Set(plugin_id),
+            });
+        // Withdrawn once more meanwhile. One that is global again loses its mark in the cleanup.
+        let mut once = OnConflict::column(withdrawn::Column::PluginId);
+        once.do_nothing();
+        let marked = withdrawn::Entity::insert_many(marks).on_conflict(once);
+        marked.exec_without_returning(&self.writer).await?;
+        tracing::info!(
+            plugins = count,
+            "plugins that are not global are used in other organizations: these uses will be deleted"
+        );
+        Ok(count)
+    }
+
     /// Deletes a piece of the configurations that other organizations have of a withdrawn plugin,
     /// each with an entry in the log; answers how many rows. All are of one organization, so that
     /// no more than one is locked.

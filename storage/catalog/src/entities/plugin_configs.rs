@@ -1,10 +1,11 @@
 //! Configurations of plugins in projects.
 
 use crate::UtcTime;
+use crate::stored_json::StoredJson;
 use sea_orm::FromJsonQueryResult;
 use sea_orm::entity::prelude::{
     ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EntityTrait,
-    EnumIter, Json, PrimaryKeyTrait,
+    EnumIter, PrimaryKeyTrait,
 };
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +25,7 @@ pub struct Model {
     /// Number among the project's plugins, from 1.
     pub position: i32,
     /// Values for the plugin's schema, an object.
-    pub config: Json,
+    pub config: StoredJson,
     /// Keys of its secrets; null: they were not recorded, so every value may be one.
     pub secret_keys: Option<SecretKeys>,
     /// Time of creation.

@@ -1,10 +1,11 @@
 //! Plugins: one table for five families.
 
 use crate::UtcTime;
+use crate::stored_json::StoredJson;
 use sea_orm::DeriveActiveEnum;
 use sea_orm::entity::prelude::{
     ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EntityTrait,
-    EnumIter, Json, PrimaryKeyTrait, Uuid,
+    EnumIter, PrimaryKeyTrait, Uuid,
 };
 
 /// Plugin.
@@ -27,7 +28,7 @@ pub struct Model {
     /// URL of a picture.
     pub icon: Option<String>,
     /// Schema of its configuration, free-form.
-    pub config_schema: Json,
+    pub config_schema: StoredJson,
     /// Version that is installed.
     pub tag: Option<String>,
     /// Latest version in the catalogue.
@@ -35,11 +36,11 @@ pub struct Model {
     /// True if every organization sees it.
     pub is_global: bool,
     /// Capabilities, read from its source or given by its maker.
-    pub capabilities: Json,
+    pub capabilities: StoredJson,
     /// Metrics that it counts, free-form.
-    pub metrics: Option<Json>,
+    pub metrics: Option<StoredJson>,
     /// Jobs that users may start, free-form.
-    pub public_jobs: Option<Json>,
+    pub public_jobs: Option<StoredJson>,
     /// True if it is in the family of destinations.
     pub is_destination: bool,
     /// True if it is in the family of frontend apps.

@@ -4,6 +4,7 @@ use super::InviteToken;
 use crate::activity::Activity;
 use crate::actor::Actor;
 use crate::catalog::Catalog;
+use crate::cleanup::mark_used;
 use crate::entities::{organization_invites as invites, organizations, users};
 use crate::error::{CatalogError, ChangeError, is_duplicate};
 use crate::limits::{MEMBERS_MAX, must_have_fewer};
@@ -226,6 +227,7 @@ impl Catalog {
         let count = organization.member_count.unsigned_abs();
         must_have_fewer("An organization", MEMBERS_MAX, "members", count)?;
         let membership = insert_membership(within, id, user.id, invite.level, now).await?;
+        mark_used(within, user.id).await?;
         let member = Member { membership, user };
         let audit = member_audit(Activity::Created, &member);
         let audit = audit.field("level", (), invite.level.number());

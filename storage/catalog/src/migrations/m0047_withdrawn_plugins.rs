@@ -33,7 +33,16 @@ impl MigrationTrait for Migration {
             );
         manager.create_table(marks).await?;
         let connection = manager.get_connection();
-        connection.execute_unprepared(MARK_EARLIER).await.map(drop)
+        let marked = connection.execute_unprepared(MARK_EARLIER).await?;
+        let plugins = marked.rows_affected();
+        if plugins > 0 {
+            tracing::info!(
+                plugins,
+                "plugins that were withdrawn before are still used by other organizations: these \
+                 uses will be deleted, each with an entry in the log of its organization"
+            );
+        }
+        Ok(())
     }
 }
 

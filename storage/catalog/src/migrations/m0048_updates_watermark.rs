@@ -9,7 +9,7 @@ pub(super) struct Migration;
 
 impl MigrationName for Migration {
     fn name(&self) -> &'static str {
-        "m0049_updates_watermark"
+        "m0048_updates_watermark"
     }
 }
 

@@ -9,7 +9,7 @@ pub(super) struct Migration;
 
 impl MigrationName for Migration {
     fn name(&self) -> &'static str {
-        "m0051_export_holds"
+        "m0049_export_holds"
     }
 }
 

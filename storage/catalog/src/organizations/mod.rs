@@ -16,6 +16,7 @@ pub use view::{Access, MemberOrganization};
 use crate::activity::{Activity, ActivityScope, AuditChange};
 use crate::actor::Actor;
 use crate::catalog::Catalog;
+use crate::cleanup::mark_used;
 use crate::entities::{organization_memberships as memberships, organizations, projects};
 use crate::error::{CatalogError, ChangeError};
 use crate::level::Level;
@@ -124,6 +125,7 @@ impl Catalog {
         if let Some(user_id) = owner_user_id {
             must_own_fewer(within, user_id).await?;
             insert_membership(within, organization.id, user_id, Level::Owner, now).await?;
+            mark_used(within, user_id).await?;
         }
         let project = insert_project(within, organization.id, project, now).await?;
         self.organization_made(within, actor, &organization, &project)

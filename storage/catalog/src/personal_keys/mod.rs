@@ -25,6 +25,7 @@ pub use owned::{NewOwnKey, OwnKeyChange};
 use crate::activity::{Activity, ActivityScope, AuditChange};
 use crate::actor::Actor;
 use crate::catalog::Catalog;
+use crate::cleanup::mark_used;
 use crate::entities::personal_api_keys::{self as keys, OrganizationIds};
 use crate::error::ChangeError;
 use crate::key::PersonalKey;
@@ -90,6 +91,7 @@ impl Catalog {
         delete_first_ended(within, user_id, now).await?;
         let value = PersonalKey::generate()?;
         let record = insert_personal_key(within, user_id, &value, constraints, now).await?;
+        mark_used(within, user_id).await?;
         let audit = key_audit(Activity::Created, &record)
             .field("label", (), &record.label)
             .field("scopes", (), &record.scopes)

@@ -1,10 +1,8 @@
 //! Main file of a source, which determines the plugin's capabilities, and its parser.
 
-use crate::bounded_json;
 use async_trait::async_trait;
 use sea_orm::prelude::Uuid;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::fmt;
 
 /// Names of main files, tried in order if `plugin.json` names none.
@@ -60,29 +58,38 @@ pub enum SourceParseError {
     Unavailable(String),
 }
 
+/// Name of the main file in a manifest. Nothing else is kept: a manifest of before may have more
+/// values than one that is sent now.
+#[derive(Deserialize)]
+struct NamedMain {
+    main: Option<String>,
+}
+
 /// Finds the main file among files, as (name, text).
 pub(super) fn main_file(files: &[(String, String)]) -> Option<(&str, &str)> {
     let of_name = |name: &str| {
         let file = files.iter().find(|(file, _)| file == name);
         file.map(|(name, text)| (name.as_str(), text.as_str()))
     };
-    let read = |text: &str| bounded_json::parse(text.as_bytes(), bounded_json::VALUES_MAX).ok();
-    let manifest = of_name(MANIFEST).and_then(|(_, text)| read(text));
-    let named = manifest.as_ref().and_then(|manifest| manifest.get("main"));
-    let named = named
-        .and_then(Value::as_str)
-        .map(|name| name.trim_start_matches("./"));
+    // serde would read a list as the fields of the manifest, too.
+    let manifest = of_name(MANIFEST).filter(|(_, text)| text.trim_start().starts_with('{'));
+    let named = manifest.and_then(|(_, text)| serde_json::from_str::<NamedMain>(text).ok());
+    let named = named.as_ref().and_then(|manifest| manifest.main.as_deref());
+    let named = named.map(|name| name.trim_start_matches("./"));
     named.into_iter().chain(MAIN_FILES).find_map(of_name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bounded_json::VALUES_MAX;
     use crate::testing::nested_markers;
 
     #[test]
     fn the_manifest_names_the_main_file() {
         let nested = nested_markers(200, 120);
+        let values = "0,".repeat(2 * VALUES_MAX);
+        let large = format!(r#"{{"config":[{values}0],"main":"a.js"}}"#);
         let table = [
             (
                 &[
@@ -105,6 +112,19 @@ mod tests {
                 &[("plugin.json", nested.as_str()), ("index.js", "")],
                 Some("index.js"),
             ),
+            (
+                &[
+                    ("plugin.json", large.as_str()),
+                    ("index.js", ""),
+                    ("a.js", ""),
+                ],
+                Some("a.js"),
+            ),
+            (
+                &[("plugin.json", r#"{"main":["a.js"]}"#), ("a.js", "")],
+                None,
+            ),
+            (&[("plugin.json", r#"["a.js"]"#), ("a.js", "")], None),
         ];
         for (files, main) in table {
             let owned = |(name, text): &(&str, &str)| ((*name).to_owned(), (*text).to_owned());

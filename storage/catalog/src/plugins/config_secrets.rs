@@ -13,7 +13,7 @@ const MASK: &str = "********";
 
 /// Values of a configuration by their keys, with secrets masked.
 pub(super) fn masked(config: &Model, schema: &Json) -> Json {
-    let mut shown = config.config.clone();
+    let mut shown = config.config.0.clone();
     let Some(values) = shown.as_object_mut() else {
         return MASK.into();
     };

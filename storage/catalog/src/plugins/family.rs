@@ -1,6 +1,7 @@
 //! Families of plugins.
 
 use crate::entities::plugins;
+use crate::stored_json::StoredJson;
 use sea_orm::prelude::Json;
 use serde_json::{Value, json};
 
@@ -90,7 +91,7 @@ impl FamilyFlags {
 /// Sets the capabilities of a plugin, and with them its families.
 pub(super) fn set_capabilities(plugin: &mut plugins::Model, capabilities: Json) {
     let flags = FamilyFlags::of(&capabilities);
-    plugin.capabilities = capabilities;
+    plugin.capabilities = StoredJson(capabilities);
     plugin.is_destination = flags.destination;
     plugin.is_frontend_app = flags.frontend_app;
     plugin.is_import_app = flags.import_app;

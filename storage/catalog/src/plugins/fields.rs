@@ -3,6 +3,7 @@
 use super::source_url::URL_CHARS_MAX;
 use crate::entities::plugins::{self, PluginType};
 use crate::error::ChangeError;
+use crate::stored_json::StoredJson;
 use sea_orm::prelude::Json;
 
 /// Longest name and tag, in characters.
@@ -93,10 +94,14 @@ impl PluginFields {
         set(&mut plugin.name, self.name);
         set(&mut plugin.description, self.description);
         set(&mut plugin.icon, self.icon);
-        set(&mut plugin.config_schema, self.config_schema);
+        set(
+            &mut plugin.config_schema,
+            self.config_schema.map(StoredJson),
+        );
         set(&mut plugin.tag, self.tag);
-        set(&mut plugin.metrics, self.metrics);
-        set(&mut plugin.public_jobs, self.public_jobs);
+        let stored = |value: Option<Json>| value.map(StoredJson);
+        set(&mut plugin.metrics, self.metrics.map(stored));
+        set(&mut plugin.public_jobs, self.public_jobs.map(stored));
     }
 }
 
@@ -151,8 +156,8 @@ pub(super) fn fit_together(
 
 /// Lengths and names of a plugin's free-form fields; empty values count as 0.
 fn free_form(plugin: &plugins::Model) -> [(usize, &'static str); 5] {
-    let json_bytes = |value: &Json| Some(value.to_string().len()).filter(|bytes| *bytes > 4);
-    let json = |value: Option<&Json>| value.and_then(json_bytes).unwrap_or_default();
+    let json_bytes = |value: &StoredJson| Some(value.to_string().len()).filter(|bytes| *bytes > 4);
+    let json = |value: Option<&StoredJson>| value.and_then(json_bytes).unwrap_or_default();
     [
         (
             plugin.description.as_ref().map_or(0, String::len),

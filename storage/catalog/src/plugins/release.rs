@@ -12,6 +12,7 @@ use crate::catalog::Catalog;
 use crate::entities::plugins;
 use crate::error::ChangeError;
 use crate::level::Level;
+use crate::stored_json::StoredJson;
 use crate::transaction::{lock_organization, must_act_as};
 use sea_orm::prelude::Json;
 
@@ -31,7 +32,7 @@ impl Installed {
         plugin.icon = release.icon.clone().or(plugin.icon.take());
         plugin.tag = Some(release.tag.clone());
         plugin.latest_tag = Some(release.tag.clone());
-        plugin.config_schema = release.config_schema.clone();
+        plugin.config_schema = StoredJson(release.config_schema.clone());
         if let Some(capabilities) = &self.capabilities {
             set_capabilities(plugin, capabilities.clone());
         }

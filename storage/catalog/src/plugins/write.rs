@@ -17,6 +17,7 @@ use crate::catalog::Catalog;
 use crate::entities::plugins;
 use crate::error::{ChangeError, is_duplicate};
 use crate::limits::must_be_within_setting;
+use crate::stored_json::StoredJson;
 use crate::transaction::Abort;
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
@@ -167,13 +168,13 @@ impl Catalog {
             description: None,
             url,
             icon: None,
-            config_schema: json!({}),
+            config_schema: StoredJson(json!({})),
             tag: None,
             latest_tag: None,
             is_global: fields.is_global.unwrap_or(false),
-            capabilities: json!({}),
-            metrics: Some(json!({})),
-            public_jobs: Some(json!({})),
+            capabilities: StoredJson(json!({})),
+            metrics: Some(StoredJson(json!({}))),
+            public_jobs: Some(StoredJson(json!({}))),
             is_destination: false,
             is_frontend_app: false,
             is_import_app: false,

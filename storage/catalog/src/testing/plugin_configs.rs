@@ -1,6 +1,7 @@
 //! Configurations of plugins, which no operation of the catalog writes.
 
 use crate::entities::plugin_configs as configs;
+use crate::stored_json::StoredJson;
 use crate::{Catalog, CatalogError, ProjectId};
 use sea_orm::prelude::Json;
 use sea_orm::{ActiveModelTrait, ActiveValue};
@@ -31,7 +32,7 @@ impl Catalog {
             team_id: ActiveValue::Set(project_id.0),
             enabled: ActiveValue::Set(enabled),
             position: ActiveValue::Set(1),
-            config: ActiveValue::Set(values),
+            config: ActiveValue::Set(StoredJson(values)),
             secret_keys: ActiveValue::Set(secret_keys),
             created_at: ActiveValue::Set(now),
             updated_at: ActiveValue::Set(now),

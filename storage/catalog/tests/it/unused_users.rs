@@ -4,11 +4,13 @@ use crate::contention::holding;
 use crate::ended_keys::{KEPT, set_day};
 use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv};
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
-use millrace_catalog::{NewInvite, UtcTime};
+use millrace_catalog::{Actor, NewInvite, UtcTime};
 
 on_both!(
     users_who_have_nothing_are_deleted_after_their_time,
     a_user_whose_key_ended_between_two_passes_stays,
+    a_user_who_had_an_organization_between_two_passes_stays,
+    a_key_and_a_membership_end_the_time_at_once,
     an_inactive_user_stays,
     many_users_are_noted_and_deleted_in_pieces,
 );
@@ -94,6 +96,52 @@ async fn a_user_whose_key_ended_between_two_passes_stays(database: TestDatabase)
         assert_eq!(pass(&env).await, expected, "day {day}");
     }
     assert_eq!(users(&env).await, ["ann"]);
+}
+
+async fn a_user_who_had_an_organization_between_two_passes_stays(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let brief = env.user("brief").await;
+    pass(&env).await;
+    set_day(&env, 89);
+    let (catalog, system) = (&env.catalog, Actor::system());
+    let made = catalog.create_organization(&system, "Brief", Some(brief.id));
+    let made = made.await.unwrap().id;
+    catalog.delete_organization(&system, made).await.unwrap();
+    for (day, expected) in [(91, vec![]), (181, vec![]), (182, vec![1])] {
+        set_day(&env, day);
+        assert_eq!(pass(&env).await, expected, "day {day}");
+    }
+    assert_eq!(users(&env).await, ["ann"]);
+}
+
+async fn a_key_and_a_membership_end_the_time_at_once(database: TestDatabase) {
+    let env = TestEnv::new(&database).await;
+    let (catalog, bob) = (&env.catalog, env.user("bob").await);
+    let caller = env.caller(&bob).await;
+    let note = format!(
+        "INSERT INTO unused_users (user_id, since) VALUES ({}, 1)",
+        bob.id
+    );
+    for way in ["key", "organization", "invite"] {
+        database.execute(&note).await.unwrap();
+        match way {
+            "key" => drop(env.caller(&bob).await),
+            "organization" => {
+                let made = catalog.create_organization(&env.owner, "Bob's", Some(bob.id));
+                made.await.unwrap();
+            }
+            _ => {
+                let invite = NewInvite::to("bob@example.com");
+                let sent = catalog.create_invite(&env.owner, env.organization, invite);
+                let sent = sent.await.unwrap();
+                let joined = catalog.accept_invite_as(sent.token.expose(), &caller);
+                joined.await.unwrap();
+            }
+        }
+        let noted = "SELECT CAST(COUNT(*) AS TEXT) FROM unused_users";
+        let noted = database.first_column(noted).await.unwrap();
+        assert_eq!(noted, ["0"], "{way}");
+    }
 }
 
 async fn an_inactive_user_stays(database: TestDatabase) {

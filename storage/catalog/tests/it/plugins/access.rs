@@ -92,6 +92,44 @@ async fn a_writer_who_lost_access_meanwhile_is_refused(database: TestDatabase) {
     }
 }
 
+/// Fields that make a plugin a destination or a transformation.
+fn can(method: &str) -> PluginFields {
+    PluginFields {
+        capabilities: Some(json!({ "methods": [method] })),
+        ..PluginFields::default()
+    }
+}
+
+fn made_of(fields: PluginFields) -> NewPlugin {
+    NewPlugin {
+        fields,
+        ..NewPlugin::default()
+    }
+}
+
+fn assert_lacks_the_feature(done: Result<(), ChangeError>, case: &str) {
+    let refused = matches!(done, Err(ChangeError::FeatureMissing("data_pipelines")));
+    assert!(refused, "{case}: {done:?}");
+}
+
+/// Asserts that a plugin of the writer's family neither begins nor becomes to have a method.
+async fn assert_no_way_to(method: &str, fixture: &Fixture, writer: PluginWriter<'_>, id: i64) {
+    let (catalog, case) = (&fixture.catalog, writer.family.segment());
+    let made = catalog.create_plugin(writer, made_of(can(method)));
+    assert_lacks_the_feature(made.await.map(drop), &format!("create {case} {method}"));
+    let changed = catalog.update_plugin(writer, id, can(method));
+    assert_lacks_the_feature(changed.await.map(drop), &format!("update {case} {method}"));
+    let upgraded = catalog.upgrade_plugin(writer, id, can(method), None);
+    assert_lacks_the_feature(
+        upgraded.await.map(drop),
+        &format!("upgrade {case} {method}"),
+    );
+    let main = format!("export function {method}() {{}}");
+    let changes = files(&[("index.js", Some(&main))]);
+    let written = catalog.update_plugin_source(writer, id, PluginFields::default(), changes);
+    assert_lacks_the_feature(written.await.map(drop), &format!("source {case} {method}"));
+}
+
 async fn without_the_feature_no_family_creates_or_changes_a_destination_or_a_transformation(
     database: TestDatabase,
 ) {
@@ -101,51 +139,27 @@ async fn without_the_feature_no_family_creates_or_changes_a_destination_or_a_tra
         is_operator: true,
         ..writer_in(&fixture, family)
     };
-    let can = |method: &str| PluginFields {
-        capabilities: Some(json!({ "methods": [method] })),
-        ..PluginFields::default()
-    };
-    let makes = |fields: PluginFields| NewPlugin {
-        fields,
-        ..NewPlugin::default()
-    };
     let of_before = PluginFields {
         is_global: Some(true),
         ..can("onEvent")
     };
-    let before = catalog.create_plugin(writer(PluginFamily::Plugins), makes(of_before));
+    let before = catalog.create_plugin(writer(PluginFamily::Plugins), made_of(of_before));
     let before = before.await.unwrap().plugin.id;
     let off = ["data_pipelines".to_owned()];
     let taken = catalog.set_organization_features(&fixture.actor, organization_id, &[], &off);
     taken.await.unwrap();
-    let is_refused = |done: Result<(), ChangeError>, case: &str| {
-        let refused = matches!(done, Err(ChangeError::FeatureMissing("data_pipelines")));
-        assert!(refused, "{case}: {done:?}");
-    };
     for family in PluginFamily::ALL {
-        let harmless = create(writer(family), &fixture, "Harmless");
         if matches!(
             family,
             PluginFamily::Destinations | PluginFamily::Transformations
         ) {
             let done = catalog.create_plugin(writer(family), named("A")).await;
-            is_refused(done.map(drop), family.segment());
+            assert_lacks_the_feature(done.map(drop), family.segment());
             continue;
         }
-        let id = harmless.await.plugin.id;
+        let id = create(writer(family), &fixture, "Harmless").await.plugin.id;
         for method in ["onEvent", "composeWebhook", "processEvent"] {
-            let case = format!("{} {method}", family.segment());
-            let made = catalog.create_plugin(writer(family), makes(can(method)));
-            is_refused(made.await.map(drop), &format!("create {case}"));
-            let changed = catalog.update_plugin(writer(family), id, can(method));
-            is_refused(changed.await.map(drop), &format!("update {case}"));
-            let upgraded = catalog.upgrade_plugin(writer(family), id, can(method), None);
-            is_refused(upgraded.await.map(drop), &format!("upgrade {case}"));
-            let main = format!("export function {method}() {{}}");
-            let changes = files(&[("index.js", Some(&main))]);
-            let none = PluginFields::default();
-            let written = catalog.update_plugin_source(writer(family), id, none, changes);
-            is_refused(written.await.map(drop), &format!("source {case}"));
+            assert_no_way_to(method, &fixture, writer(family), id).await;
         }
         let renamed = catalog.update_plugin(writer(family), id, named("B").fields);
         renamed.await.unwrap();
@@ -153,7 +167,7 @@ async fn without_the_feature_no_family_creates_or_changes_a_destination_or_a_tra
     // An existing plugin can still be withdrawn and deleted, but not changed.
     let everywhere = writer(PluginFamily::Plugins);
     let renamed = catalog.update_plugin(everywhere, before, named("B").fields);
-    is_refused(renamed.await.map(drop), "rename");
+    assert_lacks_the_feature(renamed.await.map(drop), "rename");
     let tag = Some("2".to_owned());
     let looked = catalog.set_plugin_latest_tag(everywhere, before, tag);
     looked.await.unwrap();

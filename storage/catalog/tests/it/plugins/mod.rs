@@ -5,6 +5,7 @@ mod deleted;
 mod limits;
 mod log;
 mod records;
+mod reserved_names;
 mod source;
 mod uses;
 mod withdrawn;

@@ -18,6 +18,8 @@ on_both!(
     a_plugin_that_is_global_again_stays_in_the_projects_of_others,
     plugins_are_withdrawn_while_their_users_are_deleted,
     configurations_that_earlier_versions_left_are_deleted_after_the_upgrade,
+    a_withdrawn_plugin_goes_before_all_other_leftovers,
+    uses_of_a_plugin_without_a_mark_are_found_and_deleted,
 );
 
 /// Repetitions of each race.
@@ -275,6 +277,59 @@ async fn plugins_are_withdrawn_while_their_users_are_deleted(database: TestDatab
              AND organization_id NOT IN (SELECT id FROM organizations)";
         assert_eq!(count(&database, orphans).await, 0);
     }
+}
+
+async fn a_withdrawn_plugin_goes_before_all_other_leftovers(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, project_id) = (&fixture.catalog, 1_000);
+    let plugin = global(&fixture, "Shared").await;
+    configure(&fixture, plugin, fixture.project_id).await;
+    let numbers = numbers(2_100);
+    for row in [
+        format!("INSERT INTO deleted_projects (team_id) VALUES ({project_id})"),
+        format!(
+            "INSERT INTO person_distinct_ids (team_id, distinct_id, person_id, version) {numbers} \
+             SELECT {project_id}, 'd' || i, {}, 1 FROM n",
+            random_uuid(&database)
+        ),
+    ] {
+        database.execute(&row).await.unwrap();
+    }
+    withdraw(&fixture, plugin).await;
+    for left in [1, 0] {
+        assert_eq!(catalog.delete_leftovers().await.unwrap(), 1);
+        assert_eq!(count(&database, "plugin_configs").await, 0);
+        assert_eq!(count(&database, "withdrawn_plugins").await, left, "marks");
+    }
+    let deleted = catalog.delete_plugin(operator(&fixture), plugin).await;
+    deleted.unwrap();
+    let pieces = pieces(catalog).await;
+    assert!(pieces.starts_with(&[2_000, 100]), "{pieces:?}");
+}
+
+async fn uses_of_a_plugin_without_a_mark_are_found_and_deleted(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let catalog = &fixture.catalog;
+    let (plugin, kept) = (global(&fixture, "A").await, global(&fixture, "B").await);
+    for plugin in [plugin, kept] {
+        configure(&fixture, plugin, fixture.project_id).await;
+        configure(&fixture, plugin, fixture.foreign_project_id).await;
+    }
+    assert_eq!(catalog.mark_withdrawn_plugins().await.unwrap(), 0);
+    // As a process of an earlier version withdraws it.
+    let unmarked = format!("UPDATE plugins SET is_global = false WHERE id = {plugin}");
+    database.execute(&unmarked).await.unwrap();
+    assert!(!catalog.has_leftovers().await.unwrap());
+    let refused = catalog.delete_plugin(operator(&fixture), plugin).await;
+    assert!(matches!(refused, Err(ChangeError::Unavailable(_))));
+    for marked in [1, 0] {
+        let found = catalog.mark_withdrawn_plugins().await;
+        assert_eq!(found.unwrap(), marked);
+    }
+    assert_eq!(pieces(catalog).await, [1, 1], "the last one is the mark");
+    assert_eq!(count(&database, "plugin_configs").await, 3);
+    let deleted = catalog.delete_plugin(operator(&fixture), plugin).await;
+    deleted.unwrap();
 }
 
 /// Migrations before m0046.

@@ -3,46 +3,32 @@
 //! A connection's task never leaves its core, so nothing that a request passes is locked or moved.
 //! A panic in it ends that connection alone; one in a task that all requests of the core wait for
 //! ends the worker, and with it the process.
+//!
+//! This module has the runtime and its background tasks, `connections` what is accepted.
 
-use super::limits::ConnectionPermit;
-use super::raw_response::{raw_rejection, respond_and_close};
-use super::state::ConnectionState;
-use super::stream::TimedStream;
-use crate::admission::rejections::Rejection;
+mod connections;
+
 use crate::config::ServerConfig;
 use crate::core::Core;
-use crate::http::handle;
 use crate::metrics;
 use crate::process::ProcessState;
+use connections::Worker;
 use futures_util::FutureExt;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use millrace_pipeline::panic_point::{PanicPoint, pass};
-use std::cell::Cell;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::panic::AssertUnwindSafe;
-use std::pin::pin;
+use std::net::TcpListener;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
-use tokio::net::TcpStream;
 use tokio::runtime::{LocalOptions, LocalRuntime};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 
-/// Refused connections that get a response at the same time, per core; further ones are dropped.
-const REFUSALS_MAX: usize = 64;
 /// Interval in which the budget's gauge is set.
 const BUDGET_SAMPLE_EVERY: Duration = Duration::from_secs(1);
 /// Pause before the commit thread is looked at again, while requests wait for it.
 const COMMIT_PAUSE: Duration = Duration::from_millis(1);
-/// Time for which an idle connection may still bring a request once the process ends: one that is
-/// under way while we close would be reset without a response.
-const CLOSE_GRACE: Duration = Duration::from_secs(1);
 /// Number of tasks after which a core looks for answers of the commit thread, which come from
 /// outside of its runtime. Otherwise they wait until it has nothing else to do or has had 31 other
 /// tasks, and what they need has left the processor's cache: 6 % fewer single events over 512
@@ -51,8 +37,6 @@ const ANSWERS_INTERVAL: u32 = 1;
 /// Time that a thread of the offload pool waits for more work. What it freed of a large body goes
 /// back to the system when it ends at the latest.
 const OFFLOAD_KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// Pause of accepting when the process is out of file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Reason why a worker ended before it was told to.
 #[derive(Debug, Error)]
@@ -69,16 +53,6 @@ pub enum WorkerError {
     /// It panicked itself.
     #[error("a worker panicked")]
     Panicked,
-}
-
-/// State that a worker's connections share.
-struct Worker {
-    core: Rc<Core>,
-    http: http1::Builder,
-    stop: watch::Receiver<bool>,
-    open: Cell<usize>,
-    refusals: Cell<usize>,
-    closed: Notify,
 }
 
 /// Serves on the thread of the caller until told to stop.
@@ -124,14 +98,7 @@ async fn work_beside(
 ) -> Result<(), WorkerError> {
     let listener = tokio::net::TcpListener::from_std(listener).map_err(WorkerError::Listener)?;
     let grace = core.process.config.grace;
-    let worker = Rc::new(Worker {
-        http: hyper_settings(&core.process.config),
-        core,
-        stop: stop.clone(),
-        open: Cell::new(0),
-        refusals: Cell::new(0),
-        closed: Notify::new(),
-    });
+    let worker = Worker::new(core, stop.clone());
     loop {
         tokio::select! {
             accepted = listener.accept() => worker.accepted(accepted).await,
@@ -152,7 +119,7 @@ async fn work_beside(
     };
     if drained.is_err() {
         tracing::warn!(
-            connections = worker.open.get(),
+            connections = worker.open(),
             "connections were cut at the end of the grace period"
         );
     }
@@ -183,136 +150,6 @@ async fn watch_budget(process: Arc<ProcessState>) {
     }
 }
 
-/// hyper's part of the limits. Its header timeout is off because the socket keeps time itself
-/// ([`TimedStream`]); its limit on heads is twice ours, so that our response, in JSON, comes
-/// first.
-fn hyper_settings(config: &ServerConfig) -> http1::Builder {
-    let mut http = http1::Builder::new();
-    http.header_read_timeout(None)
-        .max_header_size(config.limits.header_bytes_max.saturating_mul(2))
-        .half_close(true)
-        // Its pipelining aid forgets to write the last response when the client sent more than was
-        // read, which is every refusal before the end of a body.
-        .pipeline_flush(false);
-    http
-}
-
-// === impl Worker ===
-
-impl Worker {
-    async fn accepted(self: &Rc<Self>, accepted: io::Result<(TcpStream, SocketAddr)>) {
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) if is_the_connections_own(&error) => return,
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept connections");
-                return tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        };
-        let process = &self.core.process;
-        let address = peer.ip().to_canonical();
-        let limited = (!process.config.trusts(address)).then_some(address);
-        match process.connection_limiter.admit(limited) {
-            Ok(permit) => {
-                pass(PanicPoint::ConnectionAccepted);
-                self.open.set(self.open.get() + 1);
-                let counted = Counted(Rc::clone(self));
-                let serving = connection(counted, stream, peer, permit);
-                // Nothing of it is used after a panic.
-                let serving = AssertUnwindSafe(serving).catch_unwind();
-                let core = Rc::clone(&self.core);
-                tokio::task::spawn_local(serving.map(move |ended| {
-                    if ended.is_err() {
-                        core.renew_after_panic();
-                        metrics::panicked();
-                        tracing::error!("a request panicked; its connection was closed");
-                    }
-                }));
-            }
-            Err(_) => self.refuse(stream),
-        }
-    }
-
-    /// Answers 503 to a connection over the limit, if there is time for it.
-    fn refuse(self: &Rc<Self>, stream: TcpStream) {
-        if self.refusals.get() >= REFUSALS_MAX {
-            return;
-        }
-        self.refusals.set(self.refusals.get() + 1);
-        let worker = Rc::clone(self);
-        let error = self.core.admission.error(Rejection::TooManyConnections);
-        tokio::task::spawn_local(async move {
-            let response = raw_rejection(&error);
-            respond_and_close(stream, &response).await;
-            worker.refusals.set(worker.refusals.get() - 1);
-        });
-    }
-
-    /// Waits until every connection and every submission has ended.
-    async fn drained(&self) {
-        while self.open.get() > 0 || !self.core.detached.is_empty() {
-            // Detached tasks do not notify; they are few, and only the end of a process waits for
-            // them.
-            let _ = timeout(ACCEPT_PAUSE, self.closed.notified()).await;
-        }
-    }
-}
-
-/// Counts a connection out, however its task ends.
-struct Counted(Rc<Worker>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.open.set(self.0.open.get() - 1);
-        self.0.closed.notify_one();
-    }
-}
-
-async fn connection(
-    counted: Counted,
-    stream: TcpStream,
-    peer: SocketAddr,
-    _permit: ConnectionPermit,
-) {
-    let worker = &counted.0;
-    let core = &worker.core;
-    let config = &core.process.config;
-    let conn = ConnectionState::new(peer.ip(), config);
-    let admission = Rc::clone(core);
-    let stream = TimedStream::new(stream, Rc::clone(&conn), admission, &config.limits);
-    let stream = TokioIo::new(stream);
-    let service = service_fn(|request| {
-        let ambiguous = conn.begin();
-        handle(Rc::clone(core), Rc::clone(&conn), request, ambiguous)
-    });
-    let mut serving = pin!(worker.http.serve_connection(stream, service));
-    let mut stop = worker.stop.clone();
-    let ended = tokio::select! {
-        biased;
-        ended = serving.as_mut() => ended,
-        _ = stop.wait_for(|stopped| *stopped) => {
-            if let Ok(ended) = timeout(CLOSE_GRACE, serving.as_mut()).await {
-                ended
-            } else {
-                serving.as_mut().graceful_shutdown();
-                serving.await
-            }
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, %peer, "a connection ended early");
-    }
-}
-
-/// Returns true if accepting failed for reasons of the one connection only.
-fn is_the_connections_own(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
-    matches!(
-        error.kind(),
-        ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -320,9 +157,11 @@ mod tests {
     use millrace_catalog::{BootstrapOptions, Catalog};
     use millrace_parse::Parser;
     use millrace_pipeline::Running;
+    use std::net::SocketAddr;
     use std::path::Path;
     use tempfile::TempDir;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
     use tokio::task::{JoinHandle, spawn_local};
 
     /// Time that is longer than it takes on a busy machine.

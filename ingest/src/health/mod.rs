@@ -4,21 +4,22 @@
 //! `GET /_health/live`, `GET /_health/ready`, `GET /metrics`. Only this listener, and not the one
 //! for events, lists every part of the process under `/_health/ready?verbose`, also those that
 //! readiness does not need.
+//!
+//! This module has the listener and its connections, `responses` what they are answered.
 
-use crate::former_metrics::with_former_names;
-use crate::metrics;
-use crate::metrics_page::MetricsPage;
+mod responses;
+
 pub use crate::readiness::{PartState, Problem, Readiness};
-use crate::response::HttpResponse;
-use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::Full;
+pub use responses::{live, ready};
+
+use crate::metrics_page::MetricsPage;
+use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use metrics_exporter_prometheus::PrometheusHandle;
-use serde::Serialize;
+use responses::{Probed, respond};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
@@ -29,7 +30,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::LocalOptions;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
-use uuid::Uuid;
 
 /// Interval in which histograms are tidied; they keep every sample until then.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
@@ -50,80 +50,6 @@ pub struct HealthServer {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
-
-/// Sources of responses.
-struct Probed {
-    readiness: Readiness,
-    prometheus: PrometheusHandle,
-    metrics_page: MetricsPage,
-}
-
-/// Response to `/_health/live`: a process that answers lives.
-pub fn live() -> HttpResponse {
-    HttpResponse::ok_static(r#"{"status":"live"}"#).never_cached()
-}
-
-/// Response to `/_health/ready`.
-pub fn ready(readiness: &Readiness) -> HttpResponse {
-    ready_response(readiness, None)
-}
-
-/// Response to `/_health/ready?verbose`.
-fn ready_verbosely(readiness: &Readiness) -> HttpResponse {
-    ready_response(readiness, Some(readiness.parts()))
-}
-
-fn ready_response(readiness: &Readiness, parts: Option<Vec<PartState>>) -> HttpResponse {
-    #[derive(Serialize)]
-    struct Ready {
-        status: &'static str,
-        parts: Vec<PartState>,
-    }
-    #[derive(Serialize)]
-    struct NotReady {
-        r#type: &'static str,
-        code: &'static str,
-        detail: &'static str,
-        attr: Option<&'static str>,
-        problems: Vec<Problem>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        parts: Option<Vec<PartState>>,
-    }
-    let problems = readiness.problems();
-    if !problems.is_empty() {
-        let body = NotReady {
-            r#type: "server_error",
-            code: "not_ready",
-            detail: "The server does not take events now; problems says why.",
-            attr: None,
-            problems,
-            parts,
-        };
-        return HttpResponse::json(StatusCode::SERVICE_UNAVAILABLE, &body).never_cached();
-    }
-    match parts {
-        None => HttpResponse::ok_static(r#"{"status":"ready"}"#).never_cached(),
-        Some(parts) => {
-            let status = "ready";
-            HttpResponse::json(StatusCode::OK, &Ready { status, parts }).never_cached()
-        }
-    }
-}
-
-// === impl Probed ===
-
-impl Probed {
-    fn metrics(&self) -> Bytes {
-        let render = || {
-            let ready = self.readiness.problems().is_empty();
-            metrics::ready().set(f64::from(u8::from(ready)));
-            with_former_names(self.prometheus.render())
-        };
-        self.metrics_page.get(render)
-    }
-}
-
-// === impl HealthServer ===
 
 impl HealthServer {
     /// Listens on `addr` (port 0 takes a free one) with a thread of its own.
@@ -234,39 +160,9 @@ async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin, probed: Rc<Prob
     }
 }
 
-fn respond(request: &Request<Incoming>, probed: &Probed) -> Response<Full<Bytes>> {
-    let readiness = &probed.readiness;
-    let path = request.uri().path();
-    let path = path.strip_suffix('/').unwrap_or(path);
-    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-    let response = match path {
-        "" | "/_health/live" | "/_health/ready" | "/metrics" if !is_read => {
-            HttpResponse::method_not_allowed("GET, HEAD", false)
-        }
-        "/_health/live" | "" => live(),
-        "/_health/ready" if is_verbose(request) => ready_verbosely(readiness),
-        "/_health/ready" => ready(readiness),
-        "/metrics" => {
-            let mut response = Response::new(Full::new(probed.metrics()));
-            let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-            response.headers_mut().insert(header::CONTENT_TYPE, text);
-            return response;
-        }
-        _ => HttpResponse::not_found(),
-    };
-    response.into_response(None, Uuid::now_v7())
-}
-
-fn is_verbose(request: &Request<Incoming>) -> bool {
-    let mut fields = request.uri().query().unwrap_or_default().split('&');
-    fields.any(|field| field.split('=').next() == Some("verbose"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
     use tokio::time::Instant;
 
@@ -348,57 +244,5 @@ mod tests {
             assert_eq!(answers.matches("HTTP/1.1 200").count(), 26);
         });
         assert_eq!(lasted.await.as_millis(), 0);
-    }
-
-    #[test]
-    fn every_condition_that_fails_is_named() {
-        let readiness = Readiness::new();
-        assert_eq!(ready(&readiness).status, StatusCode::OK);
-        let full = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&full);
-        readiness.require("catalog", || None);
-        readiness.require("log", move || {
-            flag.load(Ordering::Acquire)
-                .then(|| "the log is full".to_owned())
-        });
-        assert_eq!(readiness.problems(), []);
-        full.store(true, Ordering::Release);
-        readiness.shut_down();
-        let names: Vec<_> = readiness
-            .problems()
-            .into_iter()
-            .map(|problem| problem.name)
-            .collect();
-        assert_eq!(names, ["log", "shutdown"]);
-        let answer = ready(&readiness);
-        assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE);
-        let body = String::from_utf8(answer.body.to_vec()).unwrap();
-        assert!(
-            body.contains(r#"{"name":"log","detail":"the log is full"}"#),
-            "{body}"
-        );
-    }
-
-    #[test]
-    fn a_failed_part_that_is_only_observed_is_listed_and_the_process_stays_ready() {
-        let readiness = Readiness::new();
-        readiness.require("log", || None);
-        readiness.observe("clickhouse", || Some("the password is wrong".to_owned()));
-        assert_eq!(readiness.problems(), []);
-        assert_eq!(ready(&readiness).body, r#"{"status":"ready"}"#);
-        let verbose = ready_verbosely(&readiness);
-        assert_eq!(verbose.status, StatusCode::OK);
-        let body: serde_json::Value = serde_json::from_slice(&verbose.body).unwrap();
-        let log =
-            serde_json::json!({"name": "log", "status": "ok", "required": true, "detail": null});
-        assert_eq!(body["status"], "ready");
-        assert_eq!(body["parts"][0], log);
-        assert_eq!(body["parts"][1]["detail"], "the password is wrong");
-        readiness.shut_down();
-        let verbose = ready_verbosely(&readiness);
-        assert_eq!(verbose.status, StatusCode::SERVICE_UNAVAILABLE);
-        let body: serde_json::Value = serde_json::from_slice(&verbose.body).unwrap();
-        assert_eq!(body["problems"][0]["name"], "shutdown");
-        assert_eq!(body["parts"][1]["status"], "failed");
     }
 }
