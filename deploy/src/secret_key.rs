@@ -212,7 +212,6 @@ mod tests {
     #[test]
     fn temporary_files_that_a_crash_left_are_removed() {
         let dir = tempfile::TempDir::new().unwrap();
-        let old = std::time::SystemTime::now() - 2 * LEFTOVER_AGE;
         let table = [
             ("secret.key.1", true, false),
             ("secret.key.4194304", true, false),
@@ -224,7 +223,8 @@ mod tests {
         for (name, is_old, _) in table {
             let file = File::create(dir.path().join(name)).unwrap();
             if is_old {
-                file.set_modified(old).unwrap();
+                let now = file.metadata().unwrap().modified().unwrap();
+                file.set_modified(now - 2 * LEFTOVER_AGE).unwrap();
             }
         }
         remove_leftovers(dir.path());

@@ -77,7 +77,7 @@ impl Leader {
         self.stop.cancel();
         // The task is not aborted in the middle of a transaction, as others go on with its
         // connection. After a wait for longer than the lease lasts there is nothing to release.
-        let ended = tokio::time::timeout(self.lapse_after, &mut self.task).await;
+        let ended = timeout(self.lapse_after, &mut self.task).await;
         if ended.is_err() || !self.now() {
             return;
         }
@@ -121,7 +121,7 @@ impl LeaseRenewer {
                     tracing::warn!(%error, "the lease of persons cannot be extended; trying again");
                 }
                 Err(_) => {
-                    tracing::warn!("the catalog is slow to say who keeps persons; asking again")
+                    tracing::warn!("the catalog is slow to say who keeps persons; asking again");
                 }
             }
             self.set_leader(Instant::now() < held_until);

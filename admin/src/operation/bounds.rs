@@ -111,6 +111,8 @@ impl Limit {
     pub(crate) fn count(self) -> Count {
         let settings = ApiConfig::default();
         let catalog = CatalogLimits::default();
+        let minute = settings.requests_per_minute_max;
+        let hour = settings.requests_per_hour_max;
         let count = |name, per, max| Count { name, per, max };
         let of_organization = |name, max| count(name, "organization", max);
         let of_mails = |per, max: u32| count("mails of invites", per, max.into());
@@ -126,23 +128,17 @@ impl Limit {
             Self::RequestsPerMinute => count(
                 "admin_requests_per_minute_max",
                 "key and minute",
-                settings.requests_per_minute_max.into(),
+                minute.into(),
             ),
             Self::RequestsPerHour => count(
                 "admin_requests_per_hour_max",
                 "key and hour",
-                settings.requests_per_hour_max.into(),
+                hour.into(),
             ),
-            Self::UserRequestsPerMinute => {
-                of_user("user and minute", settings.requests_per_minute_max)
-            }
-            Self::UserRequestsPerHour => of_user("user and hour", settings.requests_per_hour_max),
-            Self::OrganizationRequestsPerMinute => {
-                of_members("organization and minute", settings.requests_per_minute_max)
-            }
-            Self::OrganizationRequestsPerHour => {
-                of_members("organization and hour", settings.requests_per_hour_max)
-            }
+            Self::UserRequestsPerMinute => of_user("user and minute", minute),
+            Self::UserRequestsPerHour => of_user("user and hour", hour),
+            Self::OrganizationRequestsPerMinute => of_members("organization and minute", minute),
+            Self::OrganizationRequestsPerHour => of_members("organization and hour", hour),
             Self::Connections => {
                 count("connections", "address", CONNECTIONS_PER_ADDRESS_MAX as u64)
             }

@@ -93,20 +93,20 @@ mod tests {
 
     #[test]
     fn an_organization_over_its_share_defers_as_few_projects_as_bring_it_below() {
-        let table: [(&[(i64, usize)], &[i64]); 7] = [
-            (&[], &[]),
-            (&[(100, 10), (200, 10)], &[]),
-            (&[(100, 11), (200, 1)], &[100]),
-            (&[(100, 4), (101, 5), (102, 6), (200, 1)], &[102]),
-            (&[(100, 9), (101, 9), (102, 9), (200, 9)], &[100, 101]),
+        let table = [
+            (vec![], vec![]),
+            (vec![(100, 10), (200, 10)], vec![]),
+            (vec![(100, 11), (200, 1)], vec![100]),
+            (vec![(100, 4), (101, 5), (102, 6), (200, 1)], vec![102]),
+            (vec![(100, 9), (101, 9), (102, 9), (200, 9)], vec![100, 101]),
             // Alone it waits for nobody but itself.
-            (&[(100, 9), (101, 9), (102, 9)], &[]),
-            (&[(100, 9), (101, 9), (102, 11)], &[102]),
+            (vec![(100, 9), (101, 9), (102, 9)], vec![]),
+            (vec![(100, 9), (101, 9), (102, 11)], vec![102]),
         ];
         for (waiting, expected) in table {
             let organizations = organizations(waiting.iter().map(|it| it.0));
             let rows = waiting.iter().map(|it| (ProjectId(it.0), it.1)).collect();
-            let expected: Vec<_> = expected.iter().copied().map(ProjectId).collect();
+            let expected: Vec<_> = expected.into_iter().map(ProjectId).collect();
             assert_eq!(
                 over_share(rows, &organizations, 10),
                 expected,

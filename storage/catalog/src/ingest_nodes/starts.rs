@@ -128,6 +128,7 @@ mod tests {
             host: "h".to_owned(),
             state,
             watermark: None,
+            updates_watermark: None,
             published_at: UtcTime(-silent_seconds * 1_000_000),
             started_at: UtcTime(0),
             start_count: start.count,

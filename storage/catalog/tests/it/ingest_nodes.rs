@@ -227,7 +227,7 @@ async fn the_process_that_started_last_has_the_name_and_the_other_is_told(databa
     let register = async |host: &str, starts: &NodeStarts| {
         catalog.register_ingest_node("a", host, starts).await
     };
-    let publish = async |starts: &NodeStarts, watermark| {
+    let publish = async |starts: &NodeStarts, watermark: Option<UtcTime>| {
         let watermarks = watermark.map(Watermarks::of);
         let published = catalog.publish_watermarks("a", starts, watermarks).await;
         published.unwrap()

@@ -107,7 +107,7 @@ fn made_of(fields: PluginFields) -> NewPlugin {
     }
 }
 
-fn assert_lacks_the_feature(done: Result<(), ChangeError>, case: &str) {
+fn assert_lacks_the_feature(done: &Result<(), ChangeError>, case: &str) {
     let refused = matches!(done, Err(ChangeError::FeatureMissing("data_pipelines")));
     assert!(refused, "{case}: {done:?}");
 }
@@ -116,18 +116,18 @@ fn assert_lacks_the_feature(done: Result<(), ChangeError>, case: &str) {
 async fn assert_no_way_to(method: &str, fixture: &Fixture, writer: PluginWriter<'_>, id: i64) {
     let (catalog, case) = (&fixture.catalog, writer.family.segment());
     let made = catalog.create_plugin(writer, made_of(can(method)));
-    assert_lacks_the_feature(made.await.map(drop), &format!("create {case} {method}"));
+    assert_lacks_the_feature(&made.await.map(drop), &format!("create {case} {method}"));
     let changed = catalog.update_plugin(writer, id, can(method));
-    assert_lacks_the_feature(changed.await.map(drop), &format!("update {case} {method}"));
+    assert_lacks_the_feature(&changed.await.map(drop), &format!("update {case} {method}"));
     let upgraded = catalog.upgrade_plugin(writer, id, can(method), None);
     assert_lacks_the_feature(
-        upgraded.await.map(drop),
+        &upgraded.await.map(drop),
         &format!("upgrade {case} {method}"),
     );
     let main = format!("export function {method}() {{}}");
     let changes = files(&[("index.js", Some(&main))]);
     let written = catalog.update_plugin_source(writer, id, PluginFields::default(), changes);
-    assert_lacks_the_feature(written.await.map(drop), &format!("source {case} {method}"));
+    assert_lacks_the_feature(&written.await.map(drop), &format!("source {case} {method}"));
 }
 
 async fn without_the_feature_no_family_creates_or_changes_a_destination_or_a_transformation(
@@ -154,7 +154,7 @@ async fn without_the_feature_no_family_creates_or_changes_a_destination_or_a_tra
             PluginFamily::Destinations | PluginFamily::Transformations
         ) {
             let done = catalog.create_plugin(writer(family), named("A")).await;
-            assert_lacks_the_feature(done.map(drop), family.segment());
+            assert_lacks_the_feature(&done.map(drop), family.segment());
             continue;
         }
         let id = create(writer(family), &fixture, "Harmless").await.plugin.id;
@@ -167,7 +167,7 @@ async fn without_the_feature_no_family_creates_or_changes_a_destination_or_a_tra
     // An existing plugin can still be withdrawn and deleted, but not changed.
     let everywhere = writer(PluginFamily::Plugins);
     let renamed = catalog.update_plugin(everywhere, before, named("B").fields);
-    assert_lacks_the_feature(renamed.await.map(drop), "rename");
+    assert_lacks_the_feature(&renamed.await.map(drop), "rename");
     let tag = Some("2".to_owned());
     let looked = catalog.set_plugin_latest_tag(everywhere, before, tag);
     looked.await.unwrap();
