@@ -130,11 +130,9 @@ impl Limit {
                 "key and minute",
                 minute.into(),
             ),
-            Self::RequestsPerHour => count(
-                "admin_requests_per_hour_max",
-                "key and hour",
-                hour.into(),
-            ),
+            Self::RequestsPerHour => {
+                count("admin_requests_per_hour_max", "key and hour", hour.into())
+            }
             Self::UserRequestsPerMinute => of_user("user and minute", minute),
             Self::UserRequestsPerHour => of_user("user and hour", hour),
             Self::OrganizationRequestsPerMinute => of_members("organization and minute", minute),

@@ -106,12 +106,7 @@ impl Admission {
     }
 
     /// Waits until it is the request's turn.
-    pub async fn take_turn(
-        &self,
-        lane: Lane,
-        flow: Flow,
-        cost: Cost,
-    ) -> Result<Permit, ApiError> {
+    pub async fn take_turn(&self, lane: Lane, flow: Flow, cost: Cost) -> Result<Permit, ApiError> {
         let keeps_up = self.process.deps.pipeline.keeps_up(lane);
         let permit = self.fair_queue.acquire(lane, flow, cost, keeps_up).await;
         permit.ok_or_else(|| self.overloaded())
