@@ -393,14 +393,24 @@ mod tests {
         out
     }
 
+    /// Returns so many bytes and some that compress to half of that.
+    fn noise(bytes: usize) -> String {
+        let (mut noise, mut seed) = (String::new(), 1_u64);
+        while noise.len() < bytes {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            noise += &format!("{seed:x}");
+        }
+        noise
+    }
+
     /// Regression: each body with a known key had memory for 200 times what was sent, so that five
     /// had all there is.
     #[test]
     fn a_body_has_memory_for_what_it_is_likely_to_decode_to_and_then_for_all_that_it_may() {
         const MIB: usize = 1 << 20;
-        let plain = "0".repeat(12 * MIB);
-        let mut honest = vec![0; MIB];
-        honest.extend_from_slice(&gzip(&plain));
+        let mut plain = noise(2 * MIB);
+        plain += &"0".repeat(12 * MIB - plain.len());
+        let honest = gzip(&plain);
         let (mut liar, mut silent) = (honest.clone(), honest.clone());
         let sent = honest.len();
         for (body, size) in [(&mut liar, 60 * MIB), (&mut silent, 0)] {
@@ -455,12 +465,7 @@ mod tests {
 
     #[test]
     fn a_key_at_the_beginning_of_a_large_compressed_body_is_found_before_the_body_is_decoded() {
-        let mut noise = String::new();
-        let mut seed: u64 = 1;
-        while noise.len() < 4 << 20 {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            noise += &format!("{seed:x}");
-        }
+        let noise = noise(4 << 20);
         let first = gzip(&format!(r#"{{"api_key":"phc_a","batch":["{noise}"]}}"#));
         let last = gzip(&format!(r#"{{"batch":["{noise}"],"api_key":"phc_a"}}"#));
         assert!(first.len() > ON_CORE_SENT_BYTES_MAX);
