@@ -73,6 +73,7 @@ pub use settings::{Settings, quoted_name, quoted_text};
 pub use tls::{Tls, TlsError};
 pub use usable::{Purpose, Unusable};
 
+use clickhouse::query::Query;
 use clickhouse::{Client, Compression};
 use post::Poster;
 use single_flight::SingleFlight;
@@ -153,10 +154,19 @@ impl ClickHouse {
     }
 
     /// Asks for a number that decides about rows: the answer names its column's type, which a
-    /// gateway's page does not.
+    /// gateway's page does not, and counts what reached the quorum.
     pub(crate) async fn fetch_u64(&self, sql: &str) -> Result<u64, QueryError> {
-        self.within_deadline(self.proving().query_raw(sql).fetch_one())
-            .await
+        let query = self.seeing_quorum(self.proving().query_raw(sql));
+        self.within_deadline(query.fetch_one()).await
+    }
+
+    /// Has a query see all rows that reached the quorum, if one is set: a replica that lacks some
+    /// refuses.
+    pub(crate) fn seeing_quorum(&self, query: Query) -> Query {
+        match self.settings.quorum_of_reads() {
+            Some((name, value)) => query.with_setting(name, value),
+            None => query,
+        }
     }
 
     /// Returns a client that checks the names and types of the columns that it is answered.
