@@ -4,6 +4,7 @@ use super::blocking::run_blocking;
 use super::insert_batch::{InsertBatch, RowRange};
 use super::row_lookup::RowLookup;
 use super::rows::Layout;
+use super::salvage::{Salvaged, salvage};
 use super::section::Section;
 use bytes::Bytes;
 use millrace_clickhouse::{Body, INSERT_BYTES_MAX, InsertError, InsertOutcome};
@@ -37,6 +38,8 @@ pub struct Payload {
     pieces: Vec<Range<usize>>,
     /// Rows of a cut section, in ClickHouse blocks.
     pub cut: Option<Bytes>,
+    /// True if other rows of the cut section are damaged in the log.
+    pub is_salvaged: bool,
     /// Lookup of the rows.
     pub lookup: RowLookup,
 }
@@ -48,8 +51,12 @@ pub enum PayloadError {
     #[error(transparent)]
     Read(ReadError),
     /// The bytes are no longer what was appended, and will not be again.
-    #[error("{0}")]
-    Damaged(String),
+    #[error("{reason}")]
+    Damaged {
+        reason: String,
+        /// Rows of a cut section that can be read all the same, fewer than were to be cut out.
+        sound_rows: u64,
+    },
     /// The section cannot be cut into rows.
     #[error("{0}")]
     Uncuttable(String),
@@ -70,6 +77,7 @@ impl Payload {
             batch: Arc::clone(batch),
             pieces: pieces(batch),
             cut: None,
+            is_salvaged: false,
             lookup: RowLookup::default(),
         };
         let known = batch.known_keys();
@@ -83,20 +91,52 @@ impl Payload {
 
     /// Cuts rows out of the only section, and returns their lookup.
     fn cut(&mut self, range: RowRange) -> Result<RowLookup, PayloadError> {
-        let blocks = read(&self.log, &self.batch.sections).map_err(read_error)?;
-        let rows =
-            unpacked(&blocks).map_err(|error| PayloadError::Uncuttable(error.to_string()))?;
-        let cut = cut(&self.batch.key.insert_target, &rows, Some(range))?;
-        let mut packed = Vec::new();
-        Compressor::new().compress_into(cut.bytes, &mut packed);
-        self.cut = Some(packed.into());
         let table = self.batch.key.table();
-        let lookup = RowLookup::rows(left_of(table, cut.keys), &left_of(table, cut.others));
+        let (packed, lookup) = match read(&self.log, &self.batch.sections) {
+            Ok(blocks) => {
+                let rows = unpacked(&blocks)
+                    .map_err(|error| PayloadError::Uncuttable(error.to_string()))?;
+                let cut = cut(&self.batch.key.insert_target, &rows, Some(range))?;
+                let others = left_of(table, cut.others);
+                let lookup = RowLookup::rows(left_of(table, cut.keys), &others);
+                (packed(cut.bytes), lookup)
+            }
+            Err(error @ ReadError::Corrupt { .. }) => {
+                let salvaged = self.salvaged(range, &error)?;
+                self.is_salvaged = true;
+                let lookup = RowLookup::rows(left_of(table, salvaged.keys), &[]);
+                (packed(&salvaged.bytes), lookup)
+            }
+            Err(error) => return Err(PayloadError::Read(error)),
+        };
+        self.cut = Some(packed);
         Ok(match self.batch.in_doubt {
             true => lookup,
             false => lookup.into_block(),
         })
     }
+
+    /// Cuts rows out of the only section, which is damaged, if all of them can be read and it is
+    /// known that they are these.
+    fn salvaged(&self, range: RowRange, error: &ReadError) -> Result<Salvaged, PayloadError> {
+        let blocks = read_unproven(&self.log, &self.batch.sections).map_err(PayloadError::Read)?;
+        let section = self.batch.sections.first();
+        let salvaged = section
+            .and_then(|section| salvage(&self.batch.key, section, &blocks.concat(), Some(range)));
+        let sound_rows = salvaged.as_ref().map_or(0, |it| it.rows);
+        let whole = salvaged.filter(|it| it.rows == range.rows());
+        whole.ok_or_else(|| PayloadError::Damaged {
+            reason: error.to_string(),
+            sound_rows,
+        })
+    }
+}
+
+/// Compresses rows into blocks.
+fn packed(rows: &[u8]) -> Bytes {
+    let mut packed = Vec::new();
+    Compressor::new().compress_into(rows, &mut packed);
+    packed.into()
 }
 
 /// Looks up all rows of whole sections, each of which may be stored by itself. Of a damaged section
@@ -108,7 +148,7 @@ fn all_rows(log: &LogHandle, batch: &InsertBatch<FrameSection>) -> Result<RowLoo
         match keys_of(log, &batch.key.insert_target, section) {
             Ok(found) if !found.is_empty() => keys.extend(found),
             Err(PayloadError::Read(error)) => return Err(PayloadError::Read(error)),
-            Ok(_) | Err(PayloadError::Damaged(_)) => keys.extend_from_slice(&section.keys),
+            Ok(_) | Err(PayloadError::Damaged { .. }) => keys.extend_from_slice(&section.keys),
             Err(PayloadError::Uncuttable(_)) => {
                 is_cuttable = false;
                 keys.extend_from_slice(&section.keys);
@@ -289,7 +329,10 @@ pub fn unpacked(blocks: &[Bytes]) -> Result<Vec<u8>, BlockError> {
 /// # Errors
 /// If they cannot, with the reason.
 pub fn check_cuttable(insert_target: &str, blocks: &[Bytes]) -> Result<(), PayloadError> {
-    let rows = unpacked(blocks).map_err(|error| PayloadError::Uncuttable(error.to_string()))?;
+    // Of blocks that are damaged by now, halves take the rows that can be read.
+    let Ok(rows) = unpacked(blocks) else {
+        return Ok(());
+    };
     cut(insert_target, &rows, None).map(|_| ())
 }
 
@@ -330,7 +373,10 @@ fn cut<'a>(
 
 fn read_error(error: ReadError) -> PayloadError {
     match error {
-        ReadError::Corrupt { .. } => PayloadError::Damaged(error.to_string()),
+        ReadError::Corrupt { .. } => PayloadError::Damaged {
+            reason: error.to_string(),
+            sound_rows: 0,
+        },
         _ => PayloadError::Read(error),
     }
 }
