@@ -12,6 +12,7 @@
 //! | `post`, `answer` | sends rows, and checks that ClickHouse answers; text of failed answers |
 //! | `quorum` | [`InsertQuorum`]: number of replicas that must have an insert; reads that see it |
 //! | `presence` | looks up stored rows, running inserts and the server's boot id |
+//! | `event_versions` | [`EventVersion`]: looks up events that later ones may have replaced |
 //! | `single_flight` | one query of many callers, run once at a time |
 //! | `query_id` | condition that finds a running statement |
 //! | `select`, `tail` | [`RowStream`]: the rows of a SELECT as a stream of bytes |
@@ -34,6 +35,7 @@ mod answer;
 mod backup;
 mod dialect;
 mod error;
+mod event_versions;
 mod insert;
 mod insert_body;
 mod migrate;
@@ -59,6 +61,7 @@ mod work_budget;
 
 pub use backup::{CopyId, CopyState};
 pub use error::{InsertError, InsertOutcome};
+pub use event_versions::{EventIdentity, EventVersion};
 pub use insert::{INSERT_BYTES_MAX, INSERT_ROWS_MAX, Insert};
 pub use insert_body::Body;
 pub use migrate::MigrateError;

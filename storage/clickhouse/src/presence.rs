@@ -255,6 +255,6 @@ fn within(table: Table, month: Month, keys: &[RowKey]) -> Option<String> {
 }
 
 /// A `DateTime64(6, 'UTC')` literal.
-fn instant(micros: i64) -> String {
+pub(crate) fn instant(micros: i64) -> String {
     format!("fromUnixTimestamp64Micro({micros}, 'UTC')")
 }

@@ -2,16 +2,15 @@
 
 use super::blocking::run_blocking;
 use super::insert_batch::{InsertBatch, RowRange};
+use super::row_keys::{KeyedRow, lookup_of};
 use super::row_lookup::RowLookup;
-use super::rows::Layout;
+use super::rows::{Layout, Row};
 use super::salvage::{Salvaged, salvage};
 use super::section::Section;
 use bytes::Bytes;
 use millrace_clickhouse::{Body, INSERT_BYTES_MAX, InsertError, InsertOutcome};
 use millrace_log::block::{BlockError, Compressor, decompress_into_vec};
 use millrace_log::{FrameSection, LogHandle, ReadError, Reader};
-use millrace_rows::{RowKey, Table};
-use std::cmp::Reverse;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,14 +96,14 @@ impl Payload {
                 let rows = unpacked(&blocks)
                     .map_err(|error| PayloadError::Uncuttable(error.to_string()))?;
                 let cut = cut(&self.batch.key.insert_target, &rows, Some(range))?;
-                let others = left_of(table, cut.others);
-                let lookup = RowLookup::rows(left_of(table, cut.keys), &others);
+                let lookup = lookup_of(table, cut.rows, cut.others);
                 (packed(cut.bytes), lookup)
             }
             Err(error @ ReadError::Corrupt { .. }) => {
                 let salvaged = self.salvaged(range, &error)?;
                 self.is_salvaged = true;
-                let lookup = RowLookup::rows(left_of(table, salvaged.keys), &[]);
+                let rows = salvaged.keys.into_iter().map(KeyedRow::from);
+                let lookup = lookup_of(table, rows.collect(), Vec::new());
                 (packed(&salvaged.bytes), lookup)
             }
             Err(error) => return Err(PayloadError::Read(error)),
@@ -142,34 +141,25 @@ fn packed(rows: &[u8]) -> Bytes {
 /// Looks up all rows of whole sections, each of which may be stored by itself. Of a damaged section
 /// the keys in its header count; one that cannot be cut was never sent by halves.
 fn all_rows(log: &LogHandle, batch: &InsertBatch<FrameSection>) -> Result<RowLookup, PayloadError> {
-    let mut keys = Vec::new();
+    let mut rows = Vec::<KeyedRow>::new();
     let mut is_cuttable = true;
     for section in &batch.sections {
+        let of_header = section.keys.iter().copied().map(KeyedRow::from);
         match keys_of(log, &batch.key.insert_target, section) {
-            Ok(found) if !found.is_empty() => keys.extend(found),
+            Ok(found) if !found.is_empty() => rows.extend(found),
             Err(PayloadError::Read(error)) => return Err(PayloadError::Read(error)),
-            Ok(_) | Err(PayloadError::Damaged { .. }) => keys.extend_from_slice(&section.keys),
+            Ok(_) | Err(PayloadError::Damaged { .. }) => rows.extend(of_header),
             Err(PayloadError::Uncuttable(_)) => {
                 is_cuttable = false;
-                keys.extend_from_slice(&section.keys);
+                rows.extend(of_header);
             }
         }
     }
-    let lookup = RowLookup::rows(left_of(batch.key.table(), keys), &[]);
+    let lookup = lookup_of(batch.key.table(), rows, Vec::new());
     Ok(match batch.sections.len() > 1 || is_cuttable {
         true => lookup,
         false => lookup.into_block(),
     })
-}
-
-/// Returns the keys of rows that can be in the table: `events` keeps only the last row of a uuid,
-/// within one block from the insert on.
-fn left_of(table: Option<Table>, mut keys: Vec<RowKey>) -> Vec<RowKey> {
-    if table == Some(Table::Events) {
-        keys.sort_unstable_by_key(|key| (key.id, Reverse(key.received_at)));
-        keys.dedup_by_key(|key| key.id);
-    }
-    keys
 }
 
 /// Reads the keys of a section's rows.
@@ -177,10 +167,10 @@ fn keys_of(
     log: &LogHandle,
     insert_target: &str,
     section: &Section<FrameSection>,
-) -> Result<Vec<RowKey>, PayloadError> {
+) -> Result<Vec<KeyedRow>, PayloadError> {
     let blocks = read(log, std::slice::from_ref(section)).map_err(read_error)?;
     let rows = unpacked(&blocks).map_err(|error| PayloadError::Uncuttable(error.to_string()))?;
-    Ok(cut(insert_target, &rows, None)?.keys)
+    Ok(cut(insert_target, &rows, None)?.rows)
 }
 
 impl Body for Payload {
@@ -338,9 +328,9 @@ pub fn check_cuttable(insert_target: &str, blocks: &[Bytes]) -> Result<(), Paylo
 
 struct CutRows<'a> {
     bytes: &'a [u8],
-    keys: Vec<RowKey>,
-    /// Keys of the section's other rows.
-    others: Vec<RowKey>,
+    rows: Vec<KeyedRow>,
+    /// The section's other rows.
+    others: Vec<KeyedRow>,
 }
 
 fn cut<'a>(
@@ -366,8 +356,8 @@ fn cut<'a>(
     let others = others.filter(|(nth, _)| !wanted.contains(nth));
     Ok(CutRows {
         bytes: bytes.get(span).unwrap_or_default(),
-        keys: kept.iter().filter_map(|row| row.key).collect(),
-        others: others.filter_map(|(_, row)| row.key).collect(),
+        rows: kept.iter().filter_map(Row::keyed).collect(),
+        others: others.filter_map(|(_, row)| row.keyed()).collect(),
     })
 }
 

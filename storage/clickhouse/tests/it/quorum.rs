@@ -3,10 +3,10 @@
 
 use bytes::Bytes;
 use millrace_clickhouse::{
-    ClickHouse, Insert, InsertQuorum, PersonTable, Purpose, ReadOptions, RejectedEvent,
-    RejectedFilter, Settings,
+    ClickHouse, EventIdentity, EventVersion, Insert, InsertQuorum, PersonTable, Purpose,
+    ReadOptions, RejectedEvent, RejectedFilter, Settings,
 };
-use millrace_rows::{Micros, Month, RowKey, Table};
+use millrace_rows::{Micros, Month, ProjectId, RowKey, Table};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -132,6 +132,14 @@ async fn a_quorum_is_set_on_inserts_and_respected_by_reads() {
         let counted = clickhouse.count_present(Table::Events, month, &keys);
         counted.await.unwrap_err();
         assert_eq!(find("uniqExact(uuid").quorum(), of_reads, "{quorum:?}");
+
+        let version = EventVersion {
+            identity: EventIdentity::new(ProjectId(1), key.id, Micros(1), b"seen", b"somebody"),
+            created_at: key.received_at,
+        };
+        let replaced = clickhouse.are_stored_or_replaced(month, &[version]);
+        replaced.await.unwrap_err();
+        assert_eq!(find("(team_id, uuid) IN").quorum(), of_reads, "{quorum:?}");
 
         // Success is answered without proof, so that the copies are looked up.
         let copied = clickhouse.copy_persons(PersonTable::DistinctIds, distinct_id());

@@ -1,7 +1,7 @@
 //! Salvage of readable rows of a section that is damaged in the log.
 
 use super::*;
-use millrace_clickhouse::{Body, PresenceCount, QueryError};
+use millrace_clickhouse::{Body, EventVersion, PresenceCount, QueryError};
 use millrace_log::block::decompress_into_vec;
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
@@ -79,6 +79,14 @@ impl Sink for MemorySink {
             keys: found,
             rows: found,
         })
+    }
+
+    async fn are_stored_or_replaced(
+        &self,
+        _: Month,
+        _: &[EventVersion],
+    ) -> Result<bool, QueryError> {
+        Ok(false)
     }
 
     async fn insert_is_running(&self, token: &str) -> Result<bool, QueryError> {
