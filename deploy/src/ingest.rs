@@ -364,7 +364,7 @@ fn report_recovery(output: &millrace_pipeline::LaneOutput) {
             lane,
             frames = found.frames,
             rows = found.rows,
-            "found in the log"
+            "found in the log, shipped or not; the shipper tells what is not"
         );
     }
     if let Some(cut) = &found.cut {

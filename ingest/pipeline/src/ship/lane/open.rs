@@ -1,6 +1,6 @@
 //! Opens a lane's shipper from its checkpoint, if there is one.
 
-use super::state::{BootId, Phase, Reading};
+use super::state::{BootId, Phase, Reading, UnshippedRows};
 use super::{ShipError, Shipper};
 use crate::LaneOutput;
 use crate::ship::attribution::StoredCounts;
@@ -57,6 +57,7 @@ impl<K: Sink> Shipper<K> {
             plan,
             phase: Phase::Running,
             reading: Reading::Behind,
+            unshipped: UnshippedRows::before(log.opened_at()),
             boot_id: BootId::unknown(),
             clock,
             started: Instant::now(),
