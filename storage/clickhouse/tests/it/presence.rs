@@ -97,9 +97,10 @@ async fn events_that_later_ones_replaced_count_as_stored() {
     database
         .execute("OPTIMIZE TABLE replaced.events FINAL SETTINGS optimize_throw_if_noop = 1")
         .await;
+    let keys = [key(5)];
     let counted = database
         .clickhouse
-        .count_present(Table::Events, MONTH, &[key(5)]);
+        .count_present(Table::Events, MONTH, &keys);
     assert_eq!(counted.await.unwrap(), PresenceCount::default());
     let (texts, day) = (["seen", "somebody"], 86_400_000_000);
     let first = version(1, NOVEMBER, texts, 0);

@@ -133,11 +133,11 @@ async fn a_quorum_is_set_on_inserts_and_respected_by_reads() {
         counted.await.unwrap_err();
         assert_eq!(find("uniqExact(uuid").quorum(), of_reads, "{quorum:?}");
 
-        let version = EventVersion {
+        let events = [EventVersion {
             identity: EventIdentity::new(ProjectId(1), key.id, Micros(1), b"seen", b"somebody"),
             created_at: key.received_at,
-        };
-        let replaced = clickhouse.are_stored_or_replaced(month, &[version]);
+        }];
+        let replaced = clickhouse.are_stored_or_replaced(month, &events);
         replaced.await.unwrap_err();
         assert_eq!(find("(team_id, uuid) IN").quorum(), of_reads, "{quorum:?}");
 
@@ -148,7 +148,8 @@ async fn a_quorum_is_set_on_inserts_and_respected_by_reads() {
         let count = find("uniqExact(team_id, distinct_id)");
         assert_eq!(count.quorum(), of_reads, "{quorum:?}");
 
-        let recorded = clickhouse.record_resent(&[rejected()], Micros(1));
+        let resent = [rejected()];
+        let recorded = clickhouse.record_resent(&resent, Micros(1));
         recorded.await.unwrap();
         assert_eq!(find("INSERT INTO").quorum(), of_inserts, "{quorum:?}");
         let listed = clickhouse.rejected(&RejectedFilter::default()).await;

@@ -62,9 +62,9 @@ impl<K: Sink> InsertContext<K> {
         InsertResult::DeadLettered
     }
 
-    /// Settles a range of rows of a section that was damaged in the log. Of the rows that can be
-    /// read there are so many in the range: it is halved until each half has only such rows, and is
-    /// sent as ever, or has none, and is dead-lettered with the section's blocks.
+    /// Settles a range of rows of a section that was damaged in the log, of which `sound_rows` can
+    /// be read, fewer than all. It is halved until each half has only such rows, and is sent as
+    /// ever, or has none, and is dead-lettered with the section's blocks.
     pub(super) async fn damaged_part(
         &self,
         batch: &Arc<InsertBatch<FrameSection>>,
@@ -85,8 +85,8 @@ impl<K: Sink> InsertContext<K> {
         InsertResult::DeadLettered
     }
 
-    /// Keeps the blocks of a batch's only section, damaged as they are, among the dead letters: once
-    /// however many parts of the section are dead-lettered. Returns the rows that can be read.
+    /// Keeps the blocks of a batch's only section, damaged as they are, among the dead letters,
+    /// once however many parts of the section are dead-lettered. Returns the rows that can be read.
     async fn keep_damaged(
         &self,
         batch: &Arc<InsertBatch<FrameSection>>,
