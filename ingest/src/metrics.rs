@@ -84,6 +84,8 @@ pub fn describe() {
         "1 while imports are refused, as counting those of an earlier start panics, else 0"
     );
     c!(PANICS, "Requests that panicked; each ended alone");
+    // A counter that appears with its first count does not increase.
+    counter!(PANICS).increment(0);
     g!(READY, "1 when the process takes events, else 0");
     g!(
         WATERMARK_AGE,

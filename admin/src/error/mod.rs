@@ -203,7 +203,8 @@ impl ApiError {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "throttled", detail).with(RETRY_AFTER, seconds)
     }
 
-    /// 429 for a new `Idempotency-Key`, whose response could not be kept.
+    /// 429 for a new `Idempotency-Key`, whose response could not be kept. The claim of an earlier
+    /// request with the key may have lapsed after it was carried out.
     pub(crate) fn too_many_kept_responses(full: &ResponsesFull) -> Self {
         let seconds = full.wait.as_secs() + 1;
         let whose = if full.is_of_organization {
@@ -213,9 +214,9 @@ impl ApiError {
         };
         let mebibytes = full.bytes_max >> 20;
         let detail = format!(
-            "Nothing was done: the answers that are kept for {whose} to replay by Idempotency-Key \
-             have {mebibytes} MiB, the most allowed. Send the request without the header, or again \
-             in {seconds} s."
+            "This request was not carried out (an earlier one with its key that got no answer may \
+             have been): the answers that are kept for {whose} to replay by Idempotency-Key have \
+             {mebibytes} MiB, the most allowed. Send it without the header, or again in {seconds} s."
         );
         Self::new(StatusCode::TOO_MANY_REQUESTS, "throttled", detail)
             .with(RETRY_AFTER, seconds.to_string())
@@ -333,6 +334,22 @@ mod tests {
             let answered = ApiError::from(error.clone());
             assert_eq!(answered.status().as_u16(), status, "{error:?}");
             assert_eq!(answered.0.header.is_some(), status == 503, "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_of_a_key_speaks_of_its_own_request_alone() {
+        for is_of_organization in [false, true] {
+            let refused = ApiError::too_many_kept_responses(&ResponsesFull {
+                is_of_organization,
+                bytes_max: 64 << 20,
+                wait: Duration::from_secs(9),
+            });
+            let detail = &refused.0.detail;
+            for words in ["This request was not carried out", "64 MiB", "in 10 s"] {
+                assert!(detail.contains(words), "{detail}");
+            }
+            assert!(!detail.contains("othing was done"), "{detail}");
         }
     }
 }

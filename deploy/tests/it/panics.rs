@@ -210,6 +210,11 @@ fn a_segment_that_ends_each_start_is_moved_away_and_shipped_from_a_folder_of_its
     // The second time its row is found, and not stored again.
     for _ in 0..2 {
         let shipper = ship_alone(&aside, &own, &clickhouse);
+        // What is found counts, too: without it the second shipper may not have begun.
+        let inserts = "millrace_inserts_total{lane=\"live\"}";
+        eventually("an insert that is settled", || {
+            shipper.metric(inserts).filter(|count| *count >= 1.0)
+        });
         server.wait_for(names, "before behind within");
         assert!(shipper.stop().success());
         fs::remove_dir_all(&own).unwrap();

@@ -105,6 +105,8 @@ struct Committer {
 impl Committer {
     fn new(lane: CommitLane) -> Self {
         let name = lane.id.name();
+        // A counter that appears with its first count does not increase.
+        counter!("millrace_log_rows_lost_total", "lane" => name).increment(0);
         Self {
             joiner: Joiner::default(),
             requests_committed: counter!("millrace_log_requests_total", "lane" => name),

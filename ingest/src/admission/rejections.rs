@@ -337,6 +337,64 @@ mod tests {
         }
     }
 
+    /// Returns true if events of the request are stored, or may be, all the same. A match over
+    /// every kind, so that a new one cannot be left out.
+    const fn may_be_stored(rejection: Rejection) -> bool {
+        match rejection {
+            Rejection::Pipeline(refusal) => match refusal {
+                Refusal::LogFailed | Refusal::NotShipped => true,
+                Refusal::QueueFull
+                | Refusal::LogFull
+                | Refusal::DiskFull
+                | Refusal::ImportLoadShed
+                | Refusal::ShuttingDown
+                | Refusal::TooLarge => false,
+            },
+            Rejection::Import(
+                ImportRefusal::FeatureMissing
+                | ImportRefusal::TooLarge { .. }
+                | ImportRefusal::Volume { .. }
+                | ImportRefusal::Rate { .. }
+                | ImportRefusal::Unavailable
+                | ImportRefusal::NotCounted,
+            )
+            | Rejection::Months(
+                MonthLimitRefusal::TooMany { .. } | MonthLimitRefusal::Later { .. },
+            )
+            | Rejection::Starting
+            | Rejection::TooManyConnections
+            | Rejection::Overloaded
+            | Rejection::BodyTooLarge { .. }
+            | Rejection::BodyTooComplex
+            | Rejection::KeyLookupFailed => false,
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_to_be_not_stored_that_may_be() {
+        let mut codes_of_stored = BTreeSet::new();
+        for rejection in ALL {
+            let error = rejection.into_error(2);
+            let says_nothing = error.detail.to_lowercase().contains("nothing");
+            match may_be_stored(rejection) {
+                true => {
+                    assert!(!says_nothing, "{}: {}", error.code, error.detail);
+                    codes_of_stored.insert(error.code.to_string());
+                }
+                // Those that are decided before the queue need not say so.
+                false => assert!(
+                    !matches!(rejection, Rejection::Pipeline(_)) || says_nothing,
+                    "{}: {}",
+                    error.code,
+                    error.detail
+                ),
+            }
+        }
+        // `millrace rejected resend` takes every other 503 for one that stored nothing.
+        let known = ["log_failed", "not_shipped"].map(str::to_owned);
+        assert_eq!(codes_of_stored, BTreeSet::from(known));
+    }
+
     #[test]
     fn what_may_pass_later_has_a_retry_after_and_what_never_will_has_none() {
         for rejection in ALL {

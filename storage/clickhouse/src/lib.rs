@@ -12,6 +12,7 @@
 //! | `post`, `answer` | sends rows, and checks that ClickHouse answers; text of failed answers |
 //! | `quorum` | [`InsertQuorum`]: number of replicas that must have an insert; reads that see it |
 //! | `presence` | looks up stored rows, running inserts and the server's boot id |
+//! | `event_versions` | [`EventVersion`]: looks up events that later ones may have replaced |
 //! | `single_flight` | one query of many callers, run once at a time |
 //! | `query_id` | condition that finds a running statement |
 //! | `select`, `tail` | [`RowStream`]: the rows of a SELECT as a stream of bytes |
@@ -34,6 +35,7 @@ mod answer;
 mod backup;
 mod dialect;
 mod error;
+mod event_versions;
 mod insert;
 mod insert_body;
 mod migrate;
@@ -59,6 +61,7 @@ mod work_budget;
 
 pub use backup::{CopyId, CopyState};
 pub use error::{InsertError, InsertOutcome};
+pub use event_versions::{EventIdentity, EventVersion};
 pub use insert::{INSERT_BYTES_MAX, INSERT_ROWS_MAX, Insert};
 pub use insert_body::Body;
 pub use migrate::MigrateError;
@@ -73,6 +76,7 @@ pub use settings::{Settings, quoted_name, quoted_text};
 pub use tls::{Tls, TlsError};
 pub use usable::{Purpose, Unusable};
 
+use clickhouse::query::Query;
 use clickhouse::{Client, Compression};
 use post::Poster;
 use single_flight::SingleFlight;
@@ -153,10 +157,19 @@ impl ClickHouse {
     }
 
     /// Asks for a number that decides about rows: the answer names its column's type, which a
-    /// gateway's page does not.
+    /// gateway's page does not, and counts what reached the quorum.
     pub(crate) async fn fetch_u64(&self, sql: &str) -> Result<u64, QueryError> {
-        self.within_deadline(self.proving().query_raw(sql).fetch_one())
-            .await
+        let query = self.seeing_quorum(self.proving().query_raw(sql));
+        self.within_deadline(query.fetch_one()).await
+    }
+
+    /// Has a query see all rows that reached the quorum, if one is set: a replica that lacks some
+    /// refuses.
+    pub(crate) fn seeing_quorum(&self, query: Query) -> Query {
+        match self.settings.quorum_of_reads() {
+            Some((name, value)) => query.with_setting(name, value),
+            None => query,
+        }
     }
 
     /// Returns a client that checks the names and types of the columns that it is answered.

@@ -32,11 +32,13 @@ impl ClickHouse {
             quoted_name(table.name()),
             table.columns(),
         );
-        let parameters = [
+        let mut parameters = vec![
             ("query", sql.as_str()),
             ("async_insert", "0"),
             ("insert_deduplicate", "0"),
         ];
+        let quorum = self.settings.quorum_of_inserts();
+        parameters.extend(quorum.iter().map(|(name, value)| (*name, value.as_str())));
         let body = vec![rows.clone()];
         let answered = self.poster.post(&self.settings, &parameters, &body);
         if answered.await?.query_id.is_some() {

@@ -9,6 +9,7 @@
 
 use crate::settings::{quoted_name, quoted_text};
 use crate::{ClickHouse, QueryError};
+use clickhouse::query::Query;
 use millrace_rows::{Month, RowKey, Table};
 use std::fmt::Write;
 use uuid::Uuid;
@@ -75,14 +76,17 @@ impl ClickHouse {
         let Some(sql) = self.count_query(table, month, keys) else {
             return Ok(PresenceCount::default());
         };
-        let mut query = self.proving().query_raw(&sql);
+        self.within_deadline(self.long_query(&sql).fetch_one())
+            .await
+    }
+
+    /// Makes a query with many keys that sees all stored rows.
+    pub(crate) fn long_query(&self, sql: &str) -> Query {
+        let mut query = self.proving().query_raw(sql);
         for (name, value) in LONG_QUERY {
             query = query.with_setting(name, value);
         }
-        if let Some((name, value)) = self.settings.quorum_of_reads() {
-            query = query.with_setting(name, value);
-        }
-        self.within_deadline(query.fetch_one()).await
+        self.seeing_quorum(query)
     }
 
     /// Returns a query with the keys as plain literals, of which a server parses many at once.
@@ -127,13 +131,9 @@ impl ClickHouse {
             }
             wanted.push(')');
         }
-        let quorum = self.settings.quorum_of_reads();
-        let settings = quorum
-            .map(|(name, value)| format!(" SETTINGS {name} = {value}"))
-            .unwrap_or_default();
         Some(format!(
             "SELECT count() FROM (SELECT 1 FROM {table} \
-             WHERE {within} AND ({id_column}, {at_column}{index_column}) IN ({wanted}) LIMIT 1){settings}",
+             WHERE {within} AND ({id_column}, {at_column}{index_column}) IN ({wanted}) LIMIT 1)",
             within = within(table, month, keys)?,
             table = self.source(table),
         ))
@@ -255,6 +255,6 @@ fn within(table: Table, month: Month, keys: &[RowKey]) -> Option<String> {
 }
 
 /// A `DateTime64(6, 'UTC')` literal.
-fn instant(micros: i64) -> String {
+pub(crate) fn instant(micros: i64) -> String {
     format!("fromUnixTimestamp64Micro({micros}, 'UTC')")
 }

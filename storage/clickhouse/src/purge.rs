@@ -55,8 +55,8 @@ impl ClickHouse {
                 .collect::<Vec<_>>()
                 .join(" UNION ALL "),
         );
-        self.within_deadline(self.proving().query_raw(&sql).fetch_all())
-            .await
+        let query = self.seeing_quorum(self.proving().query_raw(&sql));
+        self.within_deadline(query.fetch_all()).await
     }
 
     /// Starts the deletion of all rows of some projects. Safe to repeat; [`ClickHouse::deletion`]

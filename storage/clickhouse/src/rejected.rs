@@ -98,9 +98,8 @@ impl ClickHouse {
         filter: &RejectedFilter,
     ) -> Result<Vec<RejectedEvent>, QueryError> {
         let sql = self.rejected_query(filter);
-        let mut rows: Vec<RejectedEvent> = self
-            .within_deadline(self.client.query_raw(&sql).fetch_all())
-            .await?;
+        let query = self.seeing_quorum(self.client.query_raw(&sql));
+        let mut rows: Vec<RejectedEvent> = self.within_deadline(query.fetch_all()).await?;
         rows.reverse();
         Ok(rows)
     }
@@ -161,9 +160,8 @@ impl ClickHouse {
             table = self.source(Table::RejectedEvents),
             keys = keys.join(", "),
         );
-        let rows: Vec<RawEvent> = self
-            .within_deadline(self.client.query_raw(&sql).fetch_all())
-            .await?;
+        let query = self.seeing_quorum(self.client.query_raw(&sql));
+        let rows: Vec<RawEvent> = self.within_deadline(query.fetch_all()).await?;
         let found: HashMap<_, _> = rows
             .into_iter()
             .map(|row| {
@@ -237,7 +235,8 @@ impl ClickHouse {
                 quoted_name(RESENT),
                 rows.join(", ")
             );
-            let recorded = self.execute_proven(&sql).await;
+            let quorum = self.settings.quorum_of_inserts();
+            let recorded = self.execute_proven(&sql, &quorum).await;
             // A gateway may strip ClickHouse's headers, on every try.
             if let Err(error) = recorded
                 && (error.kind != QueryErrorKind::NotClickHouse

@@ -104,9 +104,7 @@ impl ClickHouse {
         for (name, value) in options.settings() {
             query = query.with_setting(name, value);
         }
-        if let Some((name, value)) = self.settings.quorum_of_reads() {
-            query = query.with_setting(name, value);
-        }
+        let query = self.seeing_quorum(query);
         Ok(RowStream {
             clickhouse: self.clone(),
             query_id: options.query_id.clone(),

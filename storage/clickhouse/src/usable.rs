@@ -59,7 +59,7 @@ impl ClickHouse {
             "INSERT INTO {table} ({column}) SELECT {column} FROM {table} WHERE 0 \
              SETTINGS async_insert = 0"
         );
-        let asked = timeout(ANSWER_MAX, self.execute_proven(&nothing)).await;
+        let asked = timeout(ANSWER_MAX, self.execute_proven(&nothing, &[])).await;
         let error = match asked {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) if error.schema_is_missing() => match self.migrate().await {
@@ -74,9 +74,14 @@ impl ClickHouse {
 
     /// Runs a statement that succeeds only if the answer names it: a gateway's page is answered
     /// with 200 as well.
-    pub(crate) async fn execute_proven(&self, sql: &str) -> Result<(), QueryError> {
+    pub(crate) async fn execute_proven(
+        &self,
+        sql: &str,
+        settings: &[(&'static str, String)],
+    ) -> Result<(), QueryError> {
         let query_id = Uuid::new_v4().to_string();
-        let parameters = [("query_id", query_id.as_str())];
+        let mut parameters = vec![("query_id", query_id.as_str())];
+        parameters.extend(settings.iter().map(|(name, value)| (*name, value.as_str())));
         let answered = self.poster.post_statement(&self.settings, &parameters, sql);
         let proven = self
             .within_deadline(answered)

@@ -2,7 +2,7 @@
 
 use super::sink::Sink;
 use super::source::unpacked;
-use millrace_clickhouse::{Body, InsertError, PresenceCount, QueryError};
+use millrace_clickhouse::{Body, EventVersion, InsertError, PresenceCount, QueryError};
 use millrace_rows::{Month, RowKey, Table};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -72,6 +72,14 @@ impl Sink for FakeSink {
         _: &[RowKey],
     ) -> Result<PresenceCount, QueryError> {
         Ok(PresenceCount::default())
+    }
+
+    async fn are_stored_or_replaced(
+        &self,
+        _: Month,
+        _: &[EventVersion],
+    ) -> Result<bool, QueryError> {
+        Ok(false)
     }
 
     async fn insert_is_running(&self, _: &str) -> Result<bool, QueryError> {

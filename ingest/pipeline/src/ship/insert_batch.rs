@@ -14,6 +14,18 @@ pub struct RowRange {
     pub to: u32,
 }
 
+impl RowRange {
+    /// Number of rows.
+    pub fn rows(self) -> u64 {
+        u64::from(self.to.saturating_sub(self.from))
+    }
+
+    /// Returns true if the row at a place in the section is among these.
+    pub fn contains(self, place: usize) -> bool {
+        (self.from as usize..self.to as usize).contains(&place)
+    }
+}
+
 /// First and last section of a batch in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogSpan {
@@ -65,7 +77,7 @@ impl<S> InsertBatch<S> {
     /// Number of rows of the batch.
     pub fn rows(&self) -> u64 {
         match self.range {
-            Some(range) => u64::from(range.to.saturating_sub(range.from)),
+            Some(range) => range.rows(),
             None => self
                 .sections
                 .iter()

@@ -16,6 +16,7 @@
 //! | `checkpoint` | the state that survives a restart; pure |
 //! | `deliver`, `sink`, `backoff` | tries an insert batch until its `insert_result` is known |
 //! | `row_lookup` | looks up how many of a batch's rows are in the table: all, some or none |
+//! | `row_keys` | keys of the rows that the table keeps of a batch |
 //! | `attribution` | attributes failures to the rows or to the server |
 //! | `retries` | limits the batches that fail again and again |
 //! | `execute` | reads a batch's bytes, delivers, dead-letters rows that cannot be read |
@@ -44,6 +45,7 @@ mod limits;
 mod options;
 mod plan;
 mod retries;
+mod row_keys;
 mod row_lookup;
 mod rows;
 mod salvage;

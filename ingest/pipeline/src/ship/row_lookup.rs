@@ -9,9 +9,12 @@
 //! those keys count that no other part has; if there are none, a found row may be another part's,
 //! and only rows beyond the number of the others are this part's. A case that stays open counts as
 //! absent: sent under its token the row is stored once, unless the token is spent or forgotten.
+//!
+//! An event that a later one replaced, as its client sent it again, is gone after a merge, and
+//! counts as stored: stored again, it would be gone after the next.
 
 use super::sink::Sink;
-use millrace_clickhouse::{PRESENCE_KEYS_MAX, PresenceCount, QueryError};
+use millrace_clickhouse::{EventVersion, PRESENCE_KEYS_MAX, PresenceCount, QueryError};
 use millrace_rows::{Month, RowKey, Table};
 use std::collections::HashSet;
 
@@ -29,6 +32,8 @@ pub struct RowLookup {
     others: u64,
     /// True if all rows are stored if one is.
     is_block: bool,
+    /// Versions of the rows, if they are events that may be stored one by one.
+    versions: Vec<EventVersion>,
 }
 
 /// Share of a batch's rows that is stored.
@@ -61,13 +66,24 @@ impl RowLookup {
             rows,
             others,
             is_block: false,
+            versions: Vec::new(),
         }
+    }
+
+    /// Adds the versions of the rows, which are events: those that later ones replaced count as
+    /// stored.
+    #[must_use]
+    pub fn with_versions(mut self, mut versions: Vec<EventVersion>) -> Self {
+        versions.sort_unstable_by_key(|version| version.created_at);
+        self.versions = versions;
+        self
     }
 
     /// Turns the lookup into that of a block, whose rows are all stored if one is.
     #[must_use]
     pub fn into_block(mut self) -> Self {
         self.is_block = true;
+        self.versions = Vec::new();
         if self.others == 0 {
             self.keys = spread(&self.keys, SAMPLE_KEYS_MAX);
         }
@@ -92,6 +108,36 @@ impl RowLookup {
                 Presence::None
             });
         }
+        let presence = self.count(sink, table, month).await?;
+        // Asked for only then, since it costs more. If none is found, all are sent in one insert.
+        if presence == Presence::Some && self.are_stored_or_replaced(sink, month).await? {
+            return Ok(Presence::All);
+        }
+        Ok(presence)
+    }
+
+    /// Returns true if each row is stored, or was replaced by a later one; false if the versions of
+    /// the rows are not known.
+    async fn are_stored_or_replaced<K: Sink>(
+        &self,
+        sink: &K,
+        month: Month,
+    ) -> Result<bool, QueryError> {
+        for versions in self.versions.chunks(PRESENCE_KEYS_MAX) {
+            if !sink.are_stored_or_replaced(month, versions).await? {
+                return Ok(false);
+            }
+        }
+        Ok(!self.versions.is_empty())
+    }
+
+    /// Counts the rows that are stored.
+    async fn count<K: Sink>(
+        &self,
+        sink: &K,
+        table: Table,
+        month: Month,
+    ) -> Result<Presence, QueryError> {
         let (mut found, mut asked) = (PresenceCount::default(), 0);
         for keys in self.keys.chunks(PRESENCE_KEYS_MAX) {
             let piece = sink.count_present(table, month, keys).await?;

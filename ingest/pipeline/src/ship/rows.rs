@@ -3,6 +3,8 @@
 //! The columns come from the insert target, by name, so that column lists of older versions can
 //! be cut as well.
 
+use super::row_keys::KeyedRow;
+use millrace_clickhouse::{EventIdentity, EventVersion};
 use millrace_rows::{Micros, ProjectId, RowKey};
 use std::ops::Range;
 use uuid::Uuid;
@@ -22,6 +24,22 @@ enum Column {
     Index,
     /// Project of the row.
     ProjectId,
+    Timestamp,
+    /// Name of an event.
+    Name,
+    DistinctId,
+}
+
+/// Fields that tell a row from others.
+#[derive(Default)]
+struct Fields<'a> {
+    id: Option<Uuid>,
+    received_at: Option<Micros>,
+    index: Option<u32>,
+    project_id: Option<ProjectId>,
+    timestamp: Option<Micros>,
+    name: Option<&'a [u8]>,
+    distinct_id: Option<&'a [u8]>,
 }
 
 /// The columns of an insert target.
@@ -35,8 +53,18 @@ pub struct Row {
     pub bytes: Range<usize>,
     /// Key of the row, if it has one.
     pub key: Option<RowKey>,
+    /// Version of the row, if it is an event.
+    pub version: Option<EventVersion>,
     /// Project of the row, if it names one.
     pub project_id: Option<ProjectId>,
+}
+
+impl Row {
+    /// Key of the row with its version, if it has a key.
+    pub fn keyed(&self) -> Option<KeyedRow> {
+        let version = self.version;
+        self.key.map(|key| KeyedRow { key, version })
+    }
 }
 
 /// Error of bytes that are not rows of the layout.
@@ -91,48 +119,14 @@ impl Layout {
 
     /// The first row.
     fn row(&self, bytes: &[u8]) -> Option<Row> {
-        let mut rest = bytes;
-        let (mut id, mut received_at, mut index, mut project_id) = (None, None, None, None);
+        let (mut rest, mut fields) = (bytes, Fields::default());
         for column in &self.0 {
-            match column {
-                Column::Fixed(width) => {
-                    rest = rest.split_at_checked(*width)?.1;
-                }
-                Column::Text => {
-                    rest = text(rest)?.1;
-                }
-                Column::Id => {
-                    let (value, tail) = rest.split_first_chunk::<16>()?;
-                    id = Some(uuid(*value));
-                    rest = tail;
-                }
-                Column::TextId => {
-                    let (value, tail) = text(rest)?;
-                    id = std::str::from_utf8(value)
-                        .ok()
-                        .and_then(|it| it.parse().ok());
-                    rest = tail;
-                }
-                Column::ReceivedAt => {
-                    let (value, tail) = number(rest)?;
-                    received_at = Some(Micros(value));
-                    rest = tail;
-                }
-                Column::Index => {
-                    let (value, tail) = rest.split_first_chunk::<4>()?;
-                    index = Some(u32::from_le_bytes(*value));
-                    rest = tail;
-                }
-                Column::ProjectId => {
-                    let (value, tail) = number(rest)?;
-                    project_id = Some(ProjectId(value));
-                    rest = tail;
-                }
-            }
+            rest = column.read(rest, &mut fields)?;
         }
         // In other tables the id alone is the row's own.
-        let index = index.filter(|_| !self.0.contains(&Column::Id));
-        let key = id.zip(received_at).map(|(id, received_at)| RowKey {
+        let index = fields.index.filter(|_| !self.0.contains(&Column::Id));
+        let key = fields.id.zip(fields.received_at);
+        let key = key.map(|(id, received_at)| RowKey {
             id,
             received_at,
             index,
@@ -140,7 +134,77 @@ impl Layout {
         Some(Row {
             bytes: 0..bytes.len() - rest.len(),
             key,
-            project_id,
+            version: fields.version(),
+            project_id: fields.project_id,
+        })
+    }
+}
+
+impl Column {
+    /// Reads the column's value at the start of `rest`, and returns the bytes behind it.
+    fn read<'a>(self, rest: &'a [u8], fields: &mut Fields<'a>) -> Option<&'a [u8]> {
+        Some(match self {
+            Self::Fixed(width) => rest.split_at_checked(width)?.1,
+            Self::Text => text(rest)?.1,
+            Self::Id => {
+                let (value, tail) = rest.split_first_chunk::<16>()?;
+                fields.id = Some(uuid(*value));
+                tail
+            }
+            Self::TextId => {
+                let (value, tail) = text(rest)?;
+                let value = std::str::from_utf8(value).ok();
+                fields.id = value.and_then(|it| it.parse().ok());
+                tail
+            }
+            Self::ReceivedAt => {
+                let (value, tail) = number(rest)?;
+                fields.received_at = Some(Micros(value));
+                tail
+            }
+            Self::Index => {
+                let (value, tail) = rest.split_first_chunk::<4>()?;
+                fields.index = Some(u32::from_le_bytes(*value));
+                tail
+            }
+            Self::ProjectId => {
+                let (value, tail) = number(rest)?;
+                fields.project_id = Some(ProjectId(value));
+                tail
+            }
+            Self::Timestamp => {
+                let (value, tail) = number(rest)?;
+                fields.timestamp = Some(Micros(value));
+                tail
+            }
+            Self::Name => {
+                let (value, tail) = text(rest)?;
+                fields.name = Some(value);
+                tail
+            }
+            Self::DistinctId => {
+                let (value, tail) = text(rest)?;
+                fields.distinct_id = Some(value);
+                tail
+            }
+        })
+    }
+}
+
+impl Fields<'_> {
+    /// Version of an event; `None` in other tables, whose rows have no name.
+    fn version(&self) -> Option<EventVersion> {
+        let (name, distinct_id) = (self.name?, self.distinct_id?);
+        let identity = EventIdentity::new(
+            self.project_id?,
+            self.id?,
+            self.timestamp?,
+            name,
+            distinct_id,
+        );
+        Some(EventVersion {
+            identity,
+            created_at: self.received_at?,
         })
     }
 }
@@ -151,12 +215,15 @@ fn column(name: &str) -> Option<Column> {
         "request_id" => Column::TextId,
         "created_at" | "received_at" => Column::ReceivedAt,
         "team_id" => Column::ProjectId,
-        "timestamp" => Column::Fixed(8),
+        "timestamp" => Column::Timestamp,
+        "event" => Column::Name,
+        "distinct_id" => Column::DistinctId,
         "index" => Column::Index,
         "historical_migration" => Column::Fixed(1),
-        "event" | "properties" | "distinct_id" | "code" | "attr" | "detail" | "raw" | "kind"
-        | "other_id" | "person_set" | "person_set_once" | "person_unset" | "group_type"
-        | "group_key" | "group_set" => Column::Text,
+        "properties" | "code" | "attr" | "detail" | "raw" | "kind" | "other_id" | "person_set"
+        | "person_set_once" | "person_unset" | "group_type" | "group_key" | "group_set" => {
+            Column::Text
+        }
         _ => return None,
     })
 }
@@ -224,6 +291,14 @@ mod tests {
         let keys: Vec<_> = rows.iter().map(|row| row.key.unwrap()).collect();
         assert_eq!(keys, [first_key, second_key]);
         assert_eq!(rows[0].bytes, 0..first.len());
+        let (project_id, id) = (ProjectId(1), first_key.id);
+        let identity = EventIdentity::new(project_id, id, Micros(5), b"a", b"somebody");
+        let created_at = first_key.received_at;
+        let version = EventVersion {
+            identity,
+            created_at,
+        };
+        assert_eq!(rows[0].version, Some(version));
 
         let rejected = RejectedRow {
             team_id: ProjectId(1),
@@ -264,7 +339,9 @@ mod tests {
         let mut bytes = Vec::new();
         update.append_to(&mut bytes);
         let layout = Layout::of(Table::PersonUpdates.insert_target()).unwrap();
-        assert_eq!(layout.rows(&bytes).unwrap()[0].key, Some(update.key()));
+        let rows = layout.rows(&bytes).unwrap();
+        assert_eq!(rows[0].key, Some(update.key()));
+        assert_eq!(rows[0].version, None);
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //! of any row.
 
 use super::event_search::proven_rows;
-use super::rows::{Layout, Row};
+use super::insert_batch::RowRange;
+use super::rows::Layout;
 use super::section::{InsertKey, Section};
 use millrace_clickhouse::INSERT_BYTES_MAX;
 use millrace_log::block::decompress_sound;
@@ -27,34 +28,53 @@ pub struct Salvaged {
 }
 
 /// Returns the whole rows of a damaged section, in their order; `None` if there are none, or cannot
-/// be told apart.
-pub fn salvage<S>(key: &InsertKey, section: &Section<S>, blocks: &[u8]) -> Option<Salvaged> {
+/// be told apart. With a `range`, only rows of which it is known that they are in it: those before
+/// the damage are counted from the section's first row, those behind it from the last. Between two
+/// damaged places nothing tells which rows they are.
+pub fn salvage<S>(
+    key: &InsertKey,
+    section: &Section<S>,
+    blocks: &[u8],
+    range: Option<RowRange>,
+) -> Option<Salvaged> {
     let layout = Layout::of(&key.insert_target)?;
     let moments: Vec<Micros> = section.keys.iter().map(|key| key.received_at).collect();
-    let (mut bytes, mut rows) = (Vec::new(), Vec::<Row>::new());
-    let stretches = decompress_sound(blocks, SECTION_BYTES_MAX);
-    for (nth, stretch) in stretches.iter().enumerate() {
-        let range = match nth {
+    let sound = decompress_sound(blocks, SECTION_BYTES_MAX);
+    let (all, last) = (section.rows as usize, sound.stretches.len() - 1);
+    let (mut bytes, mut keys, mut count) = (Vec::new(), Vec::<RowKey>::new(), 0);
+    for (nth, stretch) in sound.stretches.iter().enumerate() {
+        let span = match nth {
             0 => Some(0..stretch.len()),
             _ if *key.insert_target == *Table::Events.insert_target() => {
                 proven_rows(stretch, key.month, &moments)
             }
             _ => None,
         };
-        let Some(known) = range.and_then(|range| stretch.get(range)) else {
+        let Some(known) = span.and_then(|span| Some((span.end, stretch.get(span)?))) else {
             continue;
         };
-        let found = layout.leading_rows(known);
-        let end = found.last().map_or(0, |row| row.bytes.end);
-        bytes.extend_from_slice(known.get(..end).unwrap_or_default());
-        rows.extend(found);
+        let (end, known) = known;
+        let rows = layout.leading_rows(known);
+        count += rows.len();
+        let ends_section = nth == last && sound.is_to_end && end == stretch.len();
+        let first = match nth {
+            0 => Some(0),
+            _ if ends_section => all.checked_sub(rows.len()),
+            _ => None,
+        };
+        for (row, place) in rows.into_iter().zip(0..) {
+            let place = first.map(|first| first + place);
+            if range.is_none_or(|range| place.is_some_and(|place| range.contains(place))) {
+                bytes.extend_from_slice(known.get(row.bytes).unwrap_or_default());
+                keys.push(row.key?);
+            }
+        }
     }
-    let keys: Vec<RowKey> = rows.iter().filter_map(|row| row.key).collect();
     // More rows than the section had: then something was mistaken for a row.
-    let fits = !rows.is_empty() && rows.len() <= section.rows as usize && keys.len() == rows.len();
+    let fits = !keys.is_empty() && count <= all;
     fits.then_some(Salvaged {
         bytes,
-        rows: rows.len() as u64,
+        rows: keys.len() as u64,
         keys,
     })
 }
@@ -120,8 +140,19 @@ mod tests {
             let whole =
                 (0..1_000).filter(|&row| ends[row + 1] <= gone.start || ends[row] >= gone.end);
             let whole: Vec<RowKey> = whole.map(|row| keys[row]).collect();
-            let salvaged = salvage(&key, &section, &damaged).unwrap();
+            let salvaged = salvage(&key, &section, &damaged, None).unwrap();
             assert_eq!(salvaged.keys, whole, "block {nth}");
+            // Each row is in one half, and in the right one.
+            let places = (0..1_000).filter(|row| whole.contains(&keys[*row as usize]));
+            let places: Vec<u32> = places.collect();
+            for (from, to) in [(0, 500), (500, 1_000), (0, 1), (999, 1_000)] {
+                let range = RowRange { from, to };
+                let found = salvage(&key, &section, &damaged, Some(range));
+                let found = found.map_or(Vec::new(), |it| it.keys);
+                let wanted = places.iter().filter(|place| (from..to).contains(*place));
+                let wanted: Vec<RowKey> = wanted.map(|place| keys[*place as usize]).collect();
+                assert_eq!(found, wanted, "block {nth}, rows {from} to {to}");
+            }
         }
     }
 }

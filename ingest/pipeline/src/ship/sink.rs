@@ -1,6 +1,8 @@
 //! ClickHouse as delivery needs it; a trait so that the model test can lose answers at will.
 
-use millrace_clickhouse::{Body, ClickHouse, Insert, InsertError, PresenceCount, QueryError};
+use millrace_clickhouse::{
+    Body, ClickHouse, EventVersion, Insert, InsertError, PresenceCount, QueryError,
+};
 use millrace_rows::{Month, RowKey, Table};
 use uuid::Uuid;
 
@@ -32,6 +34,13 @@ pub trait Sink: Clone + Send + Sync + 'static {
         month: Month,
         keys: &[RowKey],
     ) -> impl Future<Output = Result<PresenceCount, QueryError>> + Send;
+
+    /// See [`ClickHouse::are_stored_or_replaced`].
+    fn are_stored_or_replaced(
+        &self,
+        month: Month,
+        events: &[EventVersion],
+    ) -> impl Future<Output = Result<bool, QueryError>> + Send;
 
     /// See [`ClickHouse::insert_is_running`].
     fn insert_is_running(
@@ -81,6 +90,14 @@ impl Sink for ClickHouse {
         keys: &[RowKey],
     ) -> Result<PresenceCount, QueryError> {
         Self::count_present(self, table, month, keys).await
+    }
+
+    async fn are_stored_or_replaced(
+        &self,
+        month: Month,
+        events: &[EventVersion],
+    ) -> Result<bool, QueryError> {
+        Self::are_stored_or_replaced(self, month, events).await
     }
 
     async fn insert_is_running(&self, token: &str) -> Result<bool, QueryError> {

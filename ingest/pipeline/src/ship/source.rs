@@ -2,15 +2,15 @@
 
 use super::blocking::run_blocking;
 use super::insert_batch::{InsertBatch, RowRange};
+use super::row_keys::{KeyedRow, lookup_of};
 use super::row_lookup::RowLookup;
-use super::rows::Layout;
+use super::rows::{Layout, Row};
+use super::salvage::{Salvaged, salvage};
 use super::section::Section;
 use bytes::Bytes;
 use millrace_clickhouse::{Body, INSERT_BYTES_MAX, InsertError, InsertOutcome};
 use millrace_log::block::{BlockError, Compressor, decompress_into_vec};
 use millrace_log::{FrameSection, LogHandle, ReadError, Reader};
-use millrace_rows::{RowKey, Table};
-use std::cmp::Reverse;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +37,8 @@ pub struct Payload {
     pieces: Vec<Range<usize>>,
     /// Rows of a cut section, in ClickHouse blocks.
     pub cut: Option<Bytes>,
+    /// True if other rows of the cut section are damaged in the log.
+    pub is_salvaged: bool,
     /// Lookup of the rows.
     pub lookup: RowLookup,
 }
@@ -48,8 +50,12 @@ pub enum PayloadError {
     #[error(transparent)]
     Read(ReadError),
     /// The bytes are no longer what was appended, and will not be again.
-    #[error("{0}")]
-    Damaged(String),
+    #[error("{reason}")]
+    Damaged {
+        reason: String,
+        /// Rows of a cut section that can be read all the same, fewer than were to be cut out.
+        sound_rows: u64,
+    },
     /// The section cannot be cut into rows.
     #[error("{0}")]
     Uncuttable(String),
@@ -70,6 +76,7 @@ impl Payload {
             batch: Arc::clone(batch),
             pieces: pieces(batch),
             cut: None,
+            is_salvaged: false,
             lookup: RowLookup::default(),
         };
         let known = batch.known_keys();
@@ -83,53 +90,76 @@ impl Payload {
 
     /// Cuts rows out of the only section, and returns their lookup.
     fn cut(&mut self, range: RowRange) -> Result<RowLookup, PayloadError> {
-        let blocks = read(&self.log, &self.batch.sections).map_err(read_error)?;
-        let rows =
-            unpacked(&blocks).map_err(|error| PayloadError::Uncuttable(error.to_string()))?;
-        let cut = cut(&self.batch.key.insert_target, &rows, Some(range))?;
-        let mut packed = Vec::new();
-        Compressor::new().compress_into(cut.bytes, &mut packed);
-        self.cut = Some(packed.into());
         let table = self.batch.key.table();
-        let lookup = RowLookup::rows(left_of(table, cut.keys), &left_of(table, cut.others));
+        let (packed, lookup) = match read(&self.log, &self.batch.sections) {
+            Ok(blocks) => {
+                let rows = unpacked(&blocks)
+                    .map_err(|error| PayloadError::Uncuttable(error.to_string()))?;
+                let cut = cut(&self.batch.key.insert_target, &rows, Some(range))?;
+                let lookup = lookup_of(table, cut.rows, cut.others);
+                (packed(cut.bytes), lookup)
+            }
+            Err(error @ ReadError::Corrupt { .. }) => {
+                let salvaged = self.salvaged(range, &error)?;
+                self.is_salvaged = true;
+                let rows = salvaged.keys.into_iter().map(KeyedRow::from);
+                let lookup = lookup_of(table, rows.collect(), Vec::new());
+                (packed(&salvaged.bytes), lookup)
+            }
+            Err(error) => return Err(PayloadError::Read(error)),
+        };
+        self.cut = Some(packed);
         Ok(match self.batch.in_doubt {
             true => lookup,
             false => lookup.into_block(),
         })
     }
+
+    /// Cuts rows out of the only section, which is damaged, if all of them can be read and it is
+    /// known that they are these.
+    fn salvaged(&self, range: RowRange, error: &ReadError) -> Result<Salvaged, PayloadError> {
+        let blocks = read_unproven(&self.log, &self.batch.sections).map_err(PayloadError::Read)?;
+        let section = self.batch.sections.first();
+        let salvaged = section
+            .and_then(|section| salvage(&self.batch.key, section, &blocks.concat(), Some(range)));
+        let sound_rows = salvaged.as_ref().map_or(0, |it| it.rows);
+        let whole = salvaged.filter(|it| it.rows == range.rows());
+        whole.ok_or_else(|| PayloadError::Damaged {
+            reason: error.to_string(),
+            sound_rows,
+        })
+    }
+}
+
+/// Compresses rows into blocks.
+fn packed(rows: &[u8]) -> Bytes {
+    let mut packed = Vec::new();
+    Compressor::new().compress_into(rows, &mut packed);
+    packed.into()
 }
 
 /// Looks up all rows of whole sections, each of which may be stored by itself. Of a damaged section
 /// the keys in its header count; one that cannot be cut was never sent by halves.
 fn all_rows(log: &LogHandle, batch: &InsertBatch<FrameSection>) -> Result<RowLookup, PayloadError> {
-    let mut keys = Vec::new();
+    let mut rows = Vec::<KeyedRow>::new();
     let mut is_cuttable = true;
     for section in &batch.sections {
+        let of_header = section.keys.iter().copied().map(KeyedRow::from);
         match keys_of(log, &batch.key.insert_target, section) {
-            Ok(found) if !found.is_empty() => keys.extend(found),
+            Ok(found) if !found.is_empty() => rows.extend(found),
             Err(PayloadError::Read(error)) => return Err(PayloadError::Read(error)),
-            Ok(_) | Err(PayloadError::Damaged(_)) => keys.extend_from_slice(&section.keys),
+            Ok(_) | Err(PayloadError::Damaged { .. }) => rows.extend(of_header),
             Err(PayloadError::Uncuttable(_)) => {
                 is_cuttable = false;
-                keys.extend_from_slice(&section.keys);
+                rows.extend(of_header);
             }
         }
     }
-    let lookup = RowLookup::rows(left_of(batch.key.table(), keys), &[]);
+    let lookup = lookup_of(batch.key.table(), rows, Vec::new());
     Ok(match batch.sections.len() > 1 || is_cuttable {
         true => lookup,
         false => lookup.into_block(),
     })
-}
-
-/// Returns the keys of rows that can be in the table: `events` keeps only the last row of a uuid,
-/// within one block from the insert on.
-fn left_of(table: Option<Table>, mut keys: Vec<RowKey>) -> Vec<RowKey> {
-    if table == Some(Table::Events) {
-        keys.sort_unstable_by_key(|key| (key.id, Reverse(key.received_at)));
-        keys.dedup_by_key(|key| key.id);
-    }
-    keys
 }
 
 /// Reads the keys of a section's rows.
@@ -137,10 +167,10 @@ fn keys_of(
     log: &LogHandle,
     insert_target: &str,
     section: &Section<FrameSection>,
-) -> Result<Vec<RowKey>, PayloadError> {
+) -> Result<Vec<KeyedRow>, PayloadError> {
     let blocks = read(log, std::slice::from_ref(section)).map_err(read_error)?;
     let rows = unpacked(&blocks).map_err(|error| PayloadError::Uncuttable(error.to_string()))?;
-    Ok(cut(insert_target, &rows, None)?.keys)
+    Ok(cut(insert_target, &rows, None)?.rows)
 }
 
 impl Body for Payload {
@@ -289,15 +319,18 @@ pub fn unpacked(blocks: &[Bytes]) -> Result<Vec<u8>, BlockError> {
 /// # Errors
 /// If they cannot, with the reason.
 pub fn check_cuttable(insert_target: &str, blocks: &[Bytes]) -> Result<(), PayloadError> {
-    let rows = unpacked(blocks).map_err(|error| PayloadError::Uncuttable(error.to_string()))?;
+    // Of blocks that are damaged by now, halves take the rows that can be read.
+    let Ok(rows) = unpacked(blocks) else {
+        return Ok(());
+    };
     cut(insert_target, &rows, None).map(|_| ())
 }
 
 struct CutRows<'a> {
     bytes: &'a [u8],
-    keys: Vec<RowKey>,
-    /// Keys of the section's other rows.
-    others: Vec<RowKey>,
+    rows: Vec<KeyedRow>,
+    /// The section's other rows.
+    others: Vec<KeyedRow>,
 }
 
 fn cut<'a>(
@@ -323,14 +356,17 @@ fn cut<'a>(
     let others = others.filter(|(nth, _)| !wanted.contains(nth));
     Ok(CutRows {
         bytes: bytes.get(span).unwrap_or_default(),
-        keys: kept.iter().filter_map(|row| row.key).collect(),
-        others: others.filter_map(|(_, row)| row.key).collect(),
+        rows: kept.iter().filter_map(Row::keyed).collect(),
+        others: others.filter_map(|(_, row)| row.keyed()).collect(),
     })
 }
 
 fn read_error(error: ReadError) -> PayloadError {
     match error {
-        ReadError::Corrupt { .. } => PayloadError::Damaged(error.to_string()),
+        ReadError::Corrupt { .. } => PayloadError::Damaged {
+            reason: error.to_string(),
+            sound_rows: 0,
+        },
         _ => PayloadError::Read(error),
     }
 }

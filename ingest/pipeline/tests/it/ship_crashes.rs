@@ -147,3 +147,41 @@ async fn copies_of_a_folder_ship_common_rows_once_and_new_rows_each() {
         assert_eq!(database.counts().await, (rows, rows));
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_in_doubt_that_later_ones_replaced_are_not_sent_again() {
+    let database = Database::on(shared(), "ship_replaced");
+    database.migrate().await;
+    let dir = tempfile::tempdir().unwrap();
+    let (original, restored) = (dir.path().join("original"), dir.path().join("copy"));
+    std::fs::create_dir(&original).unwrap();
+    let never = Limits {
+        age_recent: Duration::from_secs(3_600),
+        ..LIMITS
+    };
+    let (mut writer, shipping) = start(&original, &database, never);
+    writer.write(&TIMES[..1], 200, b"{}");
+    shipping.crash().await;
+    drop(writer);
+    copy(&original, &restored);
+    let (mut writer, shipping) = start(&original, &database, LIMITS);
+    writer.settled().await;
+    shipping.stop().await;
+    // Half of them come again, and are merged with those that are stored.
+    database
+        .execute(
+            "INSERT INTO {db}.events (uuid, event, properties, timestamp, team_id, distinct_id, \
+             created_at, historical_migration) SELECT uuid, event, properties, timestamp, team_id, \
+             distinct_id, created_at + toIntervalSecond(1), historical_migration \
+             FROM {db}.events WHERE cityHash64(uuid) % 2 = 0",
+        )
+        .await;
+    database
+        .execute("OPTIMIZE TABLE {db}.events FINAL SETTINGS optimize_throw_if_noop = 1")
+        .await;
+    assert_eq!(database.counts().await, (200, 200));
+    let (mut writer, shipping) = start(&restored, &database, LIMITS);
+    writer.settled().await;
+    shipping.stop().await;
+    assert_eq!(database.counts().await, (200, 200), "sent again");
+}

@@ -1,7 +1,7 @@
 //! Lookups of stored rows, of running inserts and of the server's boot id.
 
 use crate::fixture::{Database, NOVEMBER, events, key};
-use millrace_clickhouse::{PRESENCE_KEYS_MAX, PresenceCount};
+use millrace_clickhouse::{EventIdentity, EventVersion, PRESENCE_KEYS_MAX, PresenceCount};
 use millrace_embedded::testing::TestEngine;
 use millrace_rows::{Micros, Month, ProjectId, RejectedRow, RowKey, Table};
 use std::ops::Range;
@@ -63,6 +63,84 @@ async fn stored_keys_among_many_are_counted_with_their_rows() {
             .clickhouse
             .count_present(Table::Events, month, &keys);
         assert_eq!(asked.await.unwrap(), PresenceCount { keys: found, rows });
+    }
+}
+
+/// Version of event 5 that was received so many microseconds after the first one.
+fn version(project_id: i64, timestamp: i64, texts: [&str; 2], later_micros: i64) -> EventVersion {
+    let RowKey {
+        id, received_at, ..
+    } = key(5);
+    let [name, distinct_id] = texts.map(str::as_bytes);
+    let (project_id, timestamp) = (ProjectId(project_id), Micros(timestamp));
+    EventVersion {
+        identity: EventIdentity::new(project_id, id, timestamp, name, distinct_id),
+        created_at: received_at.plus_micros(later_micros),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_that_later_ones_replaced_count_as_stored() {
+    let database = Database::make("replaced").await;
+    database
+        .insert("e", &events(0..10, NOVEMBER))
+        .await
+        .unwrap();
+    // Their client sends them again a second later, and they are merged.
+    database
+        .execute(
+            "INSERT INTO replaced.events (uuid, event, properties, timestamp, team_id, distinct_id, \
+             created_at, historical_migration) SELECT uuid, event, properties, timestamp, team_id, \
+             distinct_id, created_at + toIntervalSecond(1), historical_migration FROM replaced.events",
+        )
+        .await;
+    database
+        .execute("OPTIMIZE TABLE replaced.events FINAL SETTINGS optimize_throw_if_noop = 1")
+        .await;
+    let keys = [key(5)];
+    let counted = database
+        .clickhouse
+        .count_present(Table::Events, MONTH, &keys);
+    assert_eq!(counted.await.unwrap(), PresenceCount::default());
+    let (texts, day) = (["seen", "somebody"], 86_400_000_000);
+    let first = version(1, NOVEMBER, texts, 0);
+    let stored = version(1, NOVEMBER, texts, 1_000_000);
+    let later = version(1, NOVEMBER, texts, 1_000_001);
+    for (what, events, month, expected) in [
+        ("none", vec![], MONTH, true),
+        ("the first", vec![first], MONTH, true),
+        ("the stored one", vec![stored], MONTH, true),
+        ("both", vec![stored, first], MONTH, true),
+        ("a later one", vec![later], MONTH, false),
+        ("a later one, too", vec![first, later], MONTH, false),
+        ("another month", vec![first], Month(202_610), false),
+        (
+            "another project's",
+            vec![version(2, NOVEMBER, texts, 0)],
+            MONTH,
+            false,
+        ),
+        (
+            "of another day",
+            vec![version(1, NOVEMBER + day, texts, 0)],
+            MONTH,
+            false,
+        ),
+        (
+            "of another name",
+            vec![version(1, NOVEMBER, ["left", "somebody"], 0)],
+            MONTH,
+            false,
+        ),
+        (
+            "of somebody else",
+            vec![first, version(1, NOVEMBER, ["seen", "else"], 0)],
+            MONTH,
+            false,
+        ),
+    ] {
+        let asked = database.clickhouse.are_stored_or_replaced(month, &events);
+        assert_eq!(asked.await.unwrap(), expected, "{what}");
     }
 }
 

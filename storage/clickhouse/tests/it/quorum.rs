@@ -2,8 +2,11 @@
 //! test has a cluster.
 
 use bytes::Bytes;
-use millrace_clickhouse::{ClickHouse, Insert, InsertQuorum, Purpose, ReadOptions, Settings};
-use millrace_rows::{Micros, Month, RowKey, Table};
+use millrace_clickhouse::{
+    ClickHouse, EventIdentity, EventVersion, Insert, InsertQuorum, PersonTable, Purpose,
+    ReadOptions, RejectedEvent, RejectedFilter, Settings,
+};
+use millrace_rows::{Micros, Month, ProjectId, RowKey, Table};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -121,16 +124,60 @@ async fn a_quorum_is_set_on_inserts_and_respected_by_reads() {
             index: None,
         };
         let keys = [key];
-        let present = clickhouse.any_present(Table::Events, Month(202_611), &keys);
+        let find = |text: &str| asked.iter().find(|asked| asked.sql.contains(text)).unwrap();
+        let month = Month(202_611);
+        let present = clickhouse.any_present(Table::Events, month, &keys);
         present.await.unwrap_err();
-        let query = asked
-            .iter()
-            .find(|asked| asked.sql.contains("toUUID"))
-            .unwrap();
-        let ends = query
-            .sql
-            .ends_with(") LIMIT 1) SETTINGS select_sequential_consistency = 1");
-        assert_eq!(ends, quorum.is_some(), "{}", query.sql);
+        assert_eq!(find("toUUID").quorum(), of_reads, "{quorum:?}");
+        let counted = clickhouse.count_present(Table::Events, month, &keys);
+        counted.await.unwrap_err();
+        assert_eq!(find("uniqExact(uuid").quorum(), of_reads, "{quorum:?}");
+
+        let events = [EventVersion {
+            identity: EventIdentity::new(ProjectId(1), key.id, Micros(1), b"seen", b"somebody"),
+            created_at: key.received_at,
+        }];
+        let replaced = clickhouse.are_stored_or_replaced(month, &events);
+        replaced.await.unwrap_err();
+        assert_eq!(find("(team_id, uuid) IN").quorum(), of_reads, "{quorum:?}");
+
+        // Success is answered without proof, so that the copies are looked up.
+        let copied = clickhouse.copy_persons(PersonTable::DistinctIds, distinct_id());
+        copied.await.unwrap_err();
+        assert_eq!(find("INSERT INTO").quorum(), of_inserts, "{quorum:?}");
+        let count = find("uniqExact(team_id, distinct_id)");
+        assert_eq!(count.quorum(), of_reads, "{quorum:?}");
+
+        let resent = [rejected()];
+        let recorded = clickhouse.record_resent(&resent, Micros(1));
+        recorded.await.unwrap();
+        assert_eq!(find("INSERT INTO").quorum(), of_inserts, "{quorum:?}");
+        let listed = clickhouse.rejected(&RejectedFilter::default()).await;
+        assert!(listed.unwrap().is_empty());
+        assert_eq!(find("rejected_events").quorum(), of_reads, "{quorum:?}");
+    }
+}
+
+/// RowBinary of a row of the persons of distinct ids.
+fn distinct_id() -> Bytes {
+    let mut row = 1_i64.to_le_bytes().to_vec();
+    row.extend_from_slice(&[1, b'a']);
+    row.extend_from_slice(&[0; 16]);
+    row.extend_from_slice(&1_u64.to_le_bytes());
+    row.into()
+}
+
+fn rejected() -> RejectedEvent {
+    RejectedEvent {
+        team_id: 1,
+        received_at: 1,
+        request_id: Uuid::nil().to_string(),
+        index: 0,
+        code: String::new(),
+        attr: String::new(),
+        detail: String::new(),
+        historical_migration: false,
+        resent_at: 0,
     }
 }
 

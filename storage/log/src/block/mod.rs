@@ -26,5 +26,5 @@ pub(crate) use header::{
     BLOCK_HEADER_BYTES, bytes_of, headers_crc, proven_header, proven_headers_crc,
 };
 pub use read::{BlockError, decompress_into_vec};
-pub use salvage::decompress_sound;
+pub use salvage::{SoundBlocks, decompress_sound};
 pub use write::{Compressor, store_into};

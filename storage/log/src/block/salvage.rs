@@ -7,11 +7,20 @@ use crate::block::{BLOCK_HEADER_BYTES, bytes_of};
 /// Offset of the method in a block.
 const METHOD_AT: usize = BLOCK_HEADER_BYTES - 9;
 
-/// Returns the rows of a damaged run's sound blocks, in stretches: the first begins where the run
-/// does, each other one behind damage, at any byte of a row. At most `bytes_max` bytes in all.
+/// Rows of the sound blocks of a damaged run.
+#[derive(Debug, PartialEq, Eq)]
+pub struct SoundBlocks {
+    /// Stretches of rows: the first begins where the run does, each other one behind damage, at any
+    /// byte of a row.
+    pub stretches: Vec<Vec<u8>>,
+    /// True if the last stretch ends where the run does.
+    pub is_to_end: bool,
+}
+
+/// Decompresses the sound blocks of a damaged run, to at most `bytes_max` bytes in all.
 #[must_use]
-pub fn decompress_sound(run: &[u8], bytes_max: usize) -> Vec<Vec<u8>> {
-    let mut stretches = vec![Vec::new()];
+pub fn decompress_sound(run: &[u8], bytes_max: usize) -> SoundBlocks {
+    let (mut stretches, mut is_to_end) = (vec![Vec::new()], true);
     let (mut rest, mut left) = (run, bytes_max);
     while !rest.is_empty() {
         let stretch = stretches.last_mut();
@@ -19,13 +28,19 @@ pub fn decompress_sound(run: &[u8], bytes_max: usize) -> Vec<Vec<u8>> {
         rest = match sound {
             Some(behind) => behind,
             None => {
-                let Some(next) = next_block(rest) else { break };
+                let Some(next) = next_block(rest) else {
+                    is_to_end = false;
+                    break;
+                };
                 stretches.push(Vec::new());
                 next
             }
         };
     }
-    stretches
+    SoundBlocks {
+        stretches,
+        is_to_end,
+    }
 }
 
 /// Appends the first block's rows and returns the rest of the run, if the block is sound and fits.
@@ -81,13 +96,17 @@ mod tests {
             for byte in [3, 18, 22, 700] {
                 let mut bad = run.clone();
                 bad[ends[damaged] + byte] ^= 0x10;
-                let found = decompress_sound(&bad, 1 << 20);
+                let sound = decompress_sound(&bad, 1 << 20);
+                let found = sound.stretches;
+                assert_eq!(sound.is_to_end, damaged + 1 < pieces.len());
                 let behind = pieces[damaged + 1..].concat();
                 assert_eq!(found[0], pieces[..damaged].concat(), "{damaged} at {byte}");
                 assert_eq!(found[1..].concat(), behind, "{damaged} at {byte}");
             }
         }
-        assert_eq!(decompress_sound(&run, 1 << 20), [rows]);
-        assert_eq!(decompress_sound(b"no blocks at all", 1 << 20), [b""]);
+        let sound = decompress_sound(&run, 1 << 20);
+        assert!(sound.stretches == [rows] && sound.is_to_end);
+        let none = decompress_sound(b"no blocks at all", 1 << 20);
+        assert!(none.stretches == [b""] && !none.is_to_end);
     }
 }

@@ -34,6 +34,27 @@ fn delivery<'a>(
     }
 }
 
+/// Sink whose every insert fails like this, up to a time if there is one; and the number of tries.
+fn failing(
+    (outcome, code): (InsertOutcome, Option<u32>),
+    back: Option<Instant>,
+) -> (FakeSink, Arc<AtomicU32>) {
+    let tries = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&tries);
+    let sink = FakeSink::answering(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        if back.is_some_and(|back| Instant::now() >= back) {
+            return Ok(());
+        }
+        Err(InsertError {
+            outcome,
+            code,
+            message: "no".to_owned(),
+        })
+    });
+    (sink, tries)
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_batch_with_one_exception_again_and_again_is_returned_unless_the_server_is_to_blame() {
     // Codes answered in turn, and the number of tries after which the batch is returned.
@@ -82,16 +103,7 @@ async fn a_batch_with_one_exception_again_and_again_is_returned_unless_the_serve
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_too_large_for_a_gateway_is_returned_after_three_tries_to_be_sent_by_halves() {
-    let tries = Arc::new(AtomicU32::new(0));
-    let counted = Arc::clone(&tries);
-    let sink = FakeSink::answering(move || {
-        counted.fetch_add(1, Ordering::Relaxed);
-        Err(InsertError {
-            outcome: InsertOutcome::TooLarge,
-            code: None,
-            message: "413 Payload Too Large".to_owned(),
-        })
-    });
+    let (sink, tries) = failing((InsertOutcome::TooLarge, None), None);
     let (retries, _reports) = Retries::new(1);
     let body = Vec::<Bytes>::new();
     let stored_counts = StoredCounts::default();
@@ -136,17 +148,8 @@ async fn rows_of_an_unknown_table_are_given_up_once_clickhouse_answers_without_p
     let stored_counts = StoredCounts::default();
     let body = Vec::<Bytes>::new();
     for (table, is_given_up) in [(None, true), (Some(Table::Events), false)] {
-        let tries = Arc::new(AtomicU32::new(0));
-        let counted = Arc::clone(&tries);
         let back = Instant::now() + Duration::from_secs(3_600);
-        let sink = FakeSink::answering(move || {
-            counted.fetch_add(1, Ordering::Relaxed);
-            Err(InsertError {
-                outcome: InsertOutcome::Unproven,
-                code: None,
-                message: "a gateway's page".to_owned(),
-            })
-        });
+        let (sink, tries) = failing((InsertOutcome::Unproven, None), None);
         let sink = sink.asked(move || match Instant::now() < back {
             true => Err(QueryError::without_code("away")),
             false => Ok(false),
@@ -182,15 +185,9 @@ async fn rows_of_an_unknown_table_that_are_refused_again_and_again_are_never_hal
         (None, large, last, None),
         (None, memory, last, None),
     ];
-    for (table, (outcome, code), stage, expected) in table {
+    for (table, failure, stage, expected) in table {
         let stored_counts = StoredCounts::default();
-        let sink = FakeSink::answering(move || {
-            Err(InsertError {
-                outcome,
-                code,
-                message: "no".to_owned(),
-            })
-        });
+        let (sink, _) = failing(failure, None);
         let (retries, _reports) = Retries::new(1);
         let body = Vec::<Bytes>::new();
         let delivery = Delivery {
@@ -203,10 +200,10 @@ async fn rows_of_an_unknown_table_that_are_refused_again_and_again_are_never_hal
         let settled = tokio::time::timeout(an_hour, delivery.settle(&sink)).await;
         let halved = match settled {
             Ok(InsertResult::Unproven { can_halve, .. }) => Some(can_halve),
-            Ok(other) => panic!("{outcome:?}, {stage:?}: {other:?}"),
+            Ok(other) => panic!("{failure:?}, {stage:?}: {other:?}"),
             Err(_) => None,
         };
-        assert_eq!(halved, expected, "{table:?}, {outcome:?}, {stage:?}");
+        assert_eq!(halved, expected, "{table:?}, {failure:?}, {stage:?}");
     }
 }
 
@@ -214,19 +211,7 @@ async fn rows_of_an_unknown_table_that_are_refused_again_and_again_are_never_hal
 /// rows, and the number of tries.
 async fn after_an_hour_of(outcome: InsertOutcome, code: Option<u32>) -> (Duration, u32) {
     let back = Instant::now() + Duration::from_secs(3_600);
-    let tries = Arc::new(AtomicU32::new(0));
-    let counted = Arc::clone(&tries);
-    let sink = FakeSink::answering(move || {
-        counted.fetch_add(1, Ordering::Relaxed);
-        if Instant::now() >= back {
-            return Ok(());
-        }
-        Err(InsertError {
-            outcome,
-            code,
-            message: "no".to_owned(),
-        })
-    });
+    let (sink, tries) = failing((outcome, code), Some(back));
     let (retries, _reports) = Retries::new(1);
     let body = Vec::<Bytes>::new();
     let settled = delivery((&retries, &StoredCounts::default()), &body)

@@ -54,7 +54,7 @@ impl<K: Sink> InsertContext<K> {
     ) -> InsertResult {
         let payload = match self.payload(&batch).await {
             Ok(payload) => payload,
-            Err(reason) => return self.give_up(&batch, Vec::new(), None, reason).await,
+            Err(error) => return self.unreadable(&batch, error).await,
         };
         let started = Instant::now();
         let token = batch.token(&self.prefix);
@@ -80,6 +80,9 @@ impl<K: Sink> InsertContext<K> {
             InsertResult::Stored => {
                 self.stored_counts.count(&batch.key);
                 self.count_stored(&batch, started.elapsed());
+                if payload.is_salvaged {
+                    self.count_salvaged(batch.rows());
+                }
                 result
             }
             // Usual after a start with rows that wait, unless a copy of the folder was used
@@ -150,18 +153,35 @@ impl<K: Sink> InsertContext<K> {
     }
 
     /// Reads the payload of a batch; an error is permanent.
-    async fn payload(&self, batch: &Arc<InsertBatch<FrameSection>>) -> Result<Payload, String> {
+    async fn payload(
+        &self,
+        batch: &Arc<InsertBatch<FrameSection>>,
+    ) -> Result<Payload, PayloadError> {
         let (log, batch) = (self.log.clone(), Arc::clone(batch));
         retry_forever("the log cannot be read", move || {
             match Payload::of(&log, &batch) {
-                Ok(payload) => Ok(Ok(payload)),
-                Err(PayloadError::Damaged(reason) | PayloadError::Uncuttable(reason)) => {
-                    Ok(Err(reason))
-                }
                 Err(PayloadError::Read(error)) => Err(error.to_string()),
+                read => Ok(read),
             }
         })
         .await
+    }
+
+    /// Settles a batch whose payload cannot be made, for a permanent reason.
+    async fn unreadable(
+        &self,
+        batch: &Arc<InsertBatch<FrameSection>>,
+        error: PayloadError,
+    ) -> InsertResult {
+        match error {
+            PayloadError::Damaged { reason, sound_rows } => {
+                self.damaged_part(batch, sound_rows, reason).await
+            }
+            PayloadError::Uncuttable(_) | PayloadError::Read(_) => {
+                self.give_up(batch, Vec::new(), None, error.to_string())
+                    .await
+            }
+        }
     }
 
     /// Dead-letters the rows of a batch. A batch of several sections is halved first, so that only

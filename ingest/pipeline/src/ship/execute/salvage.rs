@@ -10,10 +10,11 @@ use crate::ship::plan::BatchId;
 use crate::ship::retries::DeliveryStage;
 use crate::ship::row_lookup::RowLookup;
 use crate::ship::salvage::{Salvaged, salvage};
+use crate::ship::section::SectionPosition;
 use crate::ship::sink::Sink;
 use bytes::Bytes;
 use metrics::counter;
-use millrace_clickhouse::InsertError;
+use millrace_clickhouse::{InsertError, InsertOutcome};
 use millrace_log::FrameSection;
 use millrace_log::block::Compressor;
 use std::sync::Arc;
@@ -31,15 +32,76 @@ impl<K: Sink> InsertContext<K> {
         let [section] = batch.sections.as_slice() else {
             return InsertResult::Lost(reason);
         };
-        let blocks = self.whole(batch).await;
-        let salvaged = match batch.range {
-            None => salvaged(batch, blocks.concat()).await,
-            Some(_) => None,
+        let salvaged = self.keep_damaged(batch, section.position, reason).await;
+        let (rows, all) = (salvaged.as_ref().map_or(0, |it| it.rows), batch.rows());
+        let sent = match salvaged {
+            Some(salvaged) => match self.send_salvaged((id, stage), batch, &salvaged).await {
+                InsertResult::Stored => rows,
+                // The batch is recorded anew first, as after a crash nobody would know another
+                // token; or it is tried on as a part, for which its month does not wait.
+                result @ (InsertResult::Absent
+                | InsertResult::Restarted
+                | InsertResult::Unproven { .. }) => return result,
+                // By halves the rows that are bad, or stored already, are told from the others.
+                InsertResult::Refused(error)
+                    if error.outcome == InsertOutcome::BadData && batch.halves().is_some() =>
+                {
+                    return InsertResult::Refused(error);
+                }
+                InsertResult::Parted if batch.halves().is_some() => return InsertResult::Parted,
+                InsertResult::DeadLettered
+                | InsertResult::Parted
+                | InsertResult::Refused(_)
+                | InsertResult::Unknowable(_)
+                | InsertResult::Lost(_) => 0,
+            },
+            None => 0,
         };
-        let rows = salvaged.as_ref().map_or(0, |it| it.rows);
-        let (position, all) = (section.position, batch.rows());
+        self.count_salvaged(sent);
+        self.count_damaged(all.saturating_sub(sent));
+        InsertResult::DeadLettered
+    }
+
+    /// Settles a range of rows of a section that was damaged in the log, of which `sound_rows` can
+    /// be read, fewer than all. It is halved until each half has only such rows, and is sent as
+    /// ever, or has none, and is dead-lettered with the section's blocks.
+    pub(super) async fn damaged_part(
+        &self,
+        batch: &Arc<InsertBatch<FrameSection>>,
+        sound_rows: u64,
+        reason: String,
+    ) -> InsertResult {
+        if sound_rows > 0 && batch.halves().is_some() {
+            return match batch.in_doubt {
+                // It may be stored: its halves are looked up first.
+                true => InsertResult::Parted,
+                false => InsertResult::Lost(reason),
+            };
+        }
+        if let Some(position) = batch.sections.first().map(|section| section.position) {
+            self.keep_damaged(batch, position, reason).await;
+        }
+        self.count_damaged(batch.rows());
+        InsertResult::DeadLettered
+    }
+
+    /// Keeps the blocks of a batch's only section, damaged as they are, among the dead letters,
+    /// once however many parts of the section are dead-lettered. Returns the rows that can be read.
+    async fn keep_damaged(
+        &self,
+        batch: &Arc<InsertBatch<FrameSection>>,
+        position: SectionPosition,
+        reason: String,
+    ) -> Option<Salvaged> {
+        let whole = Arc::new(InsertBatch {
+            range: None,
+            ..InsertBatch::clone(batch)
+        });
+        let blocks = self.whole(&whole).await;
+        let salvaged = salvaged(&whole, blocks.concat()).await;
+        let (rows, all) = (salvaged.as_ref().map_or(0, |it| it.rows), whole.rows());
         let reason = format!("{reason}; {rows} of {all} rows can be read, and are sent");
-        let letter = dead_letter(batch, position, &blocks, None, reason);
+        let letter = dead_letter(&whole, position, &blocks, None, reason);
         let path = self.write_dead_letter(&letter).await;
         tracing::error!(
             rows = all,
@@ -49,30 +111,21 @@ impl<K: Sink> InsertContext<K> {
             path.display(),
             letter.reason
         );
-        let sent = match salvaged {
-            Some(salvaged) => match self.send_salvaged((id, stage), batch, &salvaged).await {
-                InsertResult::Stored => rows,
-                // The batch is recorded anew first, as after a crash nobody would know another
-                // token; or it is tried on as a part, for which its month does not wait.
-                result @ (InsertResult::Absent
-                | InsertResult::Restarted
-                | InsertResult::Unproven { .. }) => return result,
-                InsertResult::DeadLettered
-                | InsertResult::Parted
-                | InsertResult::Refused(_)
-                | InsertResult::Unknowable(_)
-                | InsertResult::Lost(_) => 0,
-            },
-            None => 0,
-        };
-        counter!("millrace_log_damaged_total", "lane" => self.lane).increment(1);
-        counter!("millrace_insert_rows_salvaged_total", "lane" => self.lane).increment(sent);
-        counter!("millrace_insert_rows_dead_lettered_total", "lane" => self.lane)
-            .increment(all.saturating_sub(sent));
-        InsertResult::DeadLettered
+        salvaged
     }
 
-    /// Sends salvaged rows, unless they are stored already.
+    /// Counts rows that were stored although others of their section are damaged.
+    pub(super) fn count_salvaged(&self, rows: u64) {
+        counter!("millrace_insert_rows_salvaged_total", "lane" => self.lane).increment(rows);
+    }
+
+    /// Counts a damaged place, and the rows that it cost.
+    fn count_damaged(&self, rows: u64) {
+        counter!("millrace_log_damaged_total", "lane" => self.lane).increment(1);
+        counter!("millrace_insert_rows_dead_lettered_total", "lane" => self.lane).increment(rows);
+    }
+
+    /// Sends salvaged rows together, unless they are stored already.
     async fn send_salvaged(
         &self,
         (id, stage): (BatchId, DeliveryStage),
@@ -104,7 +157,7 @@ impl<K: Sink> InsertContext<K> {
         };
         let is_small = (salvaged.bytes.len() as u64) < SMALL_BYTES;
         match delivery.settle(&self.sink).await {
-            // Rows beside damage cannot be cut out of the log, hence not be halved.
+            // Tried on as a whole: few rows have so rare a fault, and their blocks are kept.
             InsertResult::Unproven { error, .. } => cannot_halve(error),
             InsertResult::Refused(error) if is_small && error.is_too_large() => cannot_halve(error),
             InsertResult::Refused(error) | InsertResult::Unknowable(error) => {
@@ -130,7 +183,7 @@ async fn salvaged(batch: &Arc<InsertBatch<FrameSection>>, blocks: Vec<u8>) -> Op
     let (batch, blocks) = (Arc::clone(batch), Arc::new(blocks));
     retry_forever("damaged rows cannot be looked at", move || {
         let section = batch.sections.first();
-        Ok(section.and_then(|section| salvage(&batch.key, section, &blocks)))
+        Ok(section.and_then(|section| salvage(&batch.key, section, &blocks, None)))
     })
     .await
 }

@@ -21,7 +21,7 @@ use crate::retention::Retention;
 use metrics::Gauge;
 use millrace_log::{FrameSection, Position, Reader};
 use millrace_rows::{Clock, Micros, Month, Table};
-use state::{BootId, Phase, Reading};
+use state::{BootId, Phase, Reading, UnshippedRows};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,6 +86,7 @@ struct Shipper<K> {
     reader: Option<Reader>,
     phase: Phase,
     reading: Reading,
+    unshipped: UnshippedRows,
     boot_id: BootId,
     tasks: JoinSet<Event>,
     /// Reports of failing batches.
@@ -166,6 +167,14 @@ impl<K: Sink> Shipper<K> {
             return Ok(false);
         }
         let is_more = self.rests_until(Instant::now()).is_none() && self.read().await?;
+        if let Some(rows @ 1..) = self.unshipped.once_read(self.plan.read_to()) {
+            let lane = self.context.lane;
+            tracing::info!(
+                lane,
+                rows,
+                "not known to be shipped of what was found in the log; what ClickHouse lacks is sent"
+            );
+        }
         self.send().await?;
         self.publish();
         Ok(is_more)

@@ -1,6 +1,6 @@
 //! Opens a lane's shipper from its checkpoint, if there is one.
 
-use super::state::{BootId, Phase, Reading};
+use super::state::{BootId, Phase, Reading, UnshippedRows};
 use super::{ShipError, Shipper};
 use crate::LaneOutput;
 use crate::ship::attribution::StoredCounts;
@@ -12,7 +12,7 @@ use crate::ship::options::ShipOptions;
 use crate::ship::plan::Plan;
 use crate::ship::retries::Retries;
 use crate::ship::sink::Sink;
-use metrics::gauge;
+use metrics::{counter, gauge};
 use millrace_log::{FrameSection, LogHandle};
 use millrace_rows::Clock;
 use std::collections::HashSet;
@@ -38,6 +38,8 @@ impl<K: Sink> Shipper<K> {
             Plan::new(options.limits, random(), start_mark, start, opened_at)
         });
         let lane = output.lane.name();
+        // A counter that appears with its first count does not increase.
+        counter!("millrace_insert_rows_dead_lettered_total", "lane" => lane).increment(0);
         let (retries, failing) = Retries::new(options.limits.in_flight_max);
         let prefix = format!("{}-{:08x}-{lane}", options.node, plan.salt());
         let mut shipper = Self {
@@ -55,6 +57,7 @@ impl<K: Sink> Shipper<K> {
             plan,
             phase: Phase::Running,
             reading: Reading::Behind,
+            unshipped: UnshippedRows::before(log.opened_at()),
             boot_id: BootId::unknown(),
             clock,
             started: Instant::now(),

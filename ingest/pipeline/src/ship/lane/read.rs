@@ -60,6 +60,8 @@ impl<K: Sink> Shipper<K> {
 
     fn gather(&mut self, frame: Frame) {
         let now = self.started.elapsed();
+        let rows = frame.sections.iter().map(|it| u64::from(it.header.rows));
+        self.unshipped.count(frame.position, rows.sum());
         let mut sections = Vec::with_capacity(frame.sections.len());
         for (section, source) in (0_u32..).zip(frame.sections) {
             let position = SectionPosition {

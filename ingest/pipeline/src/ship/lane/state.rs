@@ -123,10 +123,57 @@ impl BootId {
     }
 }
 
+/// Rows that were in the log at the start and are not known to be shipped, counted while they are
+/// read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UnshippedRows {
+    /// End of the log at the start.
+    opened_at: Position,
+    rows: u64,
+    is_told: bool,
+}
+
+impl UnshippedRows {
+    /// Those of a log that was opened at `opened_at`; nothing of it was read yet.
+    pub(super) const fn before(opened_at: Position) -> Self {
+        Self {
+            opened_at,
+            rows: 0,
+            is_told: false,
+        }
+    }
+
+    /// Counts the rows of a frame that was read.
+    pub(super) fn count(&mut self, frame: Position, rows: u64) {
+        if frame < self.opened_at {
+            self.rows += rows;
+        }
+    }
+
+    /// Returns the number of rows, once, when all of them were read.
+    pub(super) fn once_read(&mut self, read_to: Position) -> Option<u64> {
+        let is_due = !self.is_told && self.opened_at <= read_to;
+        self.is_told |= is_due;
+        is_due.then_some(self.rows)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn unshipped_rows_of_a_start_are_told_once_and_without_later_rows() {
+        let [first, opened_at, later] =
+            [64, 128, 192].map(|offset| Position { segment: 1, offset });
+        let mut unshipped = UnshippedRows::before(opened_at);
+        unshipped.count(first, 7);
+        assert_eq!(unshipped.once_read(first), None);
+        unshipped.count(opened_at, 1);
+        assert_eq!(unshipped.once_read(later), Some(7));
+        assert_eq!(unshipped.once_read(later), None);
+    }
 
     #[test]
     fn the_end_of_the_commit_thread_leaves_nothing_unread() {

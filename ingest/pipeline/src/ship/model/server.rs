@@ -2,7 +2,9 @@
 
 use crate::ship::sink::Sink;
 use bytes::Bytes;
-use millrace_clickhouse::{Body, InsertError, InsertOutcome, PresenceCount, QueryError};
+use millrace_clickhouse::{
+    Body, EventVersion, InsertError, InsertOutcome, PresenceCount, QueryError,
+};
 use millrace_rows::{Micros, Month, RowKey, Table};
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -181,6 +183,14 @@ impl Sink for Server {
             keys: distinct.len() as u64,
             rows: found.len() as u64,
         })
+    }
+
+    async fn are_stored_or_replaced(
+        &self,
+        _: Month,
+        _: &[EventVersion],
+    ) -> Result<bool, QueryError> {
+        Ok(false)
     }
 
     async fn insert_is_running(&self, token: &str) -> Result<bool, QueryError> {

@@ -1,7 +1,7 @@
 //! Salvage of readable rows of a section that is damaged in the log.
 
 use super::*;
-use millrace_clickhouse::{Body, PresenceCount, QueryError};
+use millrace_clickhouse::{Body, EventVersion, PresenceCount, QueryError};
 use millrace_log::block::decompress_into_vec;
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
@@ -79,6 +79,14 @@ impl Sink for MemorySink {
             keys: found,
             rows: found,
         })
+    }
+
+    async fn are_stored_or_replaced(
+        &self,
+        _: Month,
+        _: &[EventVersion],
+    ) -> Result<bool, QueryError> {
+        Ok(false)
     }
 
     async fn insert_is_running(&self, token: &str) -> Result<bool, QueryError> {
@@ -348,10 +356,64 @@ async fn salvaged_rows_are_sent_once_whatever_crashes_between_two_tries() {
     }
 }
 
-/// A context whose every insert fails with a code that may be the server's, and the number of
-/// inserts so far.
+#[tokio::test(start_paused = true)]
+async fn parts_of_a_damaged_section_are_halved_until_only_damaged_rows_are_dead_letters() {
+    for (is_first, in_doubt) in [(false, false), (true, false), (false, true), (true, true)] {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, batch) = damaged(dir.path(), is_first);
+        let batch = InsertBatch {
+            boot_id: Some(Uuid::nil()),
+            ..batch
+        };
+        let whole = MemorySink::default();
+        let of_whole = context(&log, &whole, &dir.path().join("of-whole"));
+        let executed = of_whole.execute(0, Arc::new(batch.clone()), DeliveryStage::First);
+        assert!(matches!(executed.await, InsertResult::DeadLettered));
+
+        let sink = MemorySink::default();
+        let dead_letters = dir.path().join("dead-letters");
+        let context = context(&log, &sink, &dead_letters);
+        let (mut waiting, mut lost) = (Vec::from(batch.halves().unwrap()), 0);
+        while let Some(part) = waiting.pop() {
+            let part = InsertBatch {
+                boot_id: batch.boot_id,
+                in_doubt,
+                ..part
+            };
+            let executed =
+                Arc::clone(&context).execute(0, Arc::new(part.clone()), DeliveryStage::First);
+            match executed.await {
+                InsertResult::Stored => {}
+                InsertResult::DeadLettered => lost += part.rows(),
+                InsertResult::Lost(_) if !in_doubt => waiting.extend(part.halves().unwrap()),
+                InsertResult::Parted if in_doubt => waiting.extend(part.halves().unwrap()),
+                other => panic!("{other:?}, {is_first}, {in_doubt}"),
+            }
+        }
+        let (mut stored, sound) = (sink.uuids(), whole.uuids());
+        stored.sort_unstable();
+        assert_eq!(stored, sound, "{is_first}, {in_doubt}");
+        assert_eq!(lost + stored.len() as u64, 400);
+        // Kept once, however many parts have damaged rows.
+        only_file(&dead_letters, "blocks");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn salvaged_rows_that_clickhouse_cannot_read_are_sent_by_halves() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, batch) = damaged(dir.path(), true);
+    let (retries, dead_letters) = (Retries::new(1).0, dir.path().join("dead-letters"));
+    let failure = (InsertOutcome::BadData, 117);
+    let (context, _) = refusing_all((&log, failure), dead_letters, retries);
+    let executed = context.execute(0, Arc::new(batch), DeliveryStage::First);
+    let result = executed.await;
+    assert!(matches!(result, InsertResult::Refused(_)), "{result:?}");
+}
+
+/// A context whose every insert fails alike, and the number of inserts so far.
 fn refusing_all(
-    (log, code): (&Log, u32),
+    (log, (outcome, code)): (&Log, (InsertOutcome, u32)),
     dead_letters: PathBuf,
     retries: Retries,
 ) -> (Arc<InsertContext<FakeSink>>, Arc<AtomicU32>) {
@@ -360,7 +422,7 @@ fn refusing_all(
     let sink = FakeSink::answering(move || {
         counted.fetch_add(1, Ordering::Relaxed);
         Err(InsertError {
-            outcome: InsertOutcome::Unknown,
+            outcome,
             code: Some(code),
             message: "no".to_owned(),
         })
@@ -386,7 +448,8 @@ async fn salvaged_rows_refused_for_no_known_reason_are_given_up_once_others_are_
         let (log, batch) = damaged(dir.path(), true);
         let (key, batch) = (batch.key.clone(), Arc::new(batch));
         let dead_letters = dir.path().join("dead-letters");
-        let (context, tries) = refusing_all((&log, code), dead_letters, Retries::new(1).0);
+        let failure = (InsertOutcome::Unknown, code);
+        let (context, tries) = refusing_all((&log, failure), dead_letters, Retries::new(1).0);
         for _ in 0..10 {
             context.stored_counts.count(&key);
         }
@@ -418,7 +481,8 @@ async fn salvaged_rows_for_which_memory_is_missing_count_as_failing_and_as_retri
     let (log, batch) = damaged(dir.path(), true);
     let (retries, mut reports) = Retries::new(1);
     let dead_letters = dir.path().join("dead-letters");
-    let (context, tries) = refusing_all((&log, 241), dead_letters, retries);
+    let failure = (InsertOutcome::Unknown, 241);
+    let (context, tries) = refusing_all((&log, failure), dead_letters, retries);
     let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
     let metrics = recorder.handle();
     let _local = metrics::set_default_local_recorder(&recorder);

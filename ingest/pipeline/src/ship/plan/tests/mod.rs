@@ -216,6 +216,36 @@ fn a_failing_batch_keeps_only_its_own_month_waiting() {
 }
 
 #[test]
+fn as_many_batches_of_a_month_as_there_are_permits_fail_at_once_and_no_more() {
+    let mut env = TestEnv::new();
+    let mut failing = Vec::new();
+    // Each is sent before the one in front of it counts as failing.
+    for _ in 0..6 {
+        env.row(RECENT);
+        env.pass(Duration::from_secs(5));
+        failing.extend(env.plan.launch(env.now(), None));
+    }
+    assert_eq!(failing.len(), env.plan.limits.in_flight_max);
+    let other = Month(202_611);
+    env.row(other);
+    env.pass(Duration::from_secs(5));
+    assert!(!env.plan.can_launch(env.now()), "they have all permits");
+    env.plan.mark_failing(failing[0].0, false);
+    assert_eq!(env.sent(), [other]);
+    for (id, _) in &failing {
+        env.plan.mark_failing(*id, false);
+    }
+    env.row(RECENT);
+    env.row(other);
+    env.pass(Duration::from_secs(5));
+    assert_eq!(env.sent(), [other]);
+    for (id, _) in failing {
+        env.plan.settled(id);
+    }
+    assert_eq!(env.sent(), [RECENT]);
+}
+
+#[test]
 fn the_log_is_read_on_while_much_waits_for_a_failing_batch() {
     let mut env = TestEnv::new();
     env.plan.limits.sections_max = 10;

@@ -1,0 +1,83 @@
+//! Keys of a batch's rows, as far as the table keeps the rows.
+
+use super::row_lookup::RowLookup;
+use millrace_clickhouse::EventVersion;
+use millrace_rows::{RowKey, Table};
+use std::cmp::Reverse;
+
+/// Key of a row, and its version if it is an event.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyedRow {
+    pub key: RowKey,
+    pub version: Option<EventVersion>,
+}
+
+impl From<RowKey> for KeyedRow {
+    fn from(key: RowKey) -> Self {
+        Self { key, version: None }
+    }
+}
+
+/// Returns the lookup of rows, each of which may be stored or not. `others` are other rows of the
+/// same section.
+pub fn lookup_of(table: Option<Table>, rows: Vec<KeyedRow>, others: Vec<KeyedRow>) -> RowLookup {
+    let rows = left_of(table, rows);
+    let keys = |rows: &[KeyedRow]| rows.iter().map(|row| row.key).collect::<Vec<_>>();
+    let lookup = RowLookup::rows(keys(&rows), &keys(&left_of(table, others)));
+    // A key from a section's header does not tell which rows would replace its row.
+    let versions: Option<Vec<EventVersion>> = rows.iter().map(|row| row.version).collect();
+    match versions {
+        Some(versions) => lookup.with_versions(versions),
+        None => lookup,
+    }
+}
+
+/// Returns the rows that can be in the table: `events` keeps only the last one of an identity,
+/// within one block from the insert on.
+fn left_of(table: Option<Table>, mut rows: Vec<KeyedRow>) -> Vec<KeyedRow> {
+    if table == Some(Table::Events) {
+        let identity = |row: &KeyedRow| (row.key.id, row.version.map(|it| it.identity));
+        rows.sort_unstable_by_key(|row| (identity(row), Reverse(row.key.received_at)));
+        rows.dedup_by_key(|row| identity(row));
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millrace_clickhouse::EventIdentity;
+    use millrace_rows::{Micros, ProjectId};
+    use uuid::Uuid;
+
+    fn event(project_id: i64, name: &[u8], at: i64) -> KeyedRow {
+        let (uuid, day) = (Uuid::from_u128(7), Micros(5));
+        let created_at = Micros(at);
+        KeyedRow {
+            key: RowKey {
+                id: uuid,
+                received_at: created_at,
+                index: None,
+            },
+            version: Some(EventVersion {
+                identity: EventIdentity::new(ProjectId(project_id), uuid, day, name, b"d"),
+                created_at,
+            }),
+        }
+    }
+
+    #[test]
+    fn events_of_one_uuid_replace_each_other_if_their_identity_is_one() {
+        let rows = vec![
+            event(1, b"a", 1),
+            event(1, b"a", 2),
+            event(2, b"a", 2),
+            event(1, b"b", 1),
+        ];
+        let mut left = left_of(Some(Table::Events), rows.clone());
+        left.sort_unstable_by_key(|row| (row.key.received_at, row.version.unwrap().identity));
+        let times: Vec<i64> = left.iter().map(|row| row.key.received_at.0).collect();
+        assert_eq!(times, [1, 2, 2], "the later of two, and others' events");
+        assert_eq!(left_of(Some(Table::PersonUpdates), rows).len(), 4);
+    }
+}

@@ -1,0 +1,139 @@
+//! Looks up events that may have been replaced by later ones.
+//!
+//! A client may send an event again. Of rows with one sorting key, `events` keeps the one with the
+//! latest `created_at`, and a merge drops the others: a row that was stored is not found any more
+//! by its [`RowKey`](millrace_rows::RowKey).
+
+use crate::presence::instant;
+use crate::{ClickHouse, QueryError};
+use millrace_rows::{Micros, Month, ProjectId, Table};
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use uuid::Uuid;
+
+const DAY_MICROS: i64 = 86_400_000_000;
+
+/// Identity of an event: what the sorting key of `events` has of it. Project and uuid are as they
+/// are, since a client chooses the others; day, name and distinct id are a hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EventIdentity {
+    project_id: ProjectId,
+    uuid: Uuid,
+    others: u64,
+}
+
+/// Event of which the table keeps the latest version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventVersion {
+    /// Identity that all versions share.
+    pub identity: EventIdentity,
+    /// Time of receipt, by which the latest version is found.
+    pub created_at: Micros,
+}
+
+/// Event as it is stored.
+#[derive(clickhouse::Row, Deserialize)]
+struct StoredEvent {
+    team_id: i64,
+    #[serde(with = "clickhouse::serde::uuid")]
+    uuid: Uuid,
+    day: i64,
+    event: String,
+    distinct_id: String,
+    at: i64,
+}
+
+impl EventIdentity {
+    /// The identity of an event.
+    #[must_use]
+    pub fn new(
+        project_id: ProjectId,
+        uuid: Uuid,
+        timestamp: Micros,
+        name: &[u8],
+        distinct_id: &[u8],
+    ) -> Self {
+        let day = timestamp.0 / DAY_MICROS;
+        Self::of_day((project_id, uuid), day, name, distinct_id)
+    }
+
+    fn of_day(
+        (project_id, uuid): (ProjectId, Uuid),
+        day: i64,
+        name: &[u8],
+        distinct_id: &[u8],
+    ) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (day, name, distinct_id).hash(&mut hasher);
+        Self {
+            project_id,
+            uuid,
+            others: hasher.finish(),
+        }
+    }
+}
+
+impl StoredEvent {
+    fn identity(&self) -> EventIdentity {
+        let key = (ProjectId(self.team_id), self.uuid);
+        let (name, distinct_id) = (self.event.as_bytes(), self.distinct_id.as_bytes());
+        EventIdentity::of_day(key, self.day, name, distinct_id)
+    }
+}
+
+impl ClickHouse {
+    /// Returns true if each of the events is stored in `month`, in this version or in a later one,
+    /// which replaces it. At most [`PRESENCE_KEYS_MAX`](crate::PRESENCE_KEYS_MAX).
+    ///
+    /// # Errors
+    /// If the server cannot be asked. An empty `events` is answered with `true`, unasked.
+    pub async fn are_stored_or_replaced(
+        &self,
+        month: Month,
+        events: &[EventVersion],
+    ) -> Result<bool, QueryError> {
+        let Some(sql) = self.versions_query(month, events) else {
+            return Ok(true);
+        };
+        let mut wanted = HashMap::<EventIdentity, Micros>::new();
+        for event in events {
+            let latest = wanted.entry(event.identity).or_insert(event.created_at);
+            *latest = event.created_at.max(*latest);
+        }
+        let read = async {
+            let mut stored = self.long_query(&sql).fetch::<StoredEvent>()?;
+            while let Some(event) = stored.next().await? {
+                let identity = event.identity();
+                if wanted.get(&identity).is_some_and(|at| at.0 <= event.at) {
+                    wanted.remove(&identity);
+                }
+            }
+            Ok::<_, clickhouse::error::Error>(wanted.is_empty())
+        };
+        self.within_deadline(read).await
+    }
+
+    fn versions_query(&self, month: Month, events: &[EventVersion]) -> Option<String> {
+        let from = events.iter().map(|event| event.created_at.0).min()?;
+        let mut wanted = String::with_capacity(events.len() * 64);
+        for EventVersion { identity, .. } in events {
+            let comma = if wanted.is_empty() { "" } else { "," };
+            // Writing to a String cannot fail.
+            let _ = write!(
+                wanted,
+                "{comma}({},'{}')",
+                identity.project_id.0, identity.uuid
+            );
+        }
+        Some(format!(
+            "SELECT team_id, uuid, toInt64(intDiv(toUnixTimestamp64Micro(timestamp), {DAY_MICROS})) AS day, \
+             event, distinct_id, toUnixTimestamp64Micro(created_at) AS at FROM {table} \
+             WHERE toYYYYMM(timestamp) = {month} AND created_at >= {from} \
+             AND (team_id, uuid) IN ({wanted})",
+            table = self.source(Table::Events),
+            from = instant(from),
+        ))
+    }
+}
