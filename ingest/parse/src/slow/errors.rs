@@ -1,9 +1,11 @@
 //! Errors of bodies that cannot be read.
 
-use super::BYTE_ORDER_MARK;
 use crate::{ApiError, ErrorType};
 use http::StatusCode;
 use serde::de::IgnoredAny;
+
+/// Mark that some programs write before a text in UTF-8.
+pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Repairs of a body, at most: more is no client's oversight. They are listed before they are made.
 pub const REPAIRS_MAX: usize = 100_000;
