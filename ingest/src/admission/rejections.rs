@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_later_has_a_retry_after_and_what_never_will_has_none() {
+    fn temporary_rejections_have_a_retry_after_and_permanent_ones_none() {
         for rejection in ALL {
             let error = rejection.into_error(2);
             let expected = match rejection {

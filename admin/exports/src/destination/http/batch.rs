@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_have_their_format() {
+    fn bodies_are_json_lines_or_one_batch_object() {
         let mut lines = Batch::new(BodyFormat::Lines, "t");
         lines.push(LINE).unwrap();
         lines.push(LINE).unwrap();
