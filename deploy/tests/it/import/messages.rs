@@ -93,7 +93,7 @@ fn corrected_rejects_count_as_the_same_file(env: &TestEnv) {
     let told = staged(&["report"]);
     assert!(told.contains("  1/1  "), "{told}");
     let told = staged(&["reconcile", "bad.ndjson", "--allow-more"]);
-    let words = "counted 1: of other files, of a part of them, by another mapping, or before rejects were mended";
+    let words = "counted 1: other files, a part of them, another mapping, or before corrections";
     assert!(told.contains(words), "{told}");
 }
 

@@ -122,7 +122,7 @@ impl Batch {
 }
 
 fn event(line: &str) -> Result<String, ExportError> {
-    let wrong = |_| ExportError::permanent("A row has not the columns of an event.");
+    let wrong = |_| ExportError::permanent("A row lacks columns that events need.");
     let event: Event<'_> = serde_json::from_str(line).map_err(wrong)?;
     let properties = event
         .properties
