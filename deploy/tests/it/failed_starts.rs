@@ -197,7 +197,7 @@ fn an_engine_that_can_never_start_ends_the_server_with_the_reason() {
     let another = another_library();
     let another = another.to_str().unwrap();
     let table = [
-        ("/etc/passwd", "is no library"),
+        ("/etc/passwd", "is not a library"),
         ("/nonexistent/libchdb.so", "does not exist"),
         (another, "is not the engine version"),
     ];

@@ -81,7 +81,7 @@ pub(crate) fn invalid(field: &'static str, text: &str) -> RecordError {
     RecordError::new(
         "invalid_timestamp",
         Some(field),
-        format!("`{field}` is {shown:?}, which is no time since 1970. Correct it in the file."),
+        format!("`{field}` is {shown:?}, which is not a time since 1970. Correct it in the file."),
     )
 }
 

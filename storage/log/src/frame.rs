@@ -104,7 +104,7 @@ impl Encoder {
         out.extend_from_slice(&uncompressed_bytes.to_le_bytes());
         out.extend_from_slice(&blocks_bytes.to_le_bytes());
         let block_headers_crc =
-            block::headers_crc(section.blocks).ok_or("the blocks are no run of blocks")?;
+            block::headers_crc(section.blocks).ok_or("the blocks are not a run of blocks")?;
         out.extend_from_slice(&block_headers_crc.to_le_bytes());
         out.extend_from_slice(&target_bytes.to_le_bytes());
         out.extend_from_slice(&keys_count.to_le_bytes());

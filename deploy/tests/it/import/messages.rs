@@ -236,7 +236,7 @@ fn an_error_names_its_place_in_the_file_if_known() {
     std::fs::write(env.path("cut.parquet"), "PAR1, and no more").unwrap();
     std::fs::write(env.path("cut.json"), format!("[{GOOD}, {GOOD}")).unwrap();
     let table = [
-        ("cut.parquet", "is no Parquet that can be read", "at byte"),
+        ("cut.parquet", "is not readable Parquet", "at byte"),
         ("cut.json", "(at byte 117 of its contents)", "decompressed"),
     ];
     for (file, words, others) in table {

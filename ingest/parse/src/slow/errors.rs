@@ -52,7 +52,7 @@ pub fn too_many_repairs() -> ApiError {
         ErrorType::InvalidRequest,
         "body_too_complex",
         format!(
-            "More than {REPAIRS_MAX} values are NaN or Infinity, or characters are no UTF-8. Send null instead of such numbers, and UTF-8."
+            "More than {REPAIRS_MAX} values are NaN or Infinity, or characters are not UTF-8. Send null instead of such numbers, and UTF-8."
         ),
     )
 }
