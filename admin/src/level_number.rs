@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_are_their_numbers() {
+    fn levels_are_written_and_read_as_their_numbers() {
         for level in [Level::Member, Level::Administrator, Level::Owner] {
             let written = serde_json::to_value(LevelNumber(level)).unwrap();
             assert_eq!(written, level.number());

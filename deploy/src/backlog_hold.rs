@@ -45,8 +45,8 @@ impl BacklogHold {
     async fn wait(self, catalog: &Catalog) {
         if self.is_taken_over {
             tracing::warn!(
-                "the process that had the name of this node may still run, on the folder that this one was copied from: \
-                 nothing is sent to ClickHouse for {} s, in which it ends",
+                "another process may still run under this node's name (this folder is a copy of its folder); nothing is \
+                 sent to ClickHouse for {} s, in which that process exits",
                 NODE_SILENCE_MAX.as_secs()
             );
             tokio::time::sleep(NODE_SILENCE_MAX).await;

@@ -114,7 +114,7 @@ pub fn clickhouse(config: &Config) -> anyhow::Result<ClickHouse> {
 pub fn explain(config: &Config, error: QueryError) -> anyhow::Error {
     if error.schema_is_missing() {
         return anyhow::Error::new(error).context(
-            "ClickHouse has not the tables of this version; a server that has just started makes them, so try \
+            "ClickHouse lacks tables of this version; a server that has just started creates them, so try \
              again in a moment; if that does not help, run `millrace migrate`",
         );
     }

@@ -53,7 +53,7 @@ pub fn take_used(dir: &Path, role: &str) -> anyhow::Result<Option<DataDirLock>> 
             format!(", so that {} can be none", dir.display())
         };
         bail!(
-            "{} is no folder{below}; give another with --data-dir",
+            "{} is not a folder{below}; give another with --data-dir",
             file.display()
         );
     }

@@ -167,9 +167,9 @@ fn runs_elsewhere(data_dir: &Path, other: &IngestNode) -> anyhow::Error {
     let now = UtcTime::from(SystemClock.now());
     let silence = now.0.saturating_sub(other.published_at.0) / 1_000_000;
     anyhow!(
-        "another copy of the data folder {} is running on {} since {} (node {}, heard of {silence} s ago), and this one is \
-         older: stop that one, or, if both are to run, delete the file {} here: this one is a node of its own then, \
-         and ships what its log has and the other one does not ship",
+        "another copy of the data folder {} is running on {} since {} (node {}, last heard of {silence} s ago), and this \
+         copy is older. Stop the other one; or, to run both, delete the file {} here: then this copy is a node of its \
+         own, and ships what its log has and the other one does not ship",
         data_dir.display(),
         shown(&other.host),
         other.started_at,

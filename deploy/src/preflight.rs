@@ -13,7 +13,7 @@ use std::net::{SocketAddr, TcpListener};
 pub fn check(config: &Config, parts: Parts) -> anyhow::Result<()> {
     if config.log_dir.exists() && !config.log_dir.is_dir() {
         bail!(
-            "{} is no folder, so no logs can be there; give another with --log-dir",
+            "{} is not a folder, so no logs can be there; give another with --log-dir",
             config.log_dir.display()
         );
     }
@@ -38,7 +38,7 @@ pub fn check(config: &Config, parts: Parts) -> anyhow::Result<()> {
             && !root.is_dir()
         {
             bail!(
-                "export_root is {}, which is no folder; give another with --export-root",
+                "export_root is {}, which is not a folder; give another with --export-root",
                 root.display()
             );
         }

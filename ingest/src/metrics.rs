@@ -90,12 +90,12 @@ pub fn describe() {
     g!(
         WATERMARK_AGE,
         Unit::Seconds,
-        "How long ago the arrival time is before which all of this node is in ClickHouse"
+        "Age of this node's watermark: all that arrived before it is in ClickHouse"
     );
     g!(
         CLOCK_SKEW,
         Unit::Seconds,
-        "How far the clock was behind the watermark when that was noticed, while it is"
+        "Clock skew behind the watermark, while the clock is behind"
     );
 }
 

@@ -99,7 +99,7 @@ impl ClickHouse {
         self.rows(query, |row| {
             number = Some(
                 row.parse()
-                    .with_context(|| format!("{row:?} is no number"))?,
+                    .with_context(|| format!("{row:?} is not a number"))?,
             );
             Ok(())
         })

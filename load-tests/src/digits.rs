@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_short() {
+    fn labels_of_an_axis_have_no_needless_digits() {
         for (value, text) in [
             (0.0, "0"),
             (0.01, "0.010"),

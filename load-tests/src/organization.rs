@@ -62,7 +62,7 @@ fn json(answer: &str) -> Result<Value> {
     let (head, body) = answer.split_once("\r\n\r\n").context("no whole answer")?;
     let status = head.split(' ').nth(1).unwrap_or_default();
     ensure!(status.starts_with('2'), "{status}: {body}");
-    serde_json::from_str(body).context("the answer is no JSON")
+    serde_json::from_str(body).context("the answer is not JSON")
 }
 
 #[cfg(test)]

@@ -154,7 +154,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parsing_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn no_bytes_make_the_response_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = read_head(&[b"HTTP/1.1 ", bytes.as_slice()].concat());
         }
     }

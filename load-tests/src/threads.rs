@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_threads() {
+    fn threads_are_listed_of_processes_that_exist() {
         let threads = Threads::of(std::process::id()).unwrap();
         assert!(!threads.0.is_empty());
         assert!(Threads::of(u32::MAX).is_err());

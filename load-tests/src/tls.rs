@@ -76,7 +76,7 @@ impl Client {
         Ok(Self {
             connector: TlsConnector::from(Arc::new(config)),
             name: ServerName::try_from(host.to_owned())
-                .with_context(|| format!("{host:?} is no name for a certificate"))?,
+                .with_context(|| format!("{host:?} is not a name for a certificate"))?,
         })
     }
 

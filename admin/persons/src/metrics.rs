@@ -25,13 +25,13 @@ const LAG: &str = "millrace_person_lag_seconds";
 pub(crate) fn describe() {
     describe_gauge!(
         LEADER,
-        "Whether this process applies what events say of persons (1) or not (0)"
+        "1 if this process applies person and group updates, else 0"
     );
     describe_counter!(UPDATES, Unit::Count, "Events applied to persons and groups");
     describe_counter!(
         LEFT_OUT,
         Unit::Count,
-        "What events said of persons and groups and was not done, by reason"
+        "Person and group updates that were not applied, by reason"
     );
     describe_counter!(MERGED, Unit::Count, "Persons that became part of others");
     describe_counter!(
@@ -41,7 +41,7 @@ pub(crate) fn describe() {
     );
     describe_gauge!(
         BACKLOGS,
-        "Projects with so many events that say something of persons that others do not wait for them"
+        "Projects with a backlog of person updates, which are applied separately"
     );
     describe_gauge!(
         CATALOG_BYTES,
@@ -103,7 +103,11 @@ pub(crate) fn applied(applied: &AppliedUpdates) {
     ] {
         if count > 0 {
             counter!(LEFT_OUT, "reason" => reason).increment(count);
-            tracing::warn!(count, reason, "not all that events say of persons was done");
+            tracing::warn!(
+                count,
+                reason,
+                "some person and group updates were not applied"
+            );
         }
     }
     if let Some(first) = applied.first_refused {
@@ -111,7 +115,7 @@ pub(crate) fn applied(applied: &AppliedUpdates) {
         counter!(LEFT_OUT, "reason" => reason).increment(stats.refused);
         tracing::warn!(
             count = stats.refused, reason, team_id = first.project_id.0, uuid = %first.uuid,
-            "not all that events say of persons was done: they merge persons that are identified; the first \
+            "some person and group updates were not applied: they merge persons that are identified; the first \
              such event has this uuid"
         );
     }

@@ -96,7 +96,7 @@ pub(super) struct Server {
 
 fn server(smtp_url: &str, authority: Option<&[u8]>) -> Result<Server, MailSettingsError> {
     let bad = |why: &str| MailSettingsError::Url(why.to_owned());
-    let url = Url::parse(smtp_url).map_err(|error| bad(&format!("is no URL ({error})")))?;
+    let url = Url::parse(smtp_url).map_err(|error| bad(&format!("is not a URL ({error})")))?;
     let host = url.host_str().ok_or_else(|| bad("has no host"))?;
     let mode = url.query_pairs().find(|(name, _)| name == "tls");
     let mode = mode.as_ref().map(|(_, mode)| &**mode);
@@ -129,7 +129,7 @@ fn credentials(url: &Url) -> Result<Option<Credentials>, MailSettingsError> {
     };
     let decoded = |text: &str| {
         let decoded = percent_decode_str(text).decode_utf8();
-        let why = "has a user or a password that is no UTF-8";
+        let why = "has a user or a password that is not UTF-8";
         decoded
             .map(String::from)
             .map_err(|_| MailSettingsError::Url(why.to_owned()))

@@ -120,7 +120,7 @@ fn api_error(found: &ValidationError<'_>) -> ApiError {
             "invalid_input",
             "Give a time with a zone in ISO 8601, such as 2025-03-01T10:00:00Z.".to_owned(),
         ),
-        Kind::Format { format } => ("invalid_input", format!("This is no {format}.")),
+        Kind::Format { format } => ("invalid_input", format!("This is not a valid {format}.")),
         Kind::Pattern { .. } => {
             let api_error = instance.as_str().and_then(control_characters::explain);
             ("invalid_input", api_error.unwrap_or_else(unusable))

@@ -44,7 +44,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .scopes(&WRITE)
             .feature(FEATURE)
             .level(Level::Administrator)
-            .fails(400, "invalid_input", "This is no domain name.")
+            .fails(400, "invalid_input", "This is not a domain name.")
             .fails(400, "unique", TAKEN),
         Operation::get(ONE, retrieve)
             .about("Read the progress of a domain")

@@ -40,7 +40,7 @@ pub fn create(config: &Config, named: &Path) -> anyhow::Result<PathBuf> {
     let made = builder.mode(0o700).create(&to);
     made.with_context(|| format!("cannot make {}", to.display()))?;
     let filled = connect::block_on(fill(config, lock.part(), &to));
-    filled.with_context(|| format!("{} is no whole backup; delete it", to.display()))?;
+    filled.with_context(|| format!("{} is not a complete backup; delete it", to.display()))?;
     Ok(to)
 }
 
@@ -105,7 +105,7 @@ fn new_folder(config: &Config, named: &Path) -> anyhow::Result<PathBuf> {
         );
     }
     let (Some(parent), Some(name)) = (to.parent(), to.file_name()) else {
-        bail!("{} is no folder that could be made", to.display());
+        bail!("{} is not a folder that could be made", to.display());
     };
     let Some(parent) = parent.canonicalize().ok().filter(|parent| parent.is_dir()) else {
         bail!(

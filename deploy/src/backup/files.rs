@@ -86,7 +86,7 @@ fn open_no_link(dir: impl AsFd, name: &Path, from: &Path) -> anyhow::Result<Owne
 
 fn is_something_else(path: &Path) -> anyhow::Error {
     anyhow!(
-        "{} is no file and no folder; it is not copied",
+        "{} is neither a file nor a folder; it is not copied",
         path.display()
     )
 }
@@ -184,8 +184,8 @@ mod tests {
             ("is a link, and ClickHouse writes none", &|| {
                 std::os::unix::fs::symlink(home.path(), &odd).unwrap();
             }),
-            ("is no file and no folder", &|| node(FileType::Fifo)),
-            ("is no file and no folder", &|| node(FileType::Socket)),
+            ("is neither a file nor a folder", &|| node(FileType::Fifo)),
+            ("is neither a file nor a folder", &|| node(FileType::Socket)),
         ];
         for (number, (fault, make)) in table.into_iter().enumerate() {
             make();

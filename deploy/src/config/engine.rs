@@ -75,7 +75,7 @@ pub(super) fn engine_of(settings: &ClickHouseSettings, data_dir: &Path) -> anyho
     }
     // The rest of the URL is not printed: it may hold passwords.
     let parsed = Url::parse(url).context(
-        "clickhouse_url is no URL; give its HTTP interface, such as http://clickhouse:8123",
+        "clickhouse_url is not a URL; give its HTTP interface, such as http://clickhouse:8123",
     )?;
     if !parsed.username().is_empty() || parsed.password().is_some() {
         bail!(

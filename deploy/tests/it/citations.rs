@@ -258,7 +258,7 @@ fn every_cited_test_exists_where_it_is_cited_from() {
 }
 
 #[test]
-fn citations_are_searched_as_they_are_meant() {
+fn citations_match_tests_by_module_name_or_part() {
     let path = ["it", "hostile", "slow", "a_body_is_cut"].map(str::to_owned);
     for (citation, expected) in [
         ("slow", true),

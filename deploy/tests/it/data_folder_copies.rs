@@ -157,7 +157,7 @@ fn an_older_copy_does_not_start_beside_its_original(database: TestDatabase) {
     for word in [
         "another copy",
         &host(),
-        "stop that one",
+        "Stop the other one",
         node_file.to_str().unwrap(),
     ] {
         assert!(said.contains(word), "{word}: {said}");

@@ -141,7 +141,7 @@ fn a_second_process_on_the_same_folder_is_refused() {
 }
 
 #[test]
-fn a_data_folder_that_is_a_file_or_below_one_is_named() {
+fn a_start_with_a_file_as_data_folder_fails_and_names_it() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -197,7 +197,7 @@ fn an_engine_that_can_never_start_ends_the_server_with_the_reason() {
     let another = another_library();
     let another = another.to_str().unwrap();
     let table = [
-        ("/etc/passwd", "is no library"),
+        ("/etc/passwd", "is not a library"),
         ("/nonexistent/libchdb.so", "does not exist"),
         (another, "is not the engine version"),
     ];

@@ -20,6 +20,7 @@ mod attack;
 mod backup;
 mod backup_parts;
 mod browser;
+mod circles;
 mod citations;
 mod cleanup;
 mod clickhouse_outage;

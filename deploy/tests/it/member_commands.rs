@@ -189,8 +189,8 @@ fn a_failed_command_prints_advice() {
             "--organization",
         ),
         (invite("owner@localhost"), 1, "member already"),
-        (invite("nobody"), 1, "no e-mail address"),
-        (invite("a@b\nBcc: c@d"), 1, "no e-mail address"),
+        (invite("nobody"), 1, "not an e-mail address"),
+        (invite("a@b\nBcc: c@d"), 1, "not an e-mail address"),
         (
             vec!["organizations", "features", "--off", "flying"],
             1,

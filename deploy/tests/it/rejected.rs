@@ -252,9 +252,7 @@ fn a_killed_resend_leaves_at_most_one_unrecorded_request_and_stores_nothing_twic
         let sent = stdout(&resend(&dir, next).output().unwrap());
         let rest = left - REQUEST_EVENTS;
         for totals in [
-            format!(
-                "{REQUEST_EVENTS} events that an earlier resend left on the way: sent, as they were then."
-            ),
+            format!("{REQUEST_EVENTS} events of an interrupted resend: sent, as they were then."),
             format!("{rest} events sent, 0 refused again, 0 cannot be sent."),
         ] {
             assert!(sent.contains(&totals), "{next}: {sent}");

@@ -191,7 +191,7 @@ fn a_clickhouse_url_with_secrets_or_settings_is_rejected_and_not_printed() {
         ),
         ("http://h:8123/?password=canary", "leave out what follows"),
         ("http://h:8123/#canary", "leave out what follows"),
-        ("http://[canary", "clickhouse_url is no URL"),
+        ("http://[canary", "clickhouse_url is not a URL"),
     ];
     for (url, needle) in table {
         let output = config("", &[], &["--clickhouse-url", url]);

@@ -10,7 +10,6 @@ use crate::blocks::Blocks;
 use crate::blockwise::{Blockwise, Output, gzip_trailer};
 use crate::decode_error::DecodeError;
 use crate::growth::lengthen;
-use crate::keys::has_zlib_header;
 use libdeflater::{DecompressionError, Decompressor};
 use memchr::memmem;
 
@@ -204,4 +203,10 @@ fn end_of_member(rest: &[u8], trailer: &[u8]) -> usize {
         from += at + 1;
     }
     first.unwrap_or(rest.len())
+}
+
+/// Returns true if a deflated body begins like zlib's; a bare stream may by chance.
+fn has_zlib_header(body: &[u8]) -> bool {
+    matches!(body, [first, second, ..]
+        if first & 0x0f == 8 && u16::from_be_bytes([*first, *second]).is_multiple_of(31))
 }

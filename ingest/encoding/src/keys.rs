@@ -69,12 +69,6 @@ pub(crate) fn keys_of(text: &[u8]) -> Vec<String> {
     keys
 }
 
-/// Returns true if a deflated body begins like zlib's; a bare stream may by chance.
-pub(crate) fn has_zlib_header(body: &[u8]) -> bool {
-    matches!(body, [first, second, ..]
-        if first & 0x0f == 8 && u16::from_be_bytes([*first, *second]).is_multiple_of(31))
-}
-
 /// Text of a string member, given what follows its name.
 #[must_use]
 pub fn key_behind(rest: &[u8]) -> Option<&[u8]> {

@@ -67,7 +67,7 @@ impl ClickHouse {
     ) -> anyhow::Result<Self> {
         Ok(Self {
             client,
-            url: Url::parse(url).with_context(|| format!("{url} is no URL of a ClickHouse"))?,
+            url: Url::parse(url).with_context(|| format!("{url} is not a URL of a ClickHouse"))?,
             user: user.to_owned(),
             password: password.to_owned(),
         })

@@ -341,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_keeps_its_kind_and_offsets() {
+    fn packed_spans_return_the_kind_and_offsets_they_were_made_of() {
         let kinds = [
             Kind::Absent,
             Kind::Null,

@@ -106,7 +106,7 @@ impl Slot {
         // With an early answer the permit stays with the rows, which outlive the request.
         let (own_permit, unwritten) = match is_early {
             true => {
-                let rows = UnwrittenRows::new(lane, input, &groups, permit);
+                let rows = UnwrittenRows::new(lane, &input.ended_well, &groups, permit);
                 (None, Some(rows))
             }
             false => (Some(permit), None),

@@ -1,6 +1,5 @@
 //! Rows of a request that is answered before they are written.
 
-use crate::lanes::LaneInput;
 use crate::pack::PackedGroup;
 use crate::queue_permit::QueuePermit;
 use crate::threads::AtomicBool;
@@ -19,12 +18,17 @@ pub struct UnwrittenRows {
 }
 
 impl UnwrittenRows {
-    /// Rows of a request for a lane.
-    pub fn new(lane: Lane, input: &LaneInput, groups: &[PackedGroup], permit: QueuePermit) -> Self {
+    /// Rows of a request for a lane, whose commit thread sets `ended_well` when it ends as ordered.
+    pub fn new(
+        lane: Lane,
+        ended_well: &Arc<AtomicBool>,
+        groups: &[PackedGroup],
+        permit: QueuePermit,
+    ) -> Self {
         Self {
             lane,
             rows: groups.iter().map(PackedGroup::rows).sum(),
-            ended_well: Arc::clone(&input.ended_well),
+            ended_well: Arc::clone(ended_well),
             _permit: permit,
         }
     }

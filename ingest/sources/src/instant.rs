@@ -81,7 +81,7 @@ pub(crate) fn invalid(field: &'static str, text: &str) -> RecordError {
     RecordError::new(
         "invalid_timestamp",
         Some(field),
-        format!("`{field}` is {shown:?}, which is no time since 1970. Correct it in the file."),
+        format!("`{field}` is {shown:?}, which is not a time since 1970. Correct it in the file."),
     )
 }
 
@@ -196,7 +196,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_panics(text in "\\PC{0,40}", number in "[0-9.e+-]{0,30}") {
+        fn no_text_makes_the_time_parser_panic(text in "\\PC{0,40}", number in "[0-9.e+-]{0,30}") {
             let _ = (iso(&text, &TimeZone::UTC), epoch(&number));
         }
     }

@@ -31,7 +31,7 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(raw: &'a [u8]) -> Result<T, RecordErr
         Category::Data => RecordError::new(
             "invalid_record",
             None,
-            format!("The record has not the form of this format: {error}."),
+            format!("The record does not have the form of this format: {error}."),
         ),
         Category::Syntax | Category::Eof | Category::Io => RecordError::new(
             "invalid_json",

@@ -86,7 +86,9 @@ pub enum OptionsError {
     #[error("there is no time zone {0:?}; name one such as Europe/Berlin or America/New_York")]
     TimeZone(String),
     /// The delimiter has more than one byte, or another meaning.
-    #[error("{0:?} cannot be between the fields of CSV; use a character of ASCII that is no quote")]
+    #[error(
+        "{0:?} cannot be between the fields of CSV; use a character of ASCII that is not a quote"
+    )]
     Delimiter(char),
 }
 

@@ -185,7 +185,7 @@ fn of_months(refusal: MonthLimitRefusal) -> ApiError {
         MonthLimitRefusal::TooMany { months } => too_large(
             "too_many_months",
             format!(
-                "The events of the request are of {months} months that are over for a while; nothing was stored. \
+                "The request has events of {months} different past months; nothing was stored. \
                  Send events of at most {MONTHS_MAX} such months in a request."
             ),
         ),
@@ -195,9 +195,8 @@ fn of_months(refusal: MonthLimitRefusal) -> ApiError {
             retry_after_seconds: Some(retry_after_seconds),
             ..ApiError::unavailable(
                 "too_many_months",
-                "The organization's projects, or those of many others at once, send events of many months that are \
-                 over for a while; nothing of the request was stored. Send it again, and such events in the order \
-                 of their time.",
+                "The organization's projects, or those of many others at once, send events of many past months; \
+                 nothing of the request was stored. Send it again, and such events in the order of their time.",
             )
         },
     }
@@ -396,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_later_has_a_retry_after_and_what_never_will_has_none() {
+    fn temporary_rejections_have_a_retry_after_and_permanent_ones_none() {
         for rejection in ALL {
             let error = rejection.into_error(2);
             let expected = match rejection {

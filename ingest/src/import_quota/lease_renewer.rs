@@ -277,7 +277,7 @@ impl LeaseRenewer {
             .await;
         if let Err(reason) = exchanged {
             tracing::warn!(
-                "the next start counts the last imported events, as the catalog was not told: {reason}"
+                "the last counts of imported events could not be written to the catalog; the next start counts these events: {reason}"
             );
             return;
         }

@@ -187,7 +187,7 @@ impl RunningNode {
         if timeout(time, telling).await.is_err() {
             tracing::warn!(
                 node = name,
-                "exports wait for this node until it starts again, as the catalog was not told: {reason}"
+                "exports wait for this node until it starts again: its watermark could not be written to the catalog: {reason}"
             );
         }
     }
@@ -306,7 +306,7 @@ impl Publisher {
     fn failed(&mut self, reason: &str) -> bool {
         if !std::mem::replace(&mut self.is_failing, true) {
             tracing::warn!(
-                "exports wait, as the catalog cannot be told how far this node is: {reason}"
+                "exports wait: this node's watermark cannot be written to the catalog: {reason}"
             );
         }
         false

@@ -73,7 +73,7 @@ fn activity(tenants: &Tenants, findings: &Findings) -> Result<()> {
     let outcome = current_thread_runtime()?.block_on(asked);
     let is_json = outcome.json().pointer("/results").is_some();
     if !is_json || outcome.text().contains(|c: char| c.is_ascii_control()) {
-        findings.wrong(format!("the activity is no JSON in one line: {outcome}"));
+        findings.wrong(format!("the activity is not JSON in one line: {outcome}"));
     }
     Ok(())
 }

@@ -156,7 +156,7 @@ impl FromStr for Fault {
                     value: value.to_owned(),
                 }
             }
-            _ => bail!("{text:?} is no fault; see `proxy --help`"),
+            _ => bail!("{text:?} is not a fault; see `proxy --help`"),
         })
     }
 }
@@ -188,7 +188,7 @@ impl FromStr for CannedResponse {
         };
         let status: u16 = status.parse().context("status")?;
         if !(200..600).contains(&status) {
-            bail!("{status} is no status of an answer");
+            bail!("{status} is not a status of a response");
         }
         Ok(Self { status, code })
     }

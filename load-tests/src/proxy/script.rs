@@ -28,7 +28,7 @@ impl FromStr for Step {
             .split_once(' ')
             .context("a step is a time and a fault, as in `30s down` or `1m ok`")?;
         let length = humantime::parse_duration(length)
-            .with_context(|| format!("{length:?} is no length of time"))?;
+            .with_context(|| format!("{length:?} is not a length of time"))?;
         let rule = match rule.trim() {
             "ok" => None,
             rule => Some(rule.parse()?),

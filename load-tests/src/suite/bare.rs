@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_append_is_counted() {
+    fn bare_appends_have_latencies_and_a_rate() {
         let dir = tempfile::tempdir().unwrap();
         let bare = append(dir.path(), 4096, Duration::from_millis(20)).unwrap();
         assert!(bare.latency.count > 0);

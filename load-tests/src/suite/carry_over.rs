@@ -20,7 +20,7 @@ pub fn carry_over(report: &mut Report, out: &Path) -> Result<()> {
         read => read.with_context(|| format!("cannot read {}", path.display()))?,
     };
     let before: Report = serde_json::from_slice(&text)
-        .with_context(|| format!("{} is no report of the suite; remove it", path.display()))?;
+        .with_context(|| format!("{} is not a report of the suite; remove it", path.display()))?;
     let (then, now) = (&before.machine, &report.machine);
     if before.quick != report.quick || (&then.cpu, then.cpus) != (&now.cpu, now.cpus) {
         return Ok(());

@@ -167,7 +167,7 @@ pub(crate) async fn acting_level(
         .one(within)
         .await?;
     let level = membership.map(|membership| membership.level);
-    level.ok_or_else(|| ChangeError::forbidden("You are no member of this organization.").into())
+    level.ok_or_else(|| ChangeError::forbidden("You are not a member of this organization.").into())
 }
 
 /// Refuses an actor who may not write plugins and exports at this moment. Locks the organization,

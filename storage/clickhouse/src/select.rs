@@ -139,7 +139,7 @@ impl ClickHouse {
         answer
             .trim_end()
             .parse()
-            .map_err(|_| QueryError::without_code(format!("the answer `{answer}` is no number")))
+            .map_err(|_| QueryError::without_code(format!("the answer `{answer}` is not a number")))
     }
 
     /// Stops the statement with this id, if it still runs. Returns at once.

@@ -125,8 +125,8 @@ pub(crate) fn advice(error: &(dyn StdError + 'static)) -> Option<&'static str> {
         }
         RustlsError::NoCertificatesPresented => "the server shows no certificate; give it one",
         RustlsError::AlertReceived(AlertDescription::CertificateRequired) => {
-            "the server wants a certificate of its clients, which Millrace has none of; have it take \
-             clients without"
+            "the server requires client certificates, which Millrace does not have; disable that \
+             requirement"
         }
         RustlsError::AlertReceived(
             AlertDescription::HandshakeFailure | AlertDescription::ProtocolVersion,

@@ -153,13 +153,13 @@ impl Settings {
                  what it names"
             ),
             (Some(60 | 81), _) => format!(
-                "ClickHouse at {url} lacks the database {} or a table in it; `millrace migrate` makes \
-                 them",
+                "ClickHouse at {url} lacks the database {} or a table in it; `millrace migrate` \
+                 creates them",
                 self.database
             ),
             (Some(_), QueryErrorKind::Misconfigured) => format!(
-                "ClickHouse at {url} has other tables or settings than Millrace needs; mend what it \
-                 names"
+                "ClickHouse at {url} has other tables or settings than Millrace needs; correct what \
+                 it names"
             ),
             (_, QueryErrorKind::Tls(advice)) => {
                 format!("there is no TLS to ClickHouse at {url}: {advice}")

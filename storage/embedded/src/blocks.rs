@@ -119,7 +119,7 @@ impl<R: Read> BlockReader<R> {
         if written != raw_size {
             return Err(failure(
                 271,
-                "A compressed block has not the size it says",
+                "A compressed block has another size than its header says",
                 "CANNOT_DECOMPRESS",
             ));
         }

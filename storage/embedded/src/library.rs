@@ -23,7 +23,7 @@ pub enum LibraryError {
     Folder(PathBuf),
     /// The file that was named is no shared library for this machine.
     #[error(
-        "{0} is no library of this machine, so it cannot be the ClickHouse engine; correct MILLRACE_LIBCHDB or unset it"
+        "{0} is not a library of this machine, so it cannot be the ClickHouse engine; correct MILLRACE_LIBCHDB or unset it"
     )]
     NotALibrary(PathBuf),
     /// The library is at none of the default paths.

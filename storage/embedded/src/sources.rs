@@ -20,7 +20,7 @@ struct SourceRules {
 
 /// The name of no source.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{0:?} is no source; there are {names}", names = names())]
+#[error("{0:?} is not a source; there are {names}", names = names())]
 pub struct UnknownSource(String);
 
 const SOURCES: [SourceRules; 11] = [

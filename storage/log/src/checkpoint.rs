@@ -22,9 +22,9 @@ use crate::CheckpointError;
 use crate::bad_sectors::TolerantFile;
 use crate::fail_point::{FailPoint, pass};
 use crate::fields::{put, u16_at, u32_at, u64_at};
-use crate::frame::NUMBER_MAX;
 use crate::fs::{File, Fs, is_out_of_space};
 use crate::reserve::{CHECKPOINT_BYTES_MAX, Reserve};
+use crate::segment::NUMBER_MAX;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 

@@ -3,6 +3,7 @@
 use crate::block;
 use crate::fields::{Fields, put, u16_at, u32_at, u64_at};
 use crate::section::{BlocksSum, FrameSection, Section, SectionHeader};
+use crate::segment::NUMBER_MAX;
 use crate::{Frame, Position};
 
 /// Bytes of the fixed header.
@@ -13,10 +14,6 @@ pub(crate) const TRAILER_BYTES: usize = 16;
 pub(crate) const FRAME_BYTES_MIN: u64 = 96;
 /// Frames start at multiples of this, so that a search need not try every byte.
 pub(crate) const ALIGN_BYTES: u64 = 8;
-
-/// Highest sequence and segment number: at a billion a second it lasts 292 years, and one more
-/// never overflows.
-pub(crate) const NUMBER_MAX: u64 = u64::MAX / 2;
 
 /// The first bytes of a frame.
 pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"MFRM");
@@ -107,7 +104,7 @@ impl Encoder {
         out.extend_from_slice(&uncompressed_bytes.to_le_bytes());
         out.extend_from_slice(&blocks_bytes.to_le_bytes());
         let block_headers_crc =
-            block::headers_crc(section.blocks).ok_or("the blocks are no run of blocks")?;
+            block::headers_crc(section.blocks).ok_or("the blocks are not a run of blocks")?;
         out.extend_from_slice(&block_headers_crc.to_le_bytes());
         out.extend_from_slice(&target_bytes.to_le_bytes());
         out.extend_from_slice(&keys_count.to_le_bytes());

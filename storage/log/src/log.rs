@@ -1,11 +1,11 @@
 //! The writer of a log: appends frame after frame, and one sync makes all of them durable.
 
 use crate::fail_point::{FailPoint, pass};
-use crate::frame::{Encoder, NUMBER_MAX};
+use crate::frame::Encoder;
 use crate::fs::{File, Fs, is_out_of_space};
 use crate::recovery;
 use crate::reserve::RESERVE_BYTES;
-use crate::segment::{SEGMENT_HEADER_BYTES, SegmentBefore, SegmentHeader};
+use crate::segment::{NUMBER_MAX, SEGMENT_HEADER_BYTES, SegmentBefore, SegmentHeader};
 use crate::shared::{Segment, Shared};
 use crate::{
     AppendError, LogHandle, LogOptions, OpenError, Poisoned, Position, Recovery, Section, SyncError,

@@ -25,7 +25,7 @@
 use crate::bad_sectors::TolerantFile;
 use crate::checkpoint::{self, HighWater};
 use crate::fail_point::{FailPoint, pass};
-use crate::frame::{FRAME_BYTES_MIN, NUMBER_MAX};
+use crate::frame::FRAME_BYTES_MIN;
 use crate::fs::{File, Fs, is_out_of_space, make_dir};
 use crate::panic_text::panic_again;
 use crate::quarantine;
@@ -33,7 +33,7 @@ use crate::report::{Cut, Gap, Quarantined, Recovery};
 use crate::reserve::Reserve;
 use crate::rewrite;
 use crate::scan::{self, SegmentScan};
-use crate::segment::{self, HeaderError, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::segment::{self, HeaderError, NUMBER_MAX, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::sequences::Sequences;
 use crate::shared::{Segment, Shared, State};
 use crate::{LogOptions, OpenError, Position};

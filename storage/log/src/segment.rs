@@ -1,13 +1,15 @@
 //! Segment files: their names and the header each starts with.
 
 use crate::fields::{put, u16_at, u32_at, u64_at};
-use crate::frame::NUMBER_MAX;
 
 /// Bytes of a segment's header; frames start here.
 pub(crate) const SEGMENT_HEADER_BYTES: u64 = 64;
 /// Format version of a segment. Version 1, whose frames sum every byte of their blocks themselves,
 /// is still read.
 pub(crate) const FORMAT_VERSION: u16 = 2;
+/// Highest sequence and segment number: at a billion a second it lasts 292 years, and one more
+/// never overflows.
+pub(crate) const NUMBER_MAX: u64 = u64::MAX / 2;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"MILLRLOG");
 const CRC_AT: usize = 60;

@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_sources_end() {
+    fn deeply_nested_sources_are_read_without_a_stack_overflow() {
         for piece in [
             "(", "[", "{a:", "if(1)", "a=>", "exports=", "`${", "\u{0}", "(a,", "(a,b)=>",
         ] {

@@ -27,7 +27,7 @@ const WAITING: &str = "millrace_exports_waiting";
 
 /// Describes the metrics; called once, when the engine starts.
 pub(super) fn describe() {
-    describe_gauge!(LEADER, "Whether this process plans exports (1) or not (0)");
+    describe_gauge!(LEADER, "1 if this process plans exports, else 0");
     describe_counter!(RUNS, Unit::Count, "Export runs that ended, by status");
     describe_counter!(ROWS, Unit::Count, "Rows that exports delivered");
     describe_counter!(BYTES, Unit::Bytes, "Bytes that exports delivered, as sent");

@@ -185,7 +185,7 @@ impl From<Domain> for DomainBody {
 
 fn checked_domain(domain: &str) -> Result<String, ApiError> {
     normalized(domain).ok_or_else(|| {
-        let detail = "This is no domain name that a person can own.";
+        let detail = "This is not a domain name that a person can own.";
         ApiError::invalid("invalid_input", Some("domain"), detail)
     })
 }
@@ -194,7 +194,7 @@ fn checked_domain(domain: &str) -> Result<String, ApiError> {
 fn check_certificate(text: Option<&str>) -> Result<(), ApiError> {
     match text {
         Some(text) if !text.trim().is_empty() && !is_certificate(text) => {
-            let detail = "This is no X.509 certificate; paste it as PEM.";
+            let detail = "This is not an X.509 certificate; paste it as PEM.";
             Err(ApiError::invalid(
                 "invalid_input",
                 Some("saml_x509_cert"),

@@ -108,7 +108,7 @@ impl NewBody {
     pub(super) fn invite(self, can_mail: bool) -> Result<NewInvite, ApiError> {
         let target_email = self.target_email.trim().to_owned();
         if !target_email.is_empty() && !is_address(&target_email) {
-            let detail = "This is no e-mail address.";
+            let detail = "This is not an e-mail address.";
             return Err(ApiError::invalid(
                 "invalid_input",
                 Some("target_email"),

@@ -156,8 +156,7 @@ fn exit_result(
     }
     if found.has_surplus() {
         told += &format!(
-            "; those stored more came from elsewhere. If the project is to have others, too, leave them out with:\n  {} \
-             --allow-more",
+            "; those stored more came from elsewhere. If the project has other events as well, ignore them with:\n  {} --allow-more",
             invocation.command("import reconcile", &["json"])
         );
     }
@@ -212,8 +211,8 @@ fn print_summary(found: &Reconciliation, checked: Option<&EventCounts>) {
     let stored = found.stored.merged.total();
     if found.stored.rows > stored {
         output::print(&format!(
-            "ClickHouse has {} beyond these, of events that were sent again; it merges them by and by, and queries with \
-             FINAL leave them out already.",
+            "ClickHouse has {} beyond these, of events that were sent again; it merges them gradually, and queries with \
+             FINAL omit them already.",
             counted(found.stored.rows - stored, "row")
         ));
     }
@@ -234,7 +233,7 @@ fn print_totals(found: &Reconciliation, checked: Option<&EventCounts>) {
         counted(sum.made.total(), "event"),
         match checked.map(EventCounts::total) {
             Some(count) if count != sum.made.total() => format!(
-                ", where the last `import check` here counted {count}: of other files, of a part of them, by another mapping, or before rejects were mended"
+                ", where the last `import check` here counted {count}: other files, a part of them, another mapping, or before corrections"
             ),
             _ => String::new(),
         },

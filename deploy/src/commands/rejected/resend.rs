@@ -103,7 +103,7 @@ fn settle_pending(
         Ok(ResendOutcome::Accepted) => {
             record(config, &request.events)?;
             output::print(&format!(
-                "{events} that an earlier resend left on the way: sent, as they were then."
+                "{events} of an interrupted resend: sent, as they were then."
             ));
             return Ok(());
         }
@@ -113,9 +113,9 @@ fn settle_pending(
         Ok(ResendOutcome::InDoubt(error)) | Err(error) => error,
     };
     Err(why.context(format!(
-        "an earlier resend left {events} on the way, and nothing else is sent before it is known whether they are stored: \
-         run the same command again when the server takes them. To send them anew without knowing, remove {}. They are \
-         not known because",
+        "it is unknown whether {events} of an interrupted resend are stored, and nothing else is sent before that is \
+         known. Run the command again when the server accepts requests; to send them again regardless, delete {}. \
+         Cause",
         path.display()
     )))
 }
@@ -128,7 +128,7 @@ fn record(config: &Config, events: &[RejectedEvent]) -> anyhow::Result<()> {
         recorded
             .map_err(|error| connect::explain(config, error))
             .context(format!(
-                "{} of the last request cannot be noted as sent, which they are; the next resend does it",
+                "{} of the last request were sent, but recording that failed; the next resend records it",
                 counted(events.len() as u64, "event")
             ))
     })
@@ -337,7 +337,7 @@ impl<'a> Resend<'a> {
         }
         let mut text = format!("{} not sent.", counted(not_sent as u64, "event"));
         if !self.refused.is_empty() {
-            text += " Mend what is refused, those of a code together or one alone:";
+            text += " Correct rejected events, by code or one at a time:";
         }
         let mut codes: BTreeMap<&str, Vec<&RejectedEvent>> = BTreeMap::new();
         for event in &self.refused {

@@ -68,12 +68,12 @@ fn check_directive(directive: &str) -> Result<(), String> {
     let name = target.split("::").next().unwrap_or_default();
     if !target.is_empty() && !CRATES.lines().any(|it| it == name) {
         return Err(match level {
-            None => format!("{target:?} is no level, and no part of this program"),
-            Some(_) => format!("{target:?} is no part of this program"),
+            None => format!("{target:?} is not a level, and not a part of this program"),
+            Some(_) => format!("{target:?} is not part of this program"),
         });
     }
     match level {
-        Some(level) if !is_level(level) => Err(format!("{level:?} is no level")),
+        Some(level) if !is_level(level) => Err(format!("{level:?} is not a level")),
         _ => Ok(()),
     }
 }
@@ -99,21 +99,21 @@ mod tests {
             ("clickhouse=off,error", None),
             ("warn,millrace_admin[request{method=GET}]=debug", None),
             ("[request]=debug", None),
-            ("chatty", Some("\"chatty\" is no level")),
-            ("inf o", Some("\"inf o\" is no level")),
+            ("chatty", Some("\"chatty\" is not a level")),
+            ("inf o", Some("\"inf o\" is not a level")),
             ("", Some("no level in it")),
             (" , ", Some("no level in it")),
             (
                 "info,millrace_pipelin=debug",
-                Some("\"millrace_pipelin\" is no part"),
+                Some("\"millrace_pipelin\" is not part"),
             ),
             (
                 "info,millrace_pipeline=chatty",
-                Some("\"chatty\" is no level"),
+                Some("\"chatty\" is not a level"),
             ),
-            ("info,millrace_pipeline=", Some("\"\" is no level")),
-            ("info;debug", Some("\"info;debug\" is no level")),
-            ("info,nobody[request]=debug", Some("\"nobody\" is no part")),
+            ("info,millrace_pipeline=", Some("\"\" is not a level")),
+            ("info;debug", Some("\"info;debug\" is not a level")),
+            ("info,nobody[request]=debug", Some("\"nobody\" is not part")),
         ];
         for (text, wrong) in table {
             match (log_filter(text), wrong) {

@@ -167,7 +167,7 @@ fn a_failed_fetch_prints_its_reason_and_advice() {
             ]
             .concat(),
             1,
-            "\"2024-5-1\" is no day; write it as in 2024-05-31",
+            "\"2024-5-1\" is not a day; write it as in 2024-05-31",
         ),
         (
             [

@@ -93,7 +93,7 @@ fn corrected_rejects_count_as_the_same_file(env: &TestEnv) {
     let told = staged(&["report"]);
     assert!(told.contains("  1/1  "), "{told}");
     let told = staged(&["reconcile", "bad.ndjson", "--allow-more"]);
-    let words = "counted 1: of other files, of a part of them, by another mapping, or before rejects were mended";
+    let words = "counted 1: other files, a part of them, another mapping, or before corrections";
     assert!(told.contains(words), "{told}");
 }
 
@@ -236,7 +236,7 @@ fn an_error_names_its_place_in_the_file_if_known() {
     std::fs::write(env.path("cut.parquet"), "PAR1, and no more").unwrap();
     std::fs::write(env.path("cut.json"), format!("[{GOOD}, {GOOD}")).unwrap();
     let table = [
-        ("cut.parquet", "is no Parquet that can be read", "at byte"),
+        ("cut.parquet", "is not readable Parquet", "at byte"),
         ("cut.json", "(at byte 117 of its contents)", "decompressed"),
     ];
     for (file, words, others) in table {

@@ -1,7 +1,7 @@
 //! Bodies made by their descriptions: the first two bytes choose a body's encoding, carrier,
 //! beginning and length, the others are repeated.
 
-use super::{Cost, DECODED_BYTES_MAX, KEY};
+use super::bounds::{Cost, DECODED_BYTES_MAX, KEY};
 use crate::body::encode;
 use base64::Engine;
 use millrace_encoding::{Encoding, testing};

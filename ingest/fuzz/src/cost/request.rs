@@ -1,7 +1,7 @@
 //! A server's work for a body: decode, parse, refuse.
 
+use super::bounds::{Cost, DECODED_BYTES_MAX, KEY};
 use super::generated::{Carrier, GeneratedBody};
-use super::{Cost, DECODED_BYTES_MAX, KEY};
 use crate::parse::context;
 use millrace_encoding::{
     BodyDecoder, Boundary, Buffers, Decoder, Encoding, Expansion, Hints, testing,

@@ -50,7 +50,7 @@ impl TableExport {
             .chars()
             .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.'));
         if !is_name {
-            bail!("{} is no name of a table", settings.table);
+            bail!("{} is not the name of a table", settings.table);
         }
         let sql = format!(
             "SELECT toString(toDate(timestamp)), count() FROM {} WHERE team_id = {{project:Int64}} \

@@ -11,7 +11,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum FindError {
     /// A pattern of file names is invalid.
-    #[error("{pattern} is no pattern of file names: {error}")]
+    #[error("{pattern} is not a pattern of file names: {error}")]
     Pattern {
         /// The pattern.
         pattern: String,

@@ -162,7 +162,7 @@ impl<'a> Applier<'a> {
             };
             let Some(new) = cast(value, *to) else {
                 let message = format!(
-                    "The property {name} is no {}. Take its cast out, or mend it.",
+                    "The property {name} is not of type {}. Remove its cast, or correct it.",
                     format!("{to:?}").to_lowercase()
                 );
                 return Err(broken("cannot_cast", Some(name), &message));
@@ -286,7 +286,7 @@ mod tests {
     fn unknown_rules_and_invalid_values_are_refused() {
         let table = [
             ("[event]\n", "unknown field `event`"),
-            ("[time]\nearliest = \"soon\"\n", "is no time"),
+            ("[time]\nearliest = \"soon\"\n", "is not a time"),
             ("[properties]\ncast = { a = \"text\" }\n", "unknown variant"),
         ];
         for (text, needle) in table {

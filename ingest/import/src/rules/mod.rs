@@ -107,7 +107,7 @@ fn instant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Micros>,
     };
     let found = parse_timestamp(text.as_bytes());
     found.map(Some).ok_or_else(|| {
-        serde::de::Error::custom(format!("{text} is no time; write 2026-01-31T00:00:00Z"))
+        serde::de::Error::custom(format!("{text} is not a time; write 2026-01-31T00:00:00Z"))
     })
 }
 

@@ -113,7 +113,7 @@ pub fn server_url(text: &str) -> anyhow::Result<Url> {
             true => {
                 bail!("--url is {text}; write http://{text}, or https://{text} if it speaks TLS")
             }
-            false => bail!("--url is {text}, which is no URL; give the server's, {such_as}"),
+            false => bail!("--url is {text}, which is not a URL; give the server's, {such_as}"),
         }
     }
     if !["http", "https"].contains(&scheme.to_ascii_lowercase().as_str()) {
@@ -244,10 +244,10 @@ mod tests {
             ("localhost", "write http://localhost, or https://"),
             ("127.0.0.1:8000", "write http://127.0.0.1:8000,"),
             ("events.example.com/", "write http://events.example.com/,"),
-            ("nowhere", "no URL; give the server's, such as https://"),
-            ("", "no URL; give the server's, such as https://"),
+            ("nowhere", "not a URL; give the server's, such as https://"),
+            ("", "not a URL; give the server's, such as https://"),
             ("ftp://a.example/x", "write http://a.example/x or https://"),
-            ("://a.example", "no URL; give the server's"),
+            ("://a.example", "not a URL; give the server's"),
             ("http://", "give the server's, such as https://"),
             ("http://a.example:port", "give the server's, such as"),
             ("http://a.example/?key=1", "write http://a.example/ without"),

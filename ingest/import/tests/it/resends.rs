@@ -306,7 +306,7 @@ fn an_unreadable_file_of_rejects_is_refused_before_anything_is_sent() {
     let first = text.lines().next().unwrap();
     let other = first.replace("\"distinct_id\":\"b\"", "\"distinct_id\":\"c\"");
     let table = [
-        (text.replacen("{\"file\"", "{file", 1), ":1 is no reject"),
+        (text.replacen("{\"file\"", "{file", 1), ":1 is not a reject"),
         (format!("{text}{first}\n"), ""),
         (
             format!("{text}{other}\n"),

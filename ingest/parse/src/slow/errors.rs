@@ -1,9 +1,11 @@
 //! Errors of bodies that cannot be read.
 
-use super::BYTE_ORDER_MARK;
 use crate::{ApiError, ErrorType};
 use http::StatusCode;
 use serde::de::IgnoredAny;
+
+/// Mark that some programs write before a text in UTF-8.
+pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Repairs of a body, at most: more is no client's oversight. They are listed before they are made.
 pub const REPAIRS_MAX: usize = 100_000;
@@ -50,7 +52,7 @@ pub fn too_many_repairs() -> ApiError {
         ErrorType::InvalidRequest,
         "body_too_complex",
         format!(
-            "More than {REPAIRS_MAX} values are NaN or Infinity, or characters are no UTF-8. Send null instead of such numbers, and UTF-8."
+            "More than {REPAIRS_MAX} values are NaN or Infinity, or characters are not UTF-8. Send null instead of such numbers, and UTF-8."
         ),
     )
 }

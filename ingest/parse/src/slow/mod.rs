@@ -12,7 +12,7 @@ mod utf8;
 pub use errors::{invalid_body, invalid_json};
 
 use crate::ApiError;
-use errors::{REPAIRS_MAX, advised, too_deep, too_many_repairs};
+use errors::{BYTE_ORDER_MARK, REPAIRS_MAX, advised, too_deep, too_many_repairs};
 use scan::ScanError;
 
 /// Body that the fast path can read.
@@ -42,8 +42,6 @@ pub fn repair(body: &[u8], depth_max: usize, repaired: &mut Repaired) -> Result<
     apply(body, start, &halves, &words, repaired);
     Ok(())
 }
-
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Copies a body from `start` on, with the pairs and words that begin at these offsets repaired.
 fn apply(body: &[u8], start: usize, halves: &[u32], words: &[u32], repaired: &mut Repaired) {

@@ -142,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn usual_numbers_are_numbers(text in "[0-9.eE+a-]{1,9}|.{1,6}|[0-9]{1,9}|[0-9]{1,5}[.][0-9]{1,5}") {
+        fn numbers_that_the_short_check_accepts_are_valid_json(text in "[0-9.eE+a-]{1,9}|.{1,6}|[0-9]{1,9}|[0-9]{1,5}[.][0-9]{1,5}") {
             if is_usual(&text) {
                 prop_assert_eq!(number_len(text.as_bytes()), Some(text.len()));
             }

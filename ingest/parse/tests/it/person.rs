@@ -72,7 +72,7 @@ fn fields_beside_the_properties_count_unless_the_properties_have_them() {
 }
 
 #[test]
-fn most_events_update_nothing() {
+fn events_without_usable_person_properties_update_nothing() {
     let table = [
         (
             "$pageview",

@@ -97,7 +97,7 @@ impl Write for LineCheck {
                         .take(60)
                         .collect::<String>();
                     return Err(io::Error::other(format!(
-                        "it has a line that is no event: {shown:?}"
+                        "it has a line that is not an event: {shown:?}"
                     )));
                 }
                 self.is_within_line = true;

@@ -24,7 +24,7 @@ const SHOWN_CHARS: usize = 300;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExportSettingsError {
     /// A text is not a day of the calendar.
-    #[error("{0:?} is no day; write it as in 2024-05-31")]
+    #[error("{0:?} is not a day; write it as in 2024-05-31")]
     Day(String),
     /// The last day is before the first.
     #[error("the export would end on {until}, before it begins on {from}")]
@@ -38,7 +38,7 @@ pub enum ExportSettingsError {
     #[error("a part must have at least one day or hour")]
     EmptyParts,
     /// The URL of the service is invalid.
-    #[error("{0:?} is no address of a service; write it as in https://data.mixpanel.com")]
+    #[error("{0:?} is not an address of a service; write it as in https://data.mixpanel.com")]
     Url(String),
 }
 

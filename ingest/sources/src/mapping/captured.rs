@@ -57,7 +57,7 @@ impl Mapping for Captured {
             refused(
                 "invalid_timestamp",
                 "timestamp",
-                "`timestamp` is no time that can be stored. Write it as in 2026-01-31T12:00:00.123Z, from 1970 on.",
+                "`timestamp` is not a time that can be stored. Write it as in 2026-01-31T12:00:00.123Z, from 1970 on.",
             )
         })?;
         let has_uuid = found

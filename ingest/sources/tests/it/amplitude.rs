@@ -49,7 +49,7 @@ fn a_record_becomes_an_event() {
 }
 
 #[test]
-fn columns_have_our_names() {
+fn amplitude_columns_become_properties_of_events() {
     let table = [
         (
             json!({"country": "Chile"}),
@@ -251,7 +251,7 @@ fn event_ids_come_from_the_source() {
 }
 
 #[test]
-fn groups_are_kept() {
+fn groups_of_an_event_become_its_groups_property() {
     let event = mapped(json!({"groups": {"org": ["acme", "b"], "team": "red", "none": []}}));
     assert_eq!(
         *event.property("$groups"),

@@ -116,7 +116,7 @@ fn placeholders_are_dropped_from_persons_items_and_purchases() {
 }
 
 #[test]
-fn columns_have_our_names() {
+fn google_analytics_columns_become_properties_of_events() {
     let table = [
         (
             json!({"device": {"category": "mobile"}}),

@@ -1,6 +1,6 @@
 //! Core of the model: requests enter it step by step.
 
-use super::Fault;
+use super::fault::Fault;
 use crate::watermark::CoreEpochs;
 use millrace_rows::Micros;
 use std::rc::Rc;

@@ -3,9 +3,11 @@
 //! any of them may come next.
 
 mod entering;
+mod fault;
 
 use super::RequestEpochs;
 use entering::Core;
+use fault::Fault;
 use millrace_rows::Micros;
 use proptest::prelude::{Strategy, any, prop_oneof};
 use proptest::{collection, prop_assert, proptest};
@@ -41,20 +43,6 @@ enum Step {
     Pass,
     /// That of person updates does, if theirs are.
     PassUpdates,
-}
-
-/// Fault that is injected, to see that it is noticed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Fault {
-    None,
-    NoSecondLook,
-    MinReadBeforeEpoch,
-    MinRaisedAfterEpoch,
-    NoMinimum,
-    NoWaitForRequests,
-    NoWaitForShipping,
-    NoWaitForUpdates,
-    UpdatesWaitForEvents,
 }
 
 /// Progress of the time that is being named.

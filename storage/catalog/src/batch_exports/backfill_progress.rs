@@ -1,8 +1,8 @@
 //! Progress of backfills: how many runs they take, how many have ended, and their end. As with
 //! runs, no change here has an entry in the activity log.
 
-use super::create_runs::lock_export;
 use super::empty_backfills::drop_unused_settings;
+use super::locks::lock_open_backfill;
 use crate::catalog::Catalog;
 use crate::entities::batch_export_backfills as backfills;
 use crate::entities::batch_export_logs::LogLevel;
@@ -209,23 +209,6 @@ async fn end_of(within: &DatabaseTransaction, id: Uuid) -> Result<RunStatus, DbE
         Some(_) => RunStatus::Failed,
         None => RunStatus::Completed,
     })
-}
-
-/// Locks a backfill that has not ended, and its export before it.
-pub(super) async fn lock_open_backfill(
-    within: &DatabaseTransaction,
-    id: Uuid,
-) -> Result<Option<backfills::Model>, DbErr> {
-    let query = backfills::Entity::find_by_id(id);
-    let Some(seen) = query.clone().one(within).await? else {
-        return Ok(None);
-    };
-    if lock_export(within, seen.batch_export_id).await?.is_none() {
-        // The backfill's rows are deleted piece by piece after the export.
-        return Ok(None);
-    }
-    let found = locked(within, query).one(within).await?;
-    Ok(found.filter(|backfill| backfill.status.is_open()))
 }
 
 /// Locks a backfill that has not ended, and of which it is not known how many runs it takes.

@@ -8,8 +8,9 @@
 //! notices by the time at which the claim would have lapsed, and takes back what it delivered then,
 //! under the names that the next run of the window has.
 
-use super::create_runs::{RunProgress, lock_export};
+use super::create_runs::RunProgress;
 use super::latest::keep_latest_runs;
+use super::locks::lock_export;
 use super::logs::beginning;
 use super::run_round_robin::{self, RunRoundRobin, claimable};
 use crate::actor::Actor;

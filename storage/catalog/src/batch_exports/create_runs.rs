@@ -1,14 +1,14 @@
 //! Creation of runs, for the process that makes them. No change here has an entry in the activity
 //! log: these rows are its record.
 
-use super::backfill_progress::lock_open_backfill;
 use super::latest::keep_latest_runs;
+use super::locks::{lock_export, lock_open_backfill};
 use crate::catalog::Catalog;
 use crate::entities::batch_export_runs::{self as runs, RunStatus};
 use crate::entities::batch_exports as exports;
 use crate::error::ChangeError;
 use crate::time::UtcTime;
-use crate::transaction::{Abort, locked};
+use crate::transaction::Abort;
 use sea_orm::prelude::Uuid;
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
@@ -148,14 +148,4 @@ impl Catalog {
         let row = run.into_active_model().reset_all();
         runs::Entity::insert(row).exec_with_returning(within).await
     }
-}
-
-/// Locks an export before any of its rows, in the order of cancellations and deletions. `None` if
-/// it is gone: its remaining rows are waiting for cleanup.
-pub(super) async fn lock_export(
-    within: &DatabaseTransaction,
-    id: Uuid,
-) -> Result<Option<exports::Model>, DbErr> {
-    let query = locked(within, exports::Entity::find_by_id(id));
-    query.one(within).await
 }

@@ -23,6 +23,7 @@
 //! | `backfill_progress` | runs that a backfill takes and has, and its end |
 //! | `operator_wait` | exports that wait for the server's operator |
 //! | `pending_work` | check for anything to plan or claim |
+//! | `locks` | locks of exports and backfills, in their order |
 //! | `latest` | newest runs of exports |
 //! | `retention` | deletion of what ended long ago |
 //! | `reseal` | secrets under another key |
@@ -40,6 +41,7 @@ mod destination;
 mod empty_backfills;
 mod interval;
 mod latest;
+mod locks;
 mod logs;
 mod operator_wait;
 mod pause;

@@ -1,7 +1,7 @@
 //! Pausing and resuming exports.
 
 use super::backfills::BackfillRequest;
-use super::create_runs::lock_export;
+use super::locks::lock_export;
 use super::unknown_values::is_readable;
 use super::windows::skip_paused_windows;
 use super::{

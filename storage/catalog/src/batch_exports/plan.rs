@@ -3,8 +3,9 @@
 //! Windows by the clock follow from the export's row (`windows`). A backfill's windows come from a
 //! query that finds those with rows (`backfill_round_robin`).
 
-use super::create_runs::{NewRun, lock_export};
+use super::create_runs::NewRun;
 use super::latest::keep_latest_runs;
+use super::locks::lock_export;
 use super::unknown_values::is_known;
 use super::windows::due_windows;
 use crate::catalog::Catalog;

@@ -18,15 +18,14 @@ use crate::catalog::Catalog;
 use crate::entities::idempotency_keys as keys;
 use crate::error::CatalogError;
 use crate::time::UtcTime;
+use retention::{KEPT_MICROS, is_forgotten};
 use sea_orm::prelude::Uuid;
-use sea_orm::sea_query::{OnConflict, SimpleExpr};
+use sea_orm::sea_query::OnConflict;
 use sea_orm::{
     ActiveValue, ColumnTrait, Condition, DatabaseTransaction, DbErr, EntityTrait, QueryFilter,
     TryInsertResult,
 };
 
-/// Lifetime of a stored response, in microseconds.
-const KEPT_MICROS: i64 = 24 * 3_600 * 1_000_000;
 /// Lifetime of a claim, in microseconds: after it, another request may claim the key.
 const CLAIM_MICROS: i64 = 120 * 1_000_000;
 
@@ -199,11 +198,6 @@ async fn claim(
     }
     let had = keys::Entity::find_by_id(id.to_owned()).one(within).await?;
     Ok(known(had, request_hash))
-}
-
-/// Condition for rows whose time is over.
-fn is_forgotten(now: UtcTime) -> SimpleExpr {
-    keys::Column::CreatedAt.lte(now.plus_micros(-KEPT_MICROS))
 }
 
 fn known(had: Option<keys::Model>, request_hash: &str) -> IdempotencyClaim {

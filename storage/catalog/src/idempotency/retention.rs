@@ -3,17 +3,19 @@
 //! Each claim sweeps some, and so does `cleanup` where nobody claims. A piece is bounded in bytes
 //! as well: responses of up to 5 MiB, which others stored, would hold up whoever comes next.
 
-use super::{is_forgotten, response_bytes};
+use super::response_bytes;
 use crate::catalog::Catalog;
 use crate::entities::{idempotency_bytes as counts, idempotency_keys as keys};
 use crate::error::CatalogError;
 use crate::time::UtcTime;
-use sea_orm::sea_query::{Expr, LockBehavior, LockType};
+use sea_orm::sea_query::{Expr, LockBehavior, LockType, SimpleExpr};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, EntityTrait, QueryFilter,
     QueryOrder, QuerySelect,
 };
 
+/// Lifetime of a stored response, in microseconds.
+pub(super) const KEPT_MICROS: i64 = 24 * 3_600 * 1_000_000;
 /// Responses of a piece, and bytes of their bodies but for the last one: each claim adds one.
 const SWEPT_MAX: u64 = 100;
 const SWEPT_BYTES_MAX: i64 = 8 << 20;
@@ -70,6 +72,11 @@ impl Catalog {
             .await?;
         Ok(gone.rows_affected)
     }
+}
+
+/// Condition for rows whose time is over.
+pub(super) fn is_forgotten(now: UtcTime) -> SimpleExpr {
+    keys::Column::CreatedAt.lte(now.plus_micros(-KEPT_MICROS))
 }
 
 /// Deletes a piece of the forgotten responses, the oldest first. Rows that another claim deletes at

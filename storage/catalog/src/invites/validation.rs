@@ -95,7 +95,10 @@ fn checked_target(text: &str) -> Result<Email, ChangeError> {
     } else if let Some(email) = Email::parse(text) {
         return Ok(email);
     } else {
-        ("invalid_input", format!("{text:?} is no e-mail address."))
+        (
+            "invalid_input",
+            format!("{text:?} is not an e-mail address."),
+        )
     };
     Err(ChangeError::invalid("target_email", code, detail))
 }

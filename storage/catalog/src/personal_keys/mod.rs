@@ -2,6 +2,7 @@
 //!
 //! | Module | Holds |
 //! |---|---|
+//! | `in_force` | condition for keys that are neither revoked nor expired |
 //! | `authenticate` | caller of a presented key |
 //! | `operator` | keys that the operator creates, lists and revokes |
 //! | `key_policy` | rule that a key creates and changes only keys within its own constraints |
@@ -13,12 +14,14 @@
 
 mod audit;
 mod authenticate;
+mod in_force;
 mod key_policy;
 mod operator;
 mod owned;
 
 use audit::lock_user;
 pub use authenticate::Caller;
+pub(crate) use in_force::in_force;
 pub use operator::NewPersonalKey;
 pub use owned::{NewOwnKey, OwnKeyChange};
 
@@ -35,7 +38,7 @@ use crate::scopes::Scopes;
 use crate::time::UtcTime;
 use crate::transaction::Abort;
 use sea_orm::prelude::Uuid;
-use sea_orm::sea_query::{Condition, Expr, ExprTrait};
+use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
     ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
     PaginatorTrait, QueryFilter, QueryOrder,
@@ -143,15 +146,6 @@ pub(crate) fn key_audit(activity: Activity, key: &keys::Model) -> AuditChange {
 
 fn checked_label(label: &str) -> Result<String, ChangeError> {
     checked_name("the label of a key", "label", label, LABEL_CHARS_MAX)
-}
-
-/// Condition for the keys that are in force at `now`.
-pub(crate) fn in_force(now: UtcTime) -> Condition {
-    Condition::all().add(keys::Column::RevokedAt.is_null()).add(
-        Condition::any()
-            .add(keys::Column::ExpiresAt.is_null())
-            .add(keys::Column::ExpiresAt.gt(now)),
-    )
 }
 
 /// Deletes the key of a user, who is locked, that ended first, if the user has the most keys that

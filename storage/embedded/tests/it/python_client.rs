@@ -31,7 +31,7 @@ fn run(command: &mut Command) -> String {
 }
 
 #[test]
-fn clickhouse_connect_works() {
+fn the_python_client_clickhouse_connect_can_query_and_insert() {
     let engine = shared();
     let (host, port) = engine
         .url

@@ -203,7 +203,7 @@ fn each_startup_error_is_one_clear_sentence() {
 
     let table = [
         ("/nowhere/libchdb.so", "does not exist"),
-        ("/etc/passwd", "is no library"),
+        ("/etc/passwd", "is not a library"),
     ];
     for (path, why) in table {
         let found = find_library(Some(path.as_ref()));

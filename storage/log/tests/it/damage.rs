@@ -257,7 +257,7 @@ fn the_highest_sequence_can_be_used() {
 }
 
 #[test]
-fn impossible_sequences_are_damage() {
+fn sequence_numbers_beyond_the_maximum_are_damage() {
     // Both sequences of a header, and the first frame's.
     for at in [32, 40, 64 + 16] {
         let (mut files, whole) = small_log();

@@ -56,14 +56,14 @@ fn written_part(bytes: &[u8]) -> &[u8] {
 }
 
 #[test]
-fn version_1_is_readable() {
+fn logs_of_frame_version_1_are_read() {
     let expected =
         [(1, 200), (2, 333), (3, 1500)].map(|(seed, bytes)| opaque_sections(seed, bytes));
     assert_readable("v1", &expected);
 }
 
 #[test]
-fn version_2_is_readable() {
+fn logs_of_frame_version_2_are_read_with_and_without_a_salt_before() {
     let expected = [(1, 200), (2, 333), (3, 1500)].map(|(seed, bytes)| sections(seed, bytes));
     for version in ["v2", PRESENT] {
         assert_readable(version, &expected);

@@ -55,7 +55,7 @@ impl BigQueryService {
             settings.flag("use_json_type"),
             layout,
         )?;
-        let wrong = |_| ExportError::permanent("The token_uri is no URL.");
+        let wrong = |_| ExportError::permanent("The token_uri is not a URL.");
         Ok(Self {
             names,
             email: settings.required("client_email")?.to_owned(),

@@ -18,6 +18,6 @@ use url::Url;
 /// Base URL of a workspace.
 pub(super) fn base(settings: &Settings<'_>) -> Result<Url, ExportError> {
     let host = settings.required("server_hostname")?;
-    let wrong = |_| ExportError::permanent("The server_hostname is no name of a server.");
+    let wrong = |_| ExportError::permanent("The server_hostname is not the name of a server.");
     Url::parse(&format!("https://{host}")).map_err(wrong)
 }

@@ -55,8 +55,8 @@ impl DestinationTest {
 }
 
 fn unreadable() -> ExportError {
-    let message = "What was written cannot be read back. Grant the credentials the right to read, \
-                   by which files of an earlier try are found.";
+    let message = "What was written cannot be read back. Grant these credentials read access; the \
+                   export needs it to find files of an earlier try.";
     ExportError::permanent(message)
 }
 

@@ -122,7 +122,7 @@ impl Batch {
 }
 
 fn event(line: &str) -> Result<String, ExportError> {
-    let wrong = |_| ExportError::permanent("A row has not the columns of an event.");
+    let wrong = |_| ExportError::permanent("A row lacks columns that events need.");
     let event: Event<'_> = serde_json::from_str(line).map_err(wrong)?;
     let properties = event
         .properties
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_have_their_format() {
+    fn bodies_are_json_lines_or_one_batch_object() {
         let mut lines = Batch::new(BodyFormat::Lines, "t");
         lines.push(LINE).unwrap();
         lines.push(LINE).unwrap();

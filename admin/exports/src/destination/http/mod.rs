@@ -59,7 +59,7 @@ impl Http {
         retry_policy: RetryPolicy,
     ) -> Result<Self, ExportError> {
         let settings = Settings::new(config, secrets);
-        let no_url = |_| ExportError::permanent("The destination's url is no URL.");
+        let no_url = |_| ExportError::permanent("The destination's url is not a URL.");
         let url = Url::parse(settings.required("url")?).map_err(no_url)?;
         let token = settings.required("token")?.to_owned();
         let body_format = BodyFormat::of(&url);

@@ -2,9 +2,10 @@
 
 use super::copy_text;
 use super::failure;
+use super::native_sql;
 use super::server::Server;
 use super::session::within;
-use super::sql::{self, native};
+use super::sql;
 use super::staged_rows::StagedRows;
 use crate::destination::dialler::Dialler;
 use crate::destination::{Delivered, Delivery};
@@ -38,10 +39,12 @@ impl CopyDelivery {
     ) -> Result<Self, ExportError> {
         let staged_rows = StagedRows::begin(server, dialler, run, DIGITS_MAX).await?;
         let session = &staged_rows.session;
-        session.run(server, &native::create_stage(server)).await?;
+        session
+            .run(server, &native_sql::create_stage(server))
+            .await?;
         // COPY takes as long as ClickHouse does; a stalled server is noticed by `limits.stall`.
         session.run(server, "SET statement_timeout = 0").await?;
-        let copy = native::copy(server);
+        let copy = native_sql::copy(server);
         let copy = session.client.copy_in(&copy);
         let sink = within(server, server.limits.statement, copy).await?;
         Ok(Self {
@@ -102,7 +105,7 @@ impl Delivery for CopyDelivery {
         if !staged_rows.table_schema.has_unique_key {
             statements.push(server.delete_known());
         }
-        statements.push(native::insert(server, &staged_rows.table_schema));
+        statements.push(native_sql::insert(server, &staged_rows.table_schema));
         staged_rows.publish(copied, &statements).await
     }
 

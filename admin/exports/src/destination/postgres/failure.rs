@@ -89,16 +89,16 @@ fn classify(server: &Server, code: &SqlState) -> (ExportErrorKind, String) {
         "3D000" => permanent(&format!("There is no database {database}.")),
         "3F000" => permanent(&format!("There is no schema {schema}.")),
         "42501" => permanent(&format!(
-            "The user has not the rights: it needs USAGE and CREATE on the schema {schema}, \
+            "The user lacks rights: it needs USAGE and CREATE on the schema {schema}, \
              TEMPORARY on the database {database}, and SELECT, INSERT, UPDATE and DELETE on the \
              table.",
         )),
         // Behind a pooler that keeps no sessions, the temporary table may be in another session.
         "42P01" => retryable(
-            "The table was taken away meanwhile, or a pooler is in between that gives each transaction another \
-             session: connect to the server itself, or have sessions pooled.",
+            "The table was dropped meanwhile, or a pooler in between gives each transaction another session: \
+             connect to the server itself, or let the pooler pool sessions.",
         ),
-        "42703" | "42804" => permanent("The table has not the columns of events."),
+        "42703" | "42804" => permanent("The table lacks columns that events need."),
         "53100" => retryable("The server's disk is full."),
         "53300" => retryable("The server has too many connections."),
         "55P03" => retryable("Others held the table for too long."),

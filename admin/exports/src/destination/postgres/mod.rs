@@ -12,6 +12,7 @@
 //! | `failure` | errors in words for the customer | server |
 //! | `tls` | TLS with verified and self-signed certificates | – |
 //! | `sql` | statements as text | server |
+//! | `native_sql` | statements that differ from Redshift's | server, sql, table_schema |
 //! | `bounded` | stream with a limit on what a server may send | – |
 //! | `session` | connection to a server | server, failure, tls, bounded |
 //! | `table_schema` | finds, creates and checks the table | session, sql |
@@ -26,6 +27,7 @@ mod bounded;
 mod copy_text;
 mod delivery;
 mod failure;
+mod native_sql;
 mod publish;
 mod redshift;
 mod server;

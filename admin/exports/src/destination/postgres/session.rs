@@ -44,7 +44,8 @@ impl Session {
             .map_err(|_| failure::lost(server))?;
         let mut tls = tls::connector(!server.has_self_signed_cert)?;
         let tls = MakeTlsConnect::<Bounded<TcpStream>>::make_tls_connect(&mut tls, &server.host);
-        let tls = tls.map_err(|_| ExportError::permanent("The host is no name of a server."))?;
+        let tls =
+            tls.map_err(|_| ExportError::permanent("The host is not the name of a server."))?;
         let config = config(server, peer);
         let opened =
             tokio::time::timeout(limit, config.connect_raw(Bounded::new(stream), tls)).await;

@@ -220,9 +220,9 @@ fn failure(answer: &ApiResponse) -> ExportError {
             "Snowflake does not find the database, the schema or the table, or the role may not \
              use it ({code})."
         ),
-        "003001" => format!("The role has not the rights that are needed ({code})."),
+        "003001" => format!("The role lacks rights that are needed ({code})."),
         "000606" => format!("Snowflake cannot use the warehouse ({code})."),
-        "000904" => format!("The table has not the columns that are needed ({code})."),
+        "000904" => format!("The table lacks columns that events need ({code})."),
         _ => format!("Snowflake did not carry out a statement ({code})."),
     })
 }

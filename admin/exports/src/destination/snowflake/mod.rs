@@ -18,6 +18,6 @@ use url::Url;
 /// Base URL of an account.
 pub(super) fn base(settings: &Settings<'_>) -> Result<Url, ExportError> {
     let account = settings.required("account")?;
-    let wrong = |_| ExportError::permanent("The account is no part of a server's name.");
+    let wrong = |_| ExportError::permanent("The account is not part of a server's name.");
     Url::parse(&format!("https://{account}.snowflakecomputing.com")).map_err(wrong)
 }

@@ -123,7 +123,11 @@ impl Warehouse {
                 let api = api("Databricks");
                 Arc::new(DatabricksEngine::new(&settings, layout, api, clock)?)
             }
-            _ => return Err(ExportError::permanent("This destination is no warehouse.")),
+            _ => {
+                return Err(ExportError::permanent(
+                    "This destination is not a warehouse.",
+                ));
+            }
         };
         Ok(Self { service, dialler })
     }

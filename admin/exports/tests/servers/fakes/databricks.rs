@@ -202,7 +202,7 @@ async fn refusals_have_no_secret_in_them() {
 }
 
 #[tokio::test]
-async fn statements_are_as_documented() {
+async fn statements_are_those_of_databricks_documentation() {
     for (variant, kind, value) in [
         (
             true,

@@ -312,7 +312,7 @@ async fn the_steps_of_a_test_succeed_and_leave_nothing() {
 }
 
 #[tokio::test]
-async fn statements_are_as_documented() {
+async fn statements_are_those_of_snowflakes_documentation() {
     let service = Arc::new(Mutex::new(FakeSnowflake::default()));
     let fake = started(&service).await;
     delivered(&opened_by_token(&fake), &run(0), &lines([row(1)]))

@@ -111,7 +111,7 @@ impl ObjectLocation {
     pub(super) fn open(url: &str, http: &Client) -> anyhow::Result<Self> {
         const EXAMPLE: &str = "name one such as s3://bucket/exports/2024, gs://bucket/exports or az://container/exports";
         let Some((scheme, rest)) = url.split_once("://") else {
-            bail!("{url} is no prefix of an object store; {EXAMPLE}");
+            bail!("{url} is not a prefix of an object store; {EXAMPLE}");
         };
         let Some(service) = StoreKind::of(scheme) else {
             bail!("{scheme}:// is none of the object stores that are known; {EXAMPLE}");

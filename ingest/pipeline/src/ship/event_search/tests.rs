@@ -126,7 +126,7 @@ fn the_likeness_of_a_row_in_names_and_ids_is_never_taken_for_one() {
 
 proptest! {
     #[test]
-    fn only_rows_are_found(
+    fn the_search_finds_whole_rows_in_damaged_bytes_only(
         names in prop::collection::vec(prop::collection::vec(1_u8..0x80, 1..60), 1..8),
         objects in prop::collection::vec("\\{[ -~]{0,80}\\}", 8),
         from in 0_usize..200,

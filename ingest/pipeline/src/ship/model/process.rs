@@ -1,7 +1,7 @@
 //! Model of the log and of the process.
 
-use super::Op;
 use super::folder::{Folder, LoggedFrame};
+use super::op::Op;
 use super::server::{Fate, RowId, Server, encoded};
 use super::source::{Source, rows_beside, rows_of};
 use crate::ship::attribution::{FailureHistory, StoredCounts};

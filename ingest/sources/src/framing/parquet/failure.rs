@@ -15,7 +15,7 @@ pub(super) fn malformed(reason: impl Display) -> FileError {
     let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
     FileError::Malformed {
         offset: 0,
-        message: format!("The file is no Parquet that can be read: {reason}."),
+        message: format!("The file is not readable Parquet: {reason}."),
     }
 }
 

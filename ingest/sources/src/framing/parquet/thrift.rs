@@ -163,7 +163,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn numbers_have_their_sign() {
+    fn zigzag_numbers_are_read_with_their_sign() {
         let table: [(&[u8], Option<i64>); 5] = [
             (&[0], Some(0)),
             (&[1], Some(-1)),
@@ -190,7 +190,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_panics(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn no_bytes_make_the_footer_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             let _ = Thrift::new(&bytes).fields(|_, _, _| Some(false));
         }
     }

@@ -97,7 +97,7 @@ impl BucketNames {
         }
         Err(invalid(format!(
             "There can be no {name:?}: a name has 3 to {} lower-case letters, {words}, begins and ends with a letter \
-             or a digit, and is no address. Give the name of one that is there.",
+             or a digit, and is not an address. Give the name of one that is there.",
             self.chars_max
         )))
     }

@@ -102,7 +102,7 @@ fn endpoint_url(text: &str) -> Result<Url, ExportError> {
 }
 
 fn not_an_endpoint() -> ExportError {
-    let message = "endpoint_url is no URL of a server. Give one like https://s3.example.com.";
+    let message = "endpoint_url is not a URL of a server. Give one like https://s3.example.com.";
     ExportError::permanent(message)
 }
 
