@@ -84,7 +84,7 @@ pub fn describe() {
         "1 while imports are refused, as counting those of an earlier start panics, else 0"
     );
     c!(PANICS, "Requests that panicked; each ended alone");
-    g!(READY, "1 when the process takes events, else 0");
+    g!(READY, "1 when the process accepts events, else 0");
     g!(
         WATERMARK_AGE,
         Unit::Seconds,

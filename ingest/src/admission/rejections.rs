@@ -109,7 +109,7 @@ fn of_pipeline(refusal: Refusal, retry_after_seconds: u32) -> ApiError {
         Refusal::TooLarge => {
             return too_large(
                 "batch_too_large",
-                "The events of the request take more room than can be stored at once; nothing was stored. Send \
+                "The events of the request are larger than can be stored at once; nothing was stored. Send \
                  fewer events per request."
                     .to_owned(),
             );
@@ -172,7 +172,7 @@ fn of_import(refusal: ImportRefusal, retry_after_seconds: u32) -> ApiError {
             retry_after_seconds: Some(retry_after_seconds),
             ..ApiError::unavailable(
                 "imports_stopped",
-                "The server cannot count imported events until its operator has mended it, so it takes \
+                "The server cannot count imported events until its operator has repaired it, so it accepts \
                  none; nothing of the request was stored. Send the request again later, or to another node.",
             )
         },

@@ -105,7 +105,7 @@ fn report(before: &mut ClockSkew, now: ClockSkew) {
         ClockSkew::Behind(seconds) => tracing::error!(
             seconds,
             "the clock is behind what exports may have passed: until it has caught up, `created_at` \
-             stands still and exports wait; mend the clock, or see MillraceClockSkew in RUNBOOK.md"
+             stands still and exports wait; correct the clock, or see MillraceClockSkew in RUNBOOK.md"
         ),
     }
     metrics::clock_skew(match now {

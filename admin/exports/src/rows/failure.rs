@@ -92,7 +92,7 @@ fn of_query(code: u32) -> Option<ExportError> {
         MEMORY_LIMIT_EXCEEDED => "The query needs more memory than a query of an export may.".to_owned(),
         158 | 307 | 396 => "The query answers more rows than a query of an export may.".to_owned(),
         ACCESS_DENIED => "ClickHouse refuses the query: ACCESS_DENIED. It needs something that exports may not use. \
-             Leave that out, or ask the operator to grant it to the user that Millrace has in ClickHouse."
+             Omit that, or ask the operator to grant it to the user that Millrace has in ClickHouse."
             .to_owned(),
         code => {
             let (_, name) = OF_QUERY.iter().find(|(known, _)| *known == code)?;
