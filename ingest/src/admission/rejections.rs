@@ -1,6 +1,7 @@
 //! Rejections: every response to a request or connection that may not come in, in one place.
 //!
 //! The table of who is rejected when is in [`crate::admission`]; a test compares it with this file.
+//! Codes are part of the contract with clients: they keep their names, whatever the code calls it.
 
 use super::month_limiter::{MONTHS_MAX, MonthLimitRefusal};
 use crate::import_quota::ImportRefusal;

@@ -36,7 +36,7 @@ impl BadRows {
         let is_mended = Arc::<AtomicBool>::default();
         let sink = FakeSink::judging({
             let (stored, is_mended) = (Arc::clone(&stored), Arc::clone(&is_mended));
-            move |rows| judge(rows, &stored, is_mended.load(Ordering::Relaxed))
+            move |rows| respond(rows, &stored, is_mended.load(Ordering::Relaxed))
         });
         let shipper = env.shipper(output, sink).await;
         tokio::spawn(shipper.run(std::future::pending()));
@@ -101,7 +101,11 @@ impl BadRows {
 }
 
 /// Refuses rows among which one is bad, with FUNCTION_THROW_IF_VALUE_IS_NON_ZERO, as a view does.
-fn judge(rows: &[u8], stored: &Mutex<BTreeSet<u128>>, is_mended: bool) -> Result<(), InsertError> {
+fn respond(
+    rows: &[u8],
+    stored: &Mutex<BTreeSet<u128>>,
+    is_mended: bool,
+) -> Result<(), InsertError> {
     let rows = millrace_rows::testing::events(rows);
     if !is_mended && rows.iter().any(|row| row.event == "bad") {
         return Err(InsertError {
