@@ -179,7 +179,7 @@ fn runs_elsewhere(data_dir: &Path, other: &IngestNode) -> anyhow::Error {
 }
 
 /// Withdraws a registration that a failed attempt may have left. An error is ignored: the catalog
-/// is known to be away.
+/// is known to be down.
 pub async fn withdraw(catalog: &Catalog, name: &str) {
     let left = catalog.take_back_ingest_node(name);
     let _ = tokio::time::timeout(WITHDRAW_TIMEOUT, left).await;

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 /// Interval in which the end of an epoch is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Times that may wait for shipping. While ClickHouse is away no more are kept: they would only
+/// Times that may wait for shipping. While ClickHouse is down no more are kept: they would only
 /// take memory.
 const UNSHIPPED_MAX: usize = 8;
 

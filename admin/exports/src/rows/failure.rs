@@ -51,7 +51,7 @@ const MEMORY_OF_ALL: [&str; 4] = [
 /// Converts an error of reading rows. ClickHouse's messages contain tables, hosts and our own
 /// conditions, so only the error's name is passed on, and only for a query that the customer wrote.
 ///
-/// ClickHouse is ours: while it is away, rejects our user or has too much to do, an export waits. A
+/// ClickHouse is ours: while it is down, rejects our user or has too much to do, an export waits. A
 /// run fails only for what its window or the customer's query may have caused.
 #[must_use]
 pub fn read_failure(error: &QueryError, is_of_customer: bool) -> ExportError {

@@ -174,7 +174,7 @@ async fn windows_that_end_during_a_pause_are_skipped(database: TestDatabase) {
     assert_eq!(plan(&env, at(6, 0)).await, 1, "no window ended meanwhile");
 }
 
-/// Case of a node that is away and keeps the watermark where it is.
+/// Case of a node that is down and keeps the watermark where it is.
 async fn pauses_during_which_nothing_was_planned_are_skipped_too(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
