@@ -23,7 +23,7 @@ impl Keys {
         if let Some(found) = shared.found.get(key)
             && found.project.ingested_event
         {
-            // It is noted, and this thread did not know.
+            // Another thread has noted the project.
             memo::insert(shared.id, key, found);
             return;
         }

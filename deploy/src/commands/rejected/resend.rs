@@ -107,7 +107,7 @@ fn settle_pending(
             ));
             return Ok(());
         }
-        // Nothing of such a request is stored, so its events are corrected as this resend says.
+        // A rejected request stored nothing: this resend sends its events with its corrections.
         Ok(ResendOutcome::EventsRejected(_) | ResendOutcome::RequestRejected(_)) => return Ok(()),
         Ok(ResendOutcome::ProjectRejected(why)) => anyhow!(why),
         Ok(ResendOutcome::InDoubt(error)) | Err(error) => error,

@@ -125,7 +125,7 @@ fn respond(
 async fn rows_refused_for_no_known_reason_hold_up_their_month_for_a_while_and_no_longer() {
     let mut env = BadRows::start().await;
     env.live(60, ROWS, 0.02).await;
-    // What is proven bad is so by rows that are stored.
+    // Stored rows are the proof that the others are bad.
     env.live(600, 1, 0.0).await;
     let (stored, bad) = env.settled_within(Duration::from_secs(60)).await;
     assert_eq!((stored + bad) as u128, env.rows);
