@@ -126,7 +126,7 @@ async fn check_deleted(clickhouse: &ClickHouse, project_ids: &[ProjectId]) -> an
         .sum();
     if rows > 0 {
         bail!(
-            "{} of these projects remain: new rows arrived, or a proxy answered for ClickHouse. Run the command again.",
+            "{} of these projects left: new rows arrived, or a proxy answered for ClickHouse. Run the command again.",
             counted(rows, "row")
         );
     }
