@@ -68,7 +68,7 @@ impl BacklogHold {
 
 /// Returns true while the origin may ship rows of this log, or the catalog cannot be asked. It has
 /// ended if its sign of life stays the same for [`NODE_SILENCE_MAX`] in which the catalog answers:
-/// clocks differ, and while the catalog is away nobody is heard of.
+/// clocks differ, and while the catalog is down nobody is heard of.
 async fn holds(
     catalog: &Catalog,
     origin: &mut Origin,

@@ -78,11 +78,11 @@ impl Credentials {
     pub fn store(&self, path: &Path) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(self)? + "\n";
         match data_dir::replace(path, text.as_bytes()) {
-            // Only shipping makes room, so a full disk must not prevent a start. The old file has
+            // Only shipping frees space, so a full disk must not prevent a start. The old file has
             // the same keys; only its addresses may be outdated.
             Err(error) if is_disk_full(&error) && path.exists() => {
                 tracing::warn!(
-                    "{} tells old addresses, as it cannot be written anew: {error}",
+                    "{} has old addresses, as it cannot be rewritten: {error}",
                     path.display()
                 );
                 Ok(())
@@ -137,7 +137,7 @@ impl fmt::Display for Banner<'_> {
         let c = self.credentials;
         writeln!(f, "\nMillrace {} is running.\n", env!("CARGO_PKG_VERSION"))?;
         let personal = if c.personal_api_key.is_empty() {
-            "not kept; `millrace keys create --user EMAIL` makes another".to_owned()
+            "not kept; `millrace keys create --user EMAIL` creates another".to_owned()
         } else if self.shows_personal_key {
             format!(
                 "{} (shown once, kept in {})",
@@ -188,7 +188,7 @@ impl fmt::Display for Banner<'_> {
             if !c.ingest_url.is_empty() {
                 writeln!(
                     f,
-                    "Events are taken all the same, and wait in the log until it can."
+                    "Events are accepted anyway, and wait in the log until it can."
                 )?;
             }
         }
@@ -225,12 +225,12 @@ mod tests {
             (
                 "",
                 true,
-                "not kept; `millrace keys create --user EMAIL` makes another",
+                "not kept; `millrace keys create --user EMAIL` creates another",
             ),
             (
                 "",
                 false,
-                "not kept; `millrace keys create --user EMAIL` makes another",
+                "not kept; `millrace keys create --user EMAIL` creates another",
             ),
         ];
         for (key, shows_personal_key, expected) in table {

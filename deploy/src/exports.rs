@@ -36,7 +36,7 @@ impl Exports {
     /// Starts the thread. The catalog must be migrated.
     ///
     /// # Errors
-    /// When the key of secrets cannot be read, or the system has no room for a thread.
+    /// When the key of secrets cannot be read, or the system cannot start another thread.
     pub fn start(config: &Config, settings: &Settings) -> anyhow::Result<Self> {
         let secret_key = secret_key::find(config)?;
         let clickhouse = ClickHouse::new(settings);

@@ -71,7 +71,7 @@ pub async fn register(
         match registration.attempt().await? {
             Ok(node) => return Ok(Some((node, registration.hold))),
             Err(error) => tracing::error!(
-                "no events are taken until the catalog has noted that this node takes them: {error}"
+                "no events are accepted until the catalog has recorded that this node accepts them: {error}"
             ),
         }
         tokio::select! {
@@ -146,9 +146,9 @@ impl Registration<'_> {
                 self.known = file.starts.clone();
                 Ok(file.starts)
             }
-            // Only shipping makes room, so this start counts as the last one.
+            // Only shipping frees space, so this start counts as the last one.
             Err(error) if is_disk_full(&error) => {
-                tracing::warn!(%error, "there is no room to note this start in the data folder; a copy of it is not told apart");
+                tracing::warn!(%error, "no space left to record this start in the data folder; a copy of it cannot be recognized");
                 let last = file.starts.before;
                 Ok(NodeStarts {
                     before: last.clone(),
@@ -179,7 +179,7 @@ fn runs_elsewhere(data_dir: &Path, other: &IngestNode) -> anyhow::Error {
 }
 
 /// Withdraws a registration that a failed attempt may have left. An error is ignored: the catalog
-/// is known to be away.
+/// is known to be down.
 pub async fn withdraw(catalog: &Catalog, name: &str) {
     let left = catalog.take_back_ingest_node(name);
     let _ = tokio::time::timeout(WITHDRAW_TIMEOUT, left).await;

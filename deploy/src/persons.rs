@@ -31,7 +31,7 @@ impl Persons {
     /// Starts the thread. The catalog must be migrated.
     ///
     /// # Errors
-    /// When the system has no room for a thread.
+    /// When the system cannot start another thread.
     pub fn start(config: &Config, settings: &Settings) -> anyhow::Result<Self> {
         let clickhouse = ClickHouse::new(settings);
         let (stop, config) = (CancellationToken::new(), config.clone());

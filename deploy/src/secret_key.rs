@@ -161,7 +161,7 @@ fn read(path: &Path) -> anyhow::Result<Option<SecretKey>> {
         Ok(text) => SecretKey::parse(&text).map(Some).with_context(|| {
             format!(
                 "{} holds no key; put it back from a backup, or move it away and give the secrets \
-                 of all destinations anew",
+                 of all destinations again",
                 path.display()
             )
         }),

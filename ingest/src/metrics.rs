@@ -86,7 +86,7 @@ pub fn describe() {
     c!(PANICS, "Requests that panicked; each ended alone");
     // A counter that appears with its first count does not increase.
     counter!(PANICS).increment(0);
-    g!(READY, "1 when the process takes events, else 0");
+    g!(READY, "1 when the process accepts events, else 0");
     g!(
         WATERMARK_AGE,
         Unit::Seconds,

@@ -182,7 +182,7 @@ async fn read_out(body: Incoming) -> Result<()> {
     Ok(())
 }
 
-/// Limits a wait: ClickHouse may be away or stuck at any step.
+/// Limits a wait: ClickHouse may be down or stuck at any step.
 async fn in_time<T>(waited_for: impl Future<Output = T>) -> Result<T> {
     let waited = tokio::time::timeout(ANSWER_MAX, waited_for).await;
     waited.with_context(|| format!("ClickHouse did not answer within {ANSWER_MAX:?}"))

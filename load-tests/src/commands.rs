@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Longest time for a run to end after SIGTERM.
-const TERMINATION_PATIENCE: Duration = Duration::from_secs(5);
+const TERMINATION_TIMEOUT: Duration = Duration::from_secs(5);
 /// Exit code of a process ended by SIGTERM, as shells give it.
 const SIGNALLED: i32 = 143;
 
@@ -182,7 +182,7 @@ fn stop_on_interrupt() -> Result<Stop> {
             runtime.block_on(async {
                 let patience = tokio::select! {
                     _ = interrupts.recv() => Duration::MAX,
-                    _ = terminations.recv() => TERMINATION_PATIENCE,
+                    _ = terminations.recv() => TERMINATION_TIMEOUT,
                 };
                 asked.ask();
                 tokio::select! {

@@ -6,7 +6,7 @@ use thiserror::Error;
 /// Kind of an export's error: decides whether a run is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportErrorKind {
-    /// A retry may help: the other side is away, slow or busy.
+    /// A retry may help: the other side is down, slow or busy.
     Retryable,
     /// A retry does not help until the customer changes something: credentials, names, rights.
     Permanent,

@@ -96,7 +96,7 @@ pub(crate) fn applied(applied: &AppliedUpdates) {
     counter!(UPDATES).increment(stats.applied);
     counter!(MERGED).increment(stats.merged);
     for (reason, count) in [
-        ("no_project", stats.orphaned),
+        ("no_project", stats.without_project),
         ("too_many_ids_to_merge", stats.too_many_ids),
         ("too_large", stats.too_large),
         ("too_many_group_types", stats.types_refused),

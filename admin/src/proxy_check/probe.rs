@@ -194,7 +194,7 @@ mod tests {
     /// Limit that no test reaches.
     const NEVER: Duration = Duration::from_secs(3_600);
     /// Longest wait for a probe that should have been given up.
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
     fn probe(port: u16) -> HttpsProbe {
         let options = ProbeOptions {
@@ -221,7 +221,7 @@ mod tests {
         probe.timeout = SOON;
         // Names below `localhost` have an address without a nameserver.
         for domain in ["silent.example", "silent.localhost"] {
-            let status = timeout(PATIENCE, probe.status(&dns, domain)).await;
+            let status = timeout(TEST_TIMEOUT, probe.status(&dns, domain)).await;
             let is_given_up = matches!(status, Ok(Err(ProbeError::TimedOut)));
             assert!(is_given_up, "{domain}: {status:?}");
         }
@@ -244,10 +244,10 @@ mod tests {
         let mut probe = probe(port);
         probe.connect_timeout = SOON;
         let addresses: [IpAddr; 2] = ["127.0.0.1", "127.0.0.2"].map(|it| it.parse().unwrap());
-        let connected = timeout(PATIENCE, probe.connect(&addresses)).await;
+        let connected = timeout(TEST_TIMEOUT, probe.connect(&addresses)).await;
         let reached = connected.unwrap().unwrap().peer_addr().unwrap();
         assert_eq!(reached, other.local_addr().unwrap());
-        let connected = timeout(PATIENCE, probe.connect(&addresses[..1])).await;
+        let connected = timeout(TEST_TIMEOUT, probe.connect(&addresses[..1])).await;
         let is_given_up = matches!(connected, Ok(Err(ProbeError::TimedOut)));
         assert!(is_given_up, "{connected:?}");
     }

@@ -105,11 +105,11 @@ fn new_folder(config: &Config, named: &Path) -> anyhow::Result<PathBuf> {
         );
     }
     let (Some(parent), Some(name)) = (to.parent(), to.file_name()) else {
-        bail!("{} is not a folder that could be made", to.display());
+        bail!("{} is not a folder that could be created", to.display());
     };
     let Some(parent) = parent.canonicalize().ok().filter(|parent| parent.is_dir()) else {
         bail!(
-            "the folder {} is not there, in which {} is to be made; make it first",
+            "the folder {} is not there, in which {} is to be created; create it first",
             parent.display(),
             name.display()
         );

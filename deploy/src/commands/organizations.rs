@@ -63,7 +63,7 @@ impl OrganizationArgument {
             }
             (None, [only]) => Ok(only.id),
             (None, []) => {
-                bail!("there is no organization; `millrace organizations create` makes one")
+                bail!("there is no organization; `millrace organizations create` creates one")
             }
             (None, all) => bail!(
                 "there are {}; name one with --organization ID, as \
@@ -100,7 +100,7 @@ async fn create(catalog: &Catalog, name: &str, owner: Option<&str>) -> anyhow::R
             let user = catalog.user_by_email(email).await?;
             let user = user.with_context(|| {
                 format!(
-                    "there is no user {email:?}; leave --owner out and invite them afterwards with \
+                    "there is no user {email:?}; omit --owner and invite them afterwards with \
                      `millrace invites create --level owner`"
                 )
             });

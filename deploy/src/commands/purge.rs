@@ -30,16 +30,16 @@ pub struct Purge {
 pub fn run(config: &Config, purge: Purge, invocation: &Invocation) -> anyhow::Result<()> {
     connect::block_on(async {
         let clickhouse = connect::clickhouse(config)?;
-        let orphans = orphans(config, &clickhouse).await?;
+        let without_project = without_project(config, &clickhouse).await?;
         table::print(
             ["PROJECT", "ROWS"],
-            orphans
+            without_project
                 .iter()
                 .map(|project| [project.team_id.to_string(), project.rows.to_string()])
                 .collect(),
             "No deleted project has events.",
         );
-        if orphans.is_empty() {
+        if without_project.is_empty() {
             return Ok(());
         }
         if !purge.yes {
@@ -49,7 +49,7 @@ pub fn run(config: &Config, purge: Purge, invocation: &Invocation) -> anyhow::Re
             ));
             return Ok(());
         }
-        let project_ids: Vec<ProjectId> = orphans
+        let project_ids: Vec<ProjectId> = without_project
             .iter()
             .map(|project| ProjectId(project.team_id))
             .collect();
@@ -57,7 +57,7 @@ pub fn run(config: &Config, purge: Purge, invocation: &Invocation) -> anyhow::Re
         asked.context("cannot delete events")?;
         wait(&clickhouse).await?;
         check_deleted(&clickhouse, &project_ids).await?;
-        let rows: u64 = orphans.iter().map(|project| project.rows).sum();
+        let rows: u64 = without_project.iter().map(|project| project.rows).sum();
         let projects = counted(project_ids.len() as u64, "project");
         output::print(&format!("{} of {projects} deleted.", counted(rows, "row")));
         Ok(())
@@ -66,7 +66,10 @@ pub fn run(config: &Config, purge: Purge, invocation: &Invocation) -> anyhow::Re
 
 /// Finds projects that have rows and are not in the catalog. ClickHouse is read first: a project
 /// that is created in between is in the catalog when that is read.
-async fn orphans(config: &Config, clickhouse: &ClickHouse) -> anyhow::Result<Vec<ProjectRows>> {
+async fn without_project(
+    config: &Config,
+    clickhouse: &ClickHouse,
+) -> anyhow::Result<Vec<ProjectRows>> {
     let stored = clickhouse.projects_with_rows().await;
     let stored = stored
         .map_err(|error| connect::explain(config, error))
@@ -123,7 +126,7 @@ async fn check_deleted(clickhouse: &ClickHouse, project_ids: &[ProjectId]) -> an
         .sum();
     if rows > 0 {
         bail!(
-            "{} of these projects remain: new rows arrived, or a proxy answered for ClickHouse. Run the command again.",
+            "{} of these projects left: new rows arrived, or a proxy answered for ClickHouse. Run the command again.",
             counted(rows, "row")
         );
     }

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use url::Url;
 
-/// Least memory of the embedded ClickHouse: room for its caches and one insert.
+/// Least memory of the embedded ClickHouse, for its caches and one insert.
 const CLICKHOUSE_BYTES_MIN: u64 = 256 * 1024 * 1024;
 
 /// ClickHouse that stores events.
@@ -83,7 +83,7 @@ pub(super) fn engine_of(settings: &ClickHouseSettings, data_dir: &Path) -> anyho
         );
     }
     if parsed.query().is_some() || parsed.fragment().is_some() {
-        bail!("clickhouse_url has something behind its path; leave out what follows ? or #");
+        bail!("clickhouse_url has something behind its path; remove what follows ? or #");
     }
     Ok(Engine::Server {
         url: url.trim_end_matches('/').to_owned(),
@@ -147,7 +147,7 @@ fn check_embedded(settings: &ClickHouseSettings) -> anyhow::Result<()> {
         bail!("clickhouse_memory is {memory}; give at least 256 MiB, such as 2GiB");
     }
     if settings.clickhouse_password.as_deref() == Some("") {
-        bail!("clickhouse_password is empty; leave it out, and the first start makes one");
+        bail!("clickhouse_password is empty; omit it, and the first start creates one");
     }
     if settings.clickhouse_ca_file.is_some() {
         bail!("clickhouse_ca_file is set and clickhouse_url is not; unset it");

@@ -132,9 +132,9 @@ impl Config {
         };
         let database_url = database_url(&settings, &data_dir)?;
         let workers = match settings.ingest.workers {
-            Some(0) => bail!("workers is 0; give at least 1, or leave it out for one per core"),
+            Some(0) => bail!("workers is 0; give at least 1, or omit it for one per core"),
             Some(workers) if workers > WORKERS_MAX => bail!(
-                "workers is {workers}; give at most {WORKERS_MAX}, or leave it out for one per core"
+                "workers is {workers}; give at most {WORKERS_MAX}, or omit it for one per core"
             ),
             Some(workers) => workers,
             None => std::thread::available_parallelism().map_or(1, usize::from),
@@ -242,7 +242,7 @@ fn secret_key(text: Option<&str>) -> anyhow::Result<Option<SecretKey>> {
         Ok(key) => Ok(Some(key)),
         // The text may be a key with a slip in it, so it is not repeated.
         Err(error) => {
-            bail!("secret_key cannot be used: {error}; `openssl rand -base64 32` makes one")
+            bail!("secret_key cannot be used: {error}; `openssl rand -base64 32` prints one")
         }
     }
 }

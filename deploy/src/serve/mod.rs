@@ -82,7 +82,7 @@ pub fn print_credentials(config: &Config) -> anyhow::Result<()> {
     let Some(credentials) = Credentials::load(&path)? else {
         bail!(
             "there is no {}; start the server first, or name its folder with --data-dir. A personal key that was kept \
-             there is known nowhere else: `millrace keys create --user EMAIL` makes another",
+             there is known nowhere else: `millrace keys create --user EMAIL` creates another",
             path.display()
         )
     };

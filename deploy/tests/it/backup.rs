@@ -138,7 +138,7 @@ fn assert_no_backup_in_invalid_places(home: &Path, dir: &Path) {
         (home.join("missing/copy"), "missing is not there, in which"),
         (dir.to_owned(), "is there already; give a folder"),
         (file.clone(), "is there already; give a folder"),
-        (file.join("copy"), "make it first"),
+        (file.join("copy"), "create it first"),
         (dir.join("copy"), "which the server writes to"),
         (dir.join("log/copy"), "which the server writes to"),
         (link.join("copy"), "which the server writes to"),

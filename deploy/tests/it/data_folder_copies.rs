@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use tempfile::TempDir;
 
-/// Address at which ClickHouse is away, so that events wait.
+/// Address at which ClickHouse is down, so that events wait.
 const NOWHERE: &str = "http://127.0.0.1:9";
 /// Pairs of an accepted and a rejected event in each request.
 const PAIRS: usize = 20;

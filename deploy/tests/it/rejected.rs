@@ -52,7 +52,7 @@ fn nothing_is_sent_from_the_folder_of_a_server_that_takes_no_events() {
     let server = Server::start_mode("admin", dir.path(), &[]);
     assert_eq!(server.credential("ingest_url"), "");
     let refused = stderr(&command(&dir, &["rejected", "resend"]));
-    assert!(refused.contains("takes no events"), "{refused}");
+    assert!(refused.contains("accepts no events"), "{refused}");
     assert!(!dir.path().join("resending.json").exists());
 }
 

@@ -154,7 +154,7 @@ fn invalid_values_are_rejected_with_advice() {
         (vec!["--clickhouse-memory", "lots"], "such as 2GiB"),
         (vec!["--clickhouse-memory", "2"], "at least 256 MiB"),
         (vec!["--log-bytes-max", "lots"], "such as 2GiB"),
-        (vec!["--clickhouse-password", ""], "leave it out"),
+        (vec!["--clickhouse-password", ""], "omit it"),
         (vec!["--clickhouse-cluster", "c"], "clickhouse_url"),
         (vec!["--clickhouse-insert-quorum", "2"], "no replicas"),
         (vec!["--clickhouse-insert-quorum", "1"], "more than half"),
@@ -189,8 +189,8 @@ fn a_clickhouse_url_with_secrets_or_settings_is_rejected_and_not_printed() {
             "https://canary@h",
             "clickhouse_user and clickhouse_password",
         ),
-        ("http://h:8123/?password=canary", "leave out what follows"),
-        ("http://h:8123/#canary", "leave out what follows"),
+        ("http://h:8123/?password=canary", "remove what follows"),
+        ("http://h:8123/#canary", "remove what follows"),
         ("http://[canary", "clickhouse_url is not a URL"),
     ];
     for (url, needle) in table {

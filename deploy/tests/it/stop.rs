@@ -188,7 +188,7 @@ fn a_node_waiting_for_registration_stops_when_asked() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let waits = |line: String| line.contains("until the catalog has noted");
+    let waits = |line: String| line.contains("until the catalog has recorded");
     assert!(lines.any(|line| waits(line.unwrap())));
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     let status = eventually("the server's end", || child.try_wait().unwrap());

@@ -2,7 +2,7 @@
 //! keys. It rejects data folders of later versions with a reason.
 //!
 //! Each archive was made by `fixtures/make.py` with the program of that time, stopped while
-//! ClickHouse was away; the number is its log's version. A change of a format adds one.
+//! ClickHouse was down; the number is its log's version. A change of a format adds one.
 
 use crate::server::{Server, ask, on_own_ports};
 use serde_json::{Value, json};

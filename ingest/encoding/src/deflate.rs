@@ -99,7 +99,7 @@ impl Inflater {
             Ok(true) => {}
             Ok(false) if is_zlib => self.blockwise().zlib(body, &mut output)?,
             Err(DecodeError::Broken(_)) if is_zlib => {
-                // It was not zlib, and only looked so.
+                // A bare stream whose first bytes look like zlib's header.
                 self.blockwise().bare(body, &mut output)?;
             }
             is_inflated => {

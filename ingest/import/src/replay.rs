@@ -92,7 +92,7 @@ impl<'a> Replay<'a> {
     ) -> Result<(Reject, RecordStatus, usize), RecordError> {
         let reject: Reject = serde_json::from_slice(line).map_err(|error| {
             not_a_reject(&format!(
-                "This is not a line of a file of rejects: {error}. Mend it, or leave it out."
+                "This is not a line of a file of rejects: {error}. Correct or omit it."
             ))
         })?;
         let format = Format::from_name(&reject.format)

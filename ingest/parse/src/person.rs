@@ -128,8 +128,8 @@ impl PersonUpdateScratch {
                     row.kind = kind;
                     row.other_id = &self.other_id;
                 } else if kind == UpdateKind::Identify && !spans.event.is_none() {
-                    // It names its user all the same. An event that is an `$identify` only by its
-                    // path, `/engage`, sets properties, also of anonymous users.
+                    // An `$identify` without another id still names its user. An event that is one
+                    // only by its path, `/engage`, sets properties, also of anonymous users.
                     row.kind = kind;
                 }
             }

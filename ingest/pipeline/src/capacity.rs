@@ -38,7 +38,7 @@ pub enum Refusal {
     NotShipped,
     /// The rows of one table and month are more than one insert may hold: 413, as they always will
     /// be.
-    #[error("the events of the request take more room than one insert may")]
+    #[error("the events of the request are larger than one insert may be")]
     TooLarge,
 }
 

@@ -175,7 +175,7 @@ impl Committer {
             } = batch;
             // A client that went away does not change what is stored.
             let _ = reply.send(outcome.map(|position| (position, groups)));
-            // Others are counted as lost where they are dropped.
+            // Unwritten rows of a failed group are counted as lost when they are dropped.
             if let (Ok(_), Some(rows)) = (outcome, unwritten) {
                 rows.settle();
             }

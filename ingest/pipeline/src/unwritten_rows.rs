@@ -46,7 +46,7 @@ impl UnwrittenRows {
 
 impl Drop for UnwrittenRows {
     fn drop(&mut self) {
-        // What a thread leaves that ended as ordered was not acknowledged: it came after the order.
+        // Rows left by a thread that ended as ordered came after the order: none was acknowledged.
         if self.rows > 0 && !self.ended_well.load(Ordering::Acquire) {
             counter!("millrace_log_rows_lost_total", "lane" => self.lane.name())
                 .increment(self.rows);

@@ -24,11 +24,11 @@ const SLOW_UNKNOWN_DIVISOR: usize = 4;
 /// Bytes of bodies in memory, shared by all cores.
 #[derive(Debug)]
 pub struct Budget {
-    all: Account,
+    all: BudgetPart,
     /// Bytes of large bodies whose projects are not known.
-    unknown: Account,
+    unknown: BudgetPart,
     /// Bytes of large bodies that are slow.
-    slow: Account,
+    slow: BudgetPart,
     bytes_max: usize,
 }
 
@@ -43,7 +43,7 @@ pub struct Share {
 
 /// Bytes in use.
 #[derive(Debug, Default)]
-struct Account(AtomicUsize);
+struct BudgetPart(AtomicUsize);
 
 // === impl Budget ===
 
@@ -51,9 +51,9 @@ impl Budget {
     /// Returns an unused budget.
     pub fn new(bytes_max: usize) -> Arc<Self> {
         Arc::new(Self {
-            all: Account::default(),
-            unknown: Account::default(),
-            slow: Account::default(),
+            all: BudgetPart::default(),
+            unknown: BudgetPart::default(),
+            slow: BudgetPart::default(),
             bytes_max,
         })
     }
@@ -164,9 +164,9 @@ const fn large(bytes: usize) -> usize {
     if bytes > SMALL_BYTES_MAX { bytes } else { 0 }
 }
 
-// === impl Account ===
+// === impl BudgetPart ===
 
-impl Account {
+impl BudgetPart {
     /// Takes so many bytes; returns `false` if more than `bytes_max` would be in use.
     fn take(&self, bytes: usize, bytes_max: usize) -> bool {
         if bytes == 0 {
@@ -279,8 +279,8 @@ mod tests {
         share.mark_project_known();
         assert!(share.grow_to(6 * MIB), "all that the other does not have");
         drop((share, other));
-        for account in [&budget.all, &budget.unknown, &budget.slow] {
-            assert_eq!(account.0.load(Ordering::Relaxed), 0);
+        for part in [&budget.all, &budget.unknown, &budget.slow] {
+            assert_eq!(part.0.load(Ordering::Relaxed), 0);
         }
     }
 }

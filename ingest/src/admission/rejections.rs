@@ -1,6 +1,7 @@
 //! Rejections: every response to a request or connection that may not come in, in one place.
 //!
 //! The table of who is rejected when is in [`crate::admission`]; a test compares it with this file.
+//! Codes are part of the contract with clients: they keep their names, whatever the code calls it.
 
 use super::month_limiter::{MONTHS_MAX, MonthLimitRefusal};
 use crate::import_quota::ImportRefusal;
@@ -109,7 +110,7 @@ fn of_pipeline(refusal: Refusal, retry_after_seconds: u32) -> ApiError {
         Refusal::TooLarge => {
             return too_large(
                 "batch_too_large",
-                "The events of the request take more room than can be stored at once; nothing was stored. Send \
+                "The events of the request are larger than can be stored at once; nothing was stored. Send \
                  fewer events per request."
                     .to_owned(),
             );
@@ -172,7 +173,7 @@ fn of_import(refusal: ImportRefusal, retry_after_seconds: u32) -> ApiError {
             retry_after_seconds: Some(retry_after_seconds),
             ..ApiError::unavailable(
                 "imports_stopped",
-                "The server cannot count imported events until its operator has mended it, so it takes \
+                "The server cannot count imported events until its operator has repaired it, so it accepts \
                  none; nothing of the request was stored. Send the request again later, or to another node.",
             )
         },

@@ -94,7 +94,7 @@ mod tests {
 
     const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
     /// Time that anything may take before the test fails.
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
     /// Tries again and again until a socket listens.
     fn first_connection(addr: SocketAddr) -> TcpStream {
@@ -104,7 +104,7 @@ mod tests {
                 Ok(stream) => return stream,
                 Err(error) => {
                     assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{error}");
-                    assert!(started.elapsed() < PATIENCE, "{error}");
+                    assert!(started.elapsed() < TEST_TIMEOUT, "{error}");
                 }
             }
         }
@@ -118,7 +118,7 @@ mod tests {
             let read = stream.read(&mut [0]);
             let is_open = matches!(&read, Err(error) if error.kind() == ErrorKind::WouldBlock);
             assert!(is_open, "the first connection ended: {read:?}");
-            assert!(started.elapsed() < PATIENCE, "nobody has it");
+            assert!(started.elapsed() < TEST_TIMEOUT, "nobody has it");
         }
     }
 

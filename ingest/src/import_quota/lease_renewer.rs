@@ -249,7 +249,7 @@ impl LeaseRenewer {
             }
         };
         if std::mem::take(&mut self.is_failing) {
-            tracing::info!("imports are taken and counted again");
+            tracing::info!("imports are accepted and counted again");
         }
         for (id, decision) in decisions {
             let lease = self.leases.get_mut(&id);

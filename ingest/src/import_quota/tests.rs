@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 const NODES: usize = 3;
 /// Time that anything may take before a test fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Project with an approval.
 struct TestEnv {
@@ -81,7 +81,7 @@ impl TestEnv {
             if imported == i64::try_from(events).unwrap() {
                 return;
             }
-            assert!(started.elapsed() < PATIENCE, "{imported}, not {events}");
+            assert!(started.elapsed() < TEST_TIMEOUT, "{imported}, not {events}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -134,7 +134,7 @@ impl Node {
         loop {
             match self.import(events, false).await {
                 Err(ImportRefusal::Rate { .. } | ImportRefusal::Unavailable)
-                    if started.elapsed() < PATIENCE =>
+                    if started.elapsed() < TEST_TIMEOUT =>
                 {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
@@ -172,7 +172,7 @@ async fn open_log(dir: &Path) -> (Pipeline, Running) {
     let started = Instant::now();
     loop {
         match Pipeline::start(&options) {
-            Err(PipelineError::Open(_)) if started.elapsed() < PATIENCE => {
+            Err(PipelineError::Open(_)) if started.elapsed() < TEST_TIMEOUT => {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             opened => return opened.unwrap(),

@@ -90,7 +90,7 @@ impl Keys {
         }
         match shared.found.get(key) {
             Some(found) if shared.is_valid(found.validity) => {
-                memo::remember(shared.id, key, found);
+                memo::insert(shared.id, key, found);
                 KeyLookup::Found(found.project)
             }
             Some(found)

@@ -54,9 +54,9 @@ impl Keys {
             self.0.narrow_stale_keys(before, StaleKeys::None);
         } else {
             let generation = self.invalidate_all();
-            let unasked = self.forget_revoked().await;
-            let is_done = unasked == StaleKeys::None;
-            self.0.narrow_stale_keys(generation, unasked);
+            let unchecked = self.forget_revoked().await;
+            let is_done = unchecked == StaleKeys::None;
+            self.0.narrow_stale_keys(generation, unchecked);
             if !is_done {
                 // Seen once more the next time.
                 return;
@@ -86,8 +86,8 @@ impl Keys {
                 catalog.living_project_keys(&keys).await
             };
             let Ok(living) = self.0.ask(living).await else {
-                let unasked = known.iter().skip(round * RECHECKED_MAX);
-                return StaleKeys::Some(unasked.cloned().collect());
+                let unchecked = known.iter().skip(round * RECHECKED_MAX);
+                return StaleKeys::Some(unchecked.cloned().collect());
             };
             let living: HashSet<String> = living.into_iter().collect();
             for key in keys.iter().filter(|key| !living.contains(&***key)) {

@@ -23,8 +23,8 @@ impl Keys {
         if let Some(found) = shared.found.get(key)
             && found.project.ingested_event
         {
-            // It is noted, and this thread did not know.
-            memo::remember(shared.id, key, found);
+            // Another thread has noted the project.
+            memo::insert(shared.id, key, found);
             return;
         }
         if shared.is_unreachable() {
@@ -54,7 +54,7 @@ impl KeyCache {
             let noting = self.catalog.note_first_event(project_id);
             match tokio::time::timeout(QUERY_TIMEOUT, noting).await {
                 Ok(Ok(())) => {
-                    self.remember_noted(&key);
+                    self.mark_noted(&key);
                     lock(&self.first_events).waiting.remove(&project_id);
                 }
                 Ok(Err(error)) => self.pause_noting(&error.to_string()),
@@ -74,7 +74,7 @@ impl KeyCache {
 
     /// Marks the cached project as noted, so that later events cost nothing. A key that was
     /// forgotten meanwhile stays forgotten.
-    fn remember_noted(&self, key: &Arc<str>) {
+    fn mark_noted(&self, key: &Arc<str>) {
         let noted = |entry: Option<moka::Entry<Arc<str>, Found>>| match entry {
             Some(entry) => {
                 let mut found = entry.into_value();

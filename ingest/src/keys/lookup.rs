@@ -41,7 +41,7 @@ impl Keys {
             let answer = pending.wait_for(Option::is_some).await;
             let answer = answer.map_or(None, |answer| *answer);
             match answer.unwrap_or(Err(CatalogUnavailable))? {
-                // It began before a change that this caller may know of.
+                // The look-up began before a change that this caller may know of.
                 found if found.generation < oldest => {}
                 found => return Ok(found.project),
             }

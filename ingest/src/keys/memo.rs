@@ -57,7 +57,7 @@ pub(super) fn recall(cache_id: u64, key: &str) -> Option<Found> {
 }
 
 /// Keeps an answer, in place of the one that had its slot.
-pub(super) fn remember(cache_id: u64, key: &str, found: Found) {
+pub(super) fn insert(cache_id: u64, key: &str, found: Found) {
     // A failure, when the thread is ending or the key is too long to be one, is ignored.
     let _ = SEEN.try_with(|seen| {
         let mut seen = seen.try_borrow_mut().ok()?;

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 /// Interval in which the end of an epoch is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Times that may wait for shipping. While ClickHouse is away no more are kept: they would only
+/// Times that may wait for shipping. While ClickHouse is down no more are kept: they would only
 /// take memory.
 const UNSHIPPED_MAX: usize = 8;
 
@@ -105,7 +105,7 @@ fn report(before: &mut ClockSkew, now: ClockSkew) {
         ClockSkew::Behind(seconds) => tracing::error!(
             seconds,
             "the clock is behind what exports may have passed: until it has caught up, `created_at` \
-             stands still and exports wait; mend the clock, or see MillraceClockSkew in RUNBOOK.md"
+             stands still and exports wait; correct the clock, or see MillraceClockSkew in RUNBOOK.md"
         ),
     }
     metrics::clock_skew(match now {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const MIB: usize = 1 << 20;
 /// Time that a test waits before it fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes that a request is counted for beside its body.
 const REQUEST_BYTES: usize = 4 << 10;
 /// Requests of half a MiB that fill what one project may have of the queue.
@@ -63,7 +63,7 @@ impl Overloaded {
     /// Expects this status for the next responses to the first clients.
     fn expect(&self, status: u16, clients: usize) {
         for _ in 0..clients {
-            assert_eq!(self.statuses.recv_timeout(PATIENCE).unwrap(), status);
+            assert_eq!(self.statuses.recv_timeout(TEST_TIMEOUT).unwrap(), status);
         }
     }
 }

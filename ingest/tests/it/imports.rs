@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// Time that anything may take before a test fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 const ROAD: &str = "/api/organizations/<organization id>/historical_migrations/";
 
@@ -30,7 +30,7 @@ fn until<T: std::fmt::Debug>(mut ask: impl FnMut() -> T, is_there: impl Fn(&T) -
         if is_there(&seen) {
             return seen;
         }
-        assert!(started.elapsed() < PATIENCE, "{seen:?}");
+        assert!(started.elapsed() < TEST_TIMEOUT, "{seen:?}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }

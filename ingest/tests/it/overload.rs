@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const MIB: usize = 1 << 20;
 /// Time that a test waits before it fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes that a request is counted for beside its body.
 const REQUEST_BYTES: usize = 4 << 10;
 /// Bytes that are more than a commit thread is given at a time: further requests have to wait.
@@ -115,7 +115,7 @@ fn a_large_project_is_rejected_and_a_small_one_is_served() {
     // Eight of them fill the half of the capacity that one project may have.
     let clients: Vec<_> = (0..20).map(|_| post(large.clone())).collect();
     for _ in 0..12 {
-        assert_eq!(statuses.recv_timeout(PATIENCE).unwrap(), 503);
+        assert_eq!(statuses.recv_timeout(TEST_TIMEOUT).unwrap(), 503);
     }
     let mut small: Vec<Client> = (0..10).map(|_| env.client()).collect();
     for client in &mut small {
@@ -128,7 +128,7 @@ fn a_large_project_is_rejected_and_a_small_one_is_served() {
     }
     let again = post(large);
     assert_eq!(
-        statuses.recv_timeout(PATIENCE).unwrap(),
+        statuses.recv_timeout(TEST_TIMEOUT).unwrap(),
         503,
         "the large one is still rejected"
     );
@@ -138,7 +138,7 @@ fn a_large_project_is_rejected_and_a_small_one_is_served() {
     }
     for _ in 0..8 {
         assert_eq!(
-            statuses.recv_timeout(PATIENCE).unwrap(),
+            statuses.recv_timeout(TEST_TIMEOUT).unwrap(),
             200,
             "admitted requests are served"
         );

@@ -41,7 +41,7 @@ fn pipeline() -> (TempDir, Pipeline, Running) {
 async fn a_panic_of_the_watermark_or_its_publisher_is_reported() {
     let table: [(Arc<dyn Clock>, Arc<dyn Clock>); 2] = [
         (Arc::new(NotForTasks), Arc::new(SystemClock)),
-        // What is published has the catalog's time.
+        // The publisher reads the catalog's clock.
         (Arc::new(SystemClock), Arc::new(NotForTasks)),
     ];
     for (clock, catalog_clock) in table {

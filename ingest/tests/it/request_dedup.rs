@@ -162,7 +162,7 @@ fn a_request_that_was_not_stored_is_not_known() {
     };
     let refused = (1..200).find(|number| env.post("/batch/", large(*number)).status == 503);
     let refused = refused.expect("the log has no end");
-    env.make_room();
+    env.release_logs();
     assert_eq!(env.post("/batch/", large(refused)).status, 200);
     let id = uuid::Uuid::from_u128(refused);
     assert!(env.rows().events.iter().any(|row| row.uuid == id));

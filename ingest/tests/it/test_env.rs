@@ -34,7 +34,7 @@ pub const NOW: Micros = Micros(1_795_185_480_000_000);
 /// Interval in which the watermark advances, if nothing holds it up.
 const ADVANCE_EVERY: Duration = Duration::from_millis(5);
 /// Time that anything may take before a test fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Running server.
 pub struct TestEnv {
@@ -189,7 +189,7 @@ impl TestEnv {
     }
 
     /// Releases all that is in the logs.
-    pub fn make_room(&self) {
+    pub fn release_logs(&self) {
         for output in &self.outputs {
             output.log.release(output.log.synced()).unwrap();
         }
@@ -200,7 +200,7 @@ impl TestEnv {
     pub fn until_stored(&self, events: usize) {
         let started = Instant::now();
         while self.rows().events.len() < events {
-            assert!(started.elapsed() < PATIENCE, "they are not stored");
+            assert!(started.elapsed() < TEST_TIMEOUT, "they are not stored");
             std::thread::sleep(ADVANCE_EVERY);
         }
     }
@@ -270,7 +270,7 @@ impl TestEnv {
     pub fn until_updates_watermark(&self, at: Micros) {
         let started = Instant::now();
         while self.updates_watermark() < Some(at) {
-            assert!(started.elapsed() < PATIENCE, "they do not pass");
+            assert!(started.elapsed() < TEST_TIMEOUT, "they do not pass");
             std::thread::sleep(ADVANCE_EVERY);
         }
     }
@@ -280,7 +280,7 @@ impl TestEnv {
         let started = Instant::now();
         while self.watermark() < Some(at) {
             assert!(
-                started.elapsed() < PATIENCE,
+                started.elapsed() < TEST_TIMEOUT,
                 "it stays at {:?}",
                 self.watermark()
             );
@@ -292,7 +292,7 @@ impl TestEnv {
     pub fn until_next_epoch(&self) {
         let (epoch, started) = (self.request_epochs.epoch(), Instant::now());
         while self.request_epochs.epoch() == epoch {
-            assert!(started.elapsed() < PATIENCE, "nobody looks");
+            assert!(started.elapsed() < TEST_TIMEOUT, "nobody looks");
             std::thread::sleep(ADVANCE_EVERY);
         }
     }

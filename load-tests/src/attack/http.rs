@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 /// Longest wait for a response. It is long, as debug builds on busy machines are slow but not
 /// wrong.
-const PATIENCE: Duration = Duration::from_secs(120);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(120);
 const READ_BYTES: usize = 64 * 1024;
 
 /// Address to send to, and address to send from.
@@ -111,7 +111,7 @@ impl Client {
 
     /// Sends bytes and reads until the connection is closed.
     pub(super) async fn send(&self, request: &[u8]) -> Outcome {
-        let received = timeout(PATIENCE, self.exchange(request)).await;
+        let received = timeout(RESPONSE_TIMEOUT, self.exchange(request)).await;
         received.map_or(Outcome::Late, |received| {
             Outcome::of(&received).unwrap_or(Outcome::Cut)
         })

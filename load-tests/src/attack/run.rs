@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Longest wait for the next row that is still being shipped.
-const SHIP_PATIENCE: Duration = Duration::from_secs(120);
+const SHIP_TIMEOUT: Duration = Duration::from_secs(120);
 /// Time after an attack within which memory must be released.
 const MEMORY_BACK: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -162,6 +162,6 @@ impl Run<'_> {
     pub(super) fn verification(&self) -> Result<crate::VerifyReport> {
         let ledger = AckLedger::read(&self.ledger)?;
         let clickhouse = self.subject.clickhouse();
-        current_thread_runtime()?.block_on(verify(&ledger, &clickhouse, SHIP_PATIENCE))
+        current_thread_runtime()?.block_on(verify(&ledger, &clickhouse, SHIP_TIMEOUT))
     }
 }

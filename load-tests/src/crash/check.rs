@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Longest wait for the next row. The engine's supervisor alone may wait ten seconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+const VERIFY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest time until shipped segments are deleted.
 const EMPTY_MAX: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -37,7 +37,7 @@ pub struct Rejected {
 /// # Errors
 /// ClickHouse does not answer.
 pub async fn compare(ledger: &AckLedger, clickhouse: &ClickHouse) -> Result<VerifyReport> {
-    verify(ledger, clickhouse, PATIENCE).await
+    verify(ledger, clickhouse, VERIFY_TIMEOUT).await
 }
 
 /// Promise of a node's watermark: the number of rows below it, which never grows.

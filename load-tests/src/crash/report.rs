@@ -38,7 +38,7 @@ pub struct Report {
     pub wrongs: Vec<String>,
     /// Errors that kept folders from going on, in words.
     pub failures: Vec<String>,
-    /// Further remarks.
+    /// Further notes.
     pub notes: BTreeSet<String>,
 }
 

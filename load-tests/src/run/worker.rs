@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 use tokio::time::{sleep, timeout};
 
-/// Pause before reconnecting, doubled while the server stays away.
+/// Pause before reconnecting, doubled while the server stays down.
 const RECONNECT_PAUSE_MIN: Duration = Duration::from_millis(10);
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_millis(500);
 /// Bytes of an unexpected response that are shown.

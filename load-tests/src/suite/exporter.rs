@@ -17,7 +17,7 @@ use tempfile::TempDir;
 /// Interval at which the status of an export is read.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// Longest duration of a backfill.
-const PATIENCE: Duration = Duration::from_secs(900);
+const RUN_TIMEOUT: Duration = Duration::from_secs(900);
 
 /// The process, its catalog and its export folder; all removed on drop.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ impl Exporter {
                 .ask(&format!("batch_exports/{id}/backfills/"), &Value::Null)?;
             match text(&seen, "/results/0/status") {
                 Some("Completed") => break,
-                Some("Starting" | "Running") if began.elapsed() < PATIENCE => {}
+                Some("Starting" | "Running") if began.elapsed() < RUN_TIMEOUT => {}
                 status => bail!("the backfill is {status:?} after {:?}", began.elapsed()),
             }
             std::thread::sleep(LOOK_AGAIN);

@@ -17,7 +17,7 @@ pub struct Outcome {
     pub columns: Vec<String>,
     /// Rows of the table.
     pub rows: Vec<Vec<String>>,
-    /// Remarks below the table.
+    /// Notes below the table.
     pub notes: Vec<String>,
     /// Figures for the history, by name; a name ends with its unit.
     pub figures: BTreeMap<String, f64>,

@@ -19,7 +19,7 @@ const NOWHERE: &str = "http://127.0.0.1:9";
 /// Interval at which the number of shipped rows is read.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// Longest time without shipped rows while some wait.
-const SHIP_PATIENCE: Duration = Duration::from_secs(60);
+const SHIP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Server that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,7 +177,7 @@ impl Server {
                 (before, since) = (shipped, Instant::now());
             }
             ensure!(
-                since.elapsed() < SHIP_PATIENCE,
+                since.elapsed() < SHIP_TIMEOUT,
                 "only {shipped} of {events} events were shipped"
             );
             std::thread::sleep(LOOK_AGAIN);

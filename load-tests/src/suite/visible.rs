@@ -26,7 +26,7 @@ const LOAD: Load = Load {
 /// Interval at which the engine's rows are counted.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Longest time without further rows.
-const PATIENCE: Duration = Duration::from_secs(60);
+const VISIBLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Rounds with one store.
 struct Rounds {
@@ -149,7 +149,7 @@ pub fn follow(bench: &Bench<'_>, engine: &Engine, plan: &Plan) -> Result<RowCurv
             return Ok(curve);
         }
         ensure!(
-            arrived.elapsed() < PATIENCE,
+            arrived.elapsed() < VISIBLE_TIMEOUT,
             "only {rows} of {events} acknowledged events can be queried"
         );
         std::thread::sleep(LOOK_AGAIN);

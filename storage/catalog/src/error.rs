@@ -71,7 +71,7 @@ pub enum CatalogError {
     #[error("what the change depends on was changed by somebody else meanwhile; read it again")]
     ConditionBroken,
     /// The disk is full.
-    #[error("no room left on the disk of the catalog {location}; make room and try again")]
+    #[error("no space left on the disk of the catalog {location}; free some and try again")]
     Full {
         /// Path of the file, or server and database.
         location: String,

@@ -121,7 +121,7 @@ pub(crate) fn advice(error: &(dyn StdError + 'static)) -> Option<&'static str> {
         RustlsError::InvalidCertificate(reason) => advice_on_certificate(reason),
         RustlsError::InvalidMessage(_) => {
             "clickhouse_url begins with https://, and what answers there does not speak TLS; begin \
-             it with http://, or name the server's port for TLS, 8443 as a rule"
+             it with http://, or name the server's port for TLS, usually 8443"
         }
         RustlsError::NoCertificatesPresented => "the server shows no certificate; give it one",
         RustlsError::AlertReceived(AlertDescription::CertificateRequired) => {

@@ -339,7 +339,7 @@ impl<'a> Findings<'a> {
         });
         let path = self.path_of(last.number);
         rewrite::segment(self.fs, self.dir, &*last.file, &header, end.offset)
-            .map_err(failed("write anew", &path))?;
+            .map_err(failed("rewrite", &path))?;
         let mut segment = segment_of(scan, end.offset);
         segment.salt = Some(header.salt);
         self.segments.insert(last.number, segment);

@@ -78,7 +78,7 @@ async fn no_url_with_a_private_address_is_requested() {
         let Err(error) = client.get(&url).send().await else {
             panic!("{url:?} was answered");
         };
-        // What is no URL is not asked at all.
+        // No connection is tried for a text that is not a URL.
         if !error.is_builder() {
             assert_eq!(
                 DialError::of(&error),

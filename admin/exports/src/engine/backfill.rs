@@ -33,7 +33,7 @@ pub(super) async fn plan(
     };
     if planner.open.backfill.total_runs.is_none() {
         match planner.count_runs().await? {
-            // What was read of the backfill is too old to go on with.
+            // The backfill has ended, or another process has counted its runs.
             None => return Ok(false),
             Some(0) => return Ok(true),
             Some(_) => {}

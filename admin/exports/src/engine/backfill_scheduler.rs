@@ -73,7 +73,7 @@ struct PlanOutcome {
 /// Fair scheduler of backfills, by organization.
 struct BackfillScheduler {
     inner: Arc<Inner>,
-    turns: BackfillRoundRobin,
+    round_robin: BackfillRoundRobin,
     planning: JoinSet<PlanOutcome>,
     /// Organizations with a backfill that is being planned, by its task.
     busy: HashMap<Id, Uuid>,
@@ -95,7 +95,7 @@ impl BackfillScheduler {
     fn new(inner: &Arc<Inner>) -> Self {
         Self {
             inner: Arc::clone(inner),
-            turns: BackfillRoundRobin::default(),
+            round_robin: BackfillRoundRobin::default(),
             planning: JoinSet::new(),
             busy: HashMap::new(),
             idle: HashSet::new(),
@@ -176,7 +176,7 @@ impl BackfillScheduler {
                 return Ok(());
             };
             let organization_id = open.export.organization_id;
-            self.turns.mark_served(&open);
+            self.round_robin.mark_served(&open);
             let limits_before = self.limits.get(&open.backfill.id).copied();
             let limits_before = limits_before.unwrap_or_default();
             let planning = plan_one(Arc::clone(&inner), open, watermark, limits_before);
@@ -192,7 +192,10 @@ impl BackfillScheduler {
         loop {
             let resting = self.resting.iter().chain(self.failed.keys());
             let but: Vec<Uuid> = self.busy.values().chain(resting).copied().collect();
-            let next = self.inner.catalog.next_backfill_to_plan(&self.turns, &but);
+            let next = self
+                .inner
+                .catalog
+                .next_backfill_to_plan(&self.round_robin, &but);
             match next.await? {
                 // All backfills of the organization had a turn.
                 Some(open) if self.idle.contains(&open.backfill.id) => {

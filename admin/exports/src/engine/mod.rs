@@ -103,7 +103,7 @@ impl Engine {
                 notices,
                 options,
                 slots: Arc::new(Semaphore::new(options.runs_max)),
-                turns: Mutex::new(RunRoundRobin::new(options.runs_max)),
+                round_robin: Mutex::new(RunRoundRobin::new(options.runs_max)),
                 freed: Notify::new(),
                 ended: Notify::new(),
                 tasks: TaskTracker::new(),

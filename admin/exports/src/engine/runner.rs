@@ -32,12 +32,12 @@ pub(super) async fn claim_one(inner: &Arc<Inner>) -> bool {
     let Ok(slot) = Arc::clone(&inner.slots).try_acquire_owned() else {
         return false;
     };
-    let mut turns = inner.turns().clone();
+    let mut round_robin = inner.round_robin().clone();
     let claimed = inner
         .catalog
-        .claim_export_run(inner.options.lapse_after, &mut turns)
+        .claim_export_run(inner.options.lapse_after, &mut round_robin)
         .await;
-    *inner.turns() = turns;
+    *inner.round_robin() = round_robin;
     match claimed {
         Ok(Some(claimed)) => {
             let inner = Arc::clone(inner);

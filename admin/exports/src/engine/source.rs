@@ -37,7 +37,9 @@ impl<'a> RunSource<'a> {
     ) -> Result<Self, ExportError> {
         let query = export.hogql_query.as_deref().map(ExportQuery::parse);
         let query = query.transpose().map_err(|error| {
-            ExportError::permanent(format!("The export's query is not taken any more: {error}"))
+            ExportError::permanent(format!(
+                "The export's query is not accepted any more: {error}"
+            ))
         })?;
         Ok(Self {
             clickhouse,

@@ -28,7 +28,7 @@ pub(super) struct Inner {
     /// Free slots for runs.
     pub(super) slots: Arc<Semaphore>,
     /// Turns of organizations: which had a run last, among those that wait.
-    pub(super) turns: Mutex<RunRoundRobin>,
+    pub(super) round_robin: Mutex<RunRoundRobin>,
     /// Notified when a slot is free again, or a backfill has runs to claim.
     pub(super) freed: Notify,
     /// Notified when a run has ended: its backfill may need more runs.
@@ -43,8 +43,10 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    pub(super) fn turns(&self) -> MutexGuard<'_, RunRoundRobin> {
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn round_robin(&self) -> MutexGuard<'_, RunRoundRobin> {
+        self.round_robin
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn unclaimed(&self) -> MutexGuard<'_, RareLog> {

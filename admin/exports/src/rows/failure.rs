@@ -51,7 +51,7 @@ const MEMORY_OF_ALL: [&str; 4] = [
 /// Converts an error of reading rows. ClickHouse's messages contain tables, hosts and our own
 /// conditions, so only the error's name is passed on, and only for a query that the customer wrote.
 ///
-/// ClickHouse is ours: while it is away, rejects our user or has too much to do, an export waits. A
+/// ClickHouse is ours: while it is down, rejects our user or has too much to do, an export waits. A
 /// run fails only for what its window or the customer's query may have caused.
 #[must_use]
 pub fn read_failure(error: &QueryError, is_of_customer: bool) -> ExportError {
@@ -92,7 +92,7 @@ fn of_query(code: u32) -> Option<ExportError> {
         MEMORY_LIMIT_EXCEEDED => "The query needs more memory than a query of an export may.".to_owned(),
         158 | 307 | 396 => "The query answers more rows than a query of an export may.".to_owned(),
         ACCESS_DENIED => "ClickHouse refuses the query: ACCESS_DENIED. It needs something that exports may not use. \
-             Leave that out, or ask the operator to grant it to the user that Millrace has in ClickHouse."
+             Omit that, or ask the operator to grant it to the user that Millrace has in ClickHouse."
             .to_owned(),
         code => {
             let (_, name) = OF_QUERY.iter().find(|(known, _)| *known == code)?;

@@ -126,7 +126,7 @@ impl WindowQuery<'_> {
         if count > 1 && !self.has_parts() {
             return Err(ExportError::permanent(
                 "The query makes rows of several others, so its result cannot be cut into files: \
-                 leave out max_file_size_mb.",
+                 omit max_file_size_mb.",
             ));
         }
         let of_part = |id: &str| {

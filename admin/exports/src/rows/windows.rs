@@ -21,7 +21,7 @@ impl WindowQuery<'_> {
     /// Counts the windows of the range that have rows.
     ///
     /// # Errors
-    /// ClickHouse is away, or has worked on it for `work_max`, or needs too much memory.
+    /// ClickHouse is down, or has worked on it for `work_max`, or needs too much memory.
     pub async fn count_windows(
         &self,
         interval: ExportInterval,
@@ -39,7 +39,7 @@ impl WindowQuery<'_> {
     /// start and the end of each.
     ///
     /// # Errors
-    /// ClickHouse is away, or has worked on it for `work_max`, or needs too much memory.
+    /// ClickHouse is down, or has worked on it for `work_max`, or needs too much memory.
     pub async fn first_windows(
         &self,
         interval: ExportInterval,

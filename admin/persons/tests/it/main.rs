@@ -31,9 +31,9 @@ macro_rules! on_both {
     )+ };
 }
 
+mod backlog_fairness;
 mod fairness;
 mod lease_renewer;
 mod silent_catalog;
 mod test_env;
-mod turns;
 mod working;

@@ -69,7 +69,7 @@ impl TestEnv {
         Worker::new(self.catalog.clone(), self.clickhouse.clone(), options)
     }
 
-    /// A worker whose ClickHouse is away, behind a gateway that answers with a page.
+    /// A worker whose ClickHouse is down, behind a gateway that answers with a page.
     pub fn worker_behind(&self, page: &'static str) -> Worker {
         let mut settings = self.settings.clone();
         settings.url = gateway_with_page(page);

@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
 /// Longest wait for a line of a server.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running server; it ends when this is dropped.
 pub struct PythonServer {
@@ -57,7 +57,7 @@ impl PythonServer {
 }
 
 async fn line(lines: &mut Lines<BufReader<ChildStdout>>) -> String {
-    let next = tokio::time::timeout(PATIENCE, lines.next_line()).await;
+    let next = tokio::time::timeout(TEST_TIMEOUT, lines.next_line()).await;
     next.expect("the server says nothing")
         .unwrap()
         .expect("the server ended")

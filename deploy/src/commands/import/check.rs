@@ -111,7 +111,7 @@ fn exit_result(found: &Findings, max_bad: MaxBad) -> anyhow::Result<()> {
         Ok(())
     } else {
         Err(anyhow!(
-            "{bad} of {} would be rejected, more than --max-bad allows. Mend the mapping, or check with another --max-bad: `load` sends the others in any case, and keeps these",
+            "{bad} of {} would be rejected, more than --max-bad allows. Correct the mapping, or check with another --max-bad: `load` sends the others in any case, and keeps these",
             counted(found.records, "record")
         ))
     }
@@ -177,7 +177,7 @@ fn print_summary(found: &Findings, arguments: &Arguments, invocation: &Invocatio
     // many.
     let words = match arguments.max_bad.allows(found.bad(), found.records) {
         true => "Send them",
-        false => "Send them without what would be rejected, which is kept to be mended",
+        false => "Send them without what would be rejected, which is kept to be corrected",
     };
     output::print(&format!(
         "\n{words}:\n  {}",

@@ -213,7 +213,7 @@ fn exit_result(outcome: &Outcome, invocation: &Invocation) -> anyhow::Result<()>
             .map(|(file, message)| format!("  {}: {}", shown(file), shown(message)))
             .collect();
         bail!(
-            "{} could not be read to the end; what was read is imported. Mend what is wrong and run the same \
+            "{} could not be read to the end; what was read is imported. Correct what is wrong and run the same \
              command again:\n{}",
             counted(list.len() as u64, "file"),
             list.join("\n")

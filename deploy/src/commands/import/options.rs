@@ -124,7 +124,7 @@ impl TargetArguments {
         )?;
         let url = self.url.clone().unwrap_or(running.ingest_url);
         if url.is_empty() {
-            bail!("the server of the data folder takes no events; say where they go with --url");
+            bail!("the server of the data folder accepts no events; name another with --url");
         }
         let key = self.project_key.clone().unwrap_or(running.project_api_key);
         Ok((url, key))

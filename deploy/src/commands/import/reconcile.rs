@@ -63,7 +63,7 @@ pub(super) fn run(
         && server_url(url)? != server_url(&header.url)?
     {
         bail!(
-            "--url is {url}, and this import went to {}; leave --url out, or name that",
+            "--url is {url}, and this import went to {}; omit --url, or name that",
             header.url
         );
     }

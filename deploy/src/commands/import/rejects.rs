@@ -22,7 +22,7 @@ pub(super) fn rejects_hint(folder: &LoadFolder, rejected: u64, invocation: &Invo
         _ => " The others were taken out of it.",
     };
     format!(
-        "{which} in {}, one on each line, with reason, file and line.{others} Mend `raw` there, or the mapping, then:\n  {}",
+        "{which} in {}, one on each line, with reason, file and line.{others} Correct `raw` there, or the mapping, then:\n  {}",
         rejects.display(),
         resend_command(invocation, &rejects)
     )

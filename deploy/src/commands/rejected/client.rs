@@ -85,7 +85,7 @@ impl ResendClient {
     pub(super) fn new(ingest_url: &str) -> anyhow::Result<Self> {
         ensure!(
             !ingest_url.is_empty(),
-            "the server of this data folder takes no events, or was not started yet: start it, or name \
+            "the server of this data folder accepts no events, or was not started yet: start it, or name \
              the folder of one that does with --data-dir"
         );
         let runtime = Builder::new_current_thread().enable_all().build();

@@ -107,14 +107,14 @@ fn settle_pending(
             ));
             return Ok(());
         }
-        // Nothing of such a request is stored, so its events are corrected as this resend says.
+        // A rejected request stored nothing: this resend sends its events with its corrections.
         Ok(ResendOutcome::EventsRejected(_) | ResendOutcome::RequestRejected(_)) => return Ok(()),
         Ok(ResendOutcome::ProjectRejected(why)) => anyhow!(why),
         Ok(ResendOutcome::InDoubt(error)) | Err(error) => error,
     };
     Err(why.context(format!(
-        "it is unknown whether {events} of an interrupted resend are stored, and nothing else is sent before that is \
-         known. Run the command again when the server accepts requests; to send them again regardless, delete {}. \
+        "it is unknown whether the server stored {events} of an interrupted resend, and nothing else is sent before \
+         that is known. Run the command again when the server accepts requests; to send them again regardless, delete {}. \
          Cause",
         path.display()
     )))
@@ -128,7 +128,7 @@ fn record(config: &Config, events: &[RejectedEvent]) -> anyhow::Result<()> {
         recorded
             .map_err(|error| connect::explain(config, error))
             .context(format!(
-                "{} of the last request were sent, but recording that failed; the next resend records it",
+                "{} of the last request: sent, but recording that failed; the next resend records it",
                 counted(events.len() as u64, "event")
             ))
     })

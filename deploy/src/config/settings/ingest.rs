@@ -22,7 +22,7 @@ pub struct IngestSettings {
     pub log_dir: Option<PathBuf>,
     /// Disk space for the logs; 10 GiB or 80 % of the disk by default
     ///
-    /// Events wait there while ClickHouse is away; when the logs are full, requests are answered
+    /// Events wait there while ClickHouse is down; when the logs are full, requests are answered
     /// 503.
     #[arg(
         long,

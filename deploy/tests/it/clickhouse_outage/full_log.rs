@@ -33,7 +33,7 @@ fn a_full_log_answers_503_with_retry_after_and_recovers_by_itself() {
         let failures = load.end().failures;
         assert_eq!(failures.keys().collect::<Vec<_>>(), ["status 503"]);
         env.proxy.lift();
-        eventually("room", || (env.post_event(&key).0 == 200).then_some(()));
+        eventually("space", || (env.post_event(&key).0 == 200).then_some(()));
     }
     env.assert_exactly_once("millrace.events");
 }

@@ -25,7 +25,7 @@ const USER: &str = "millrace";
 /// Password of the server.
 pub const PASSWORD: &str = "right";
 /// Timeout for the next row, before it counts as lost.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Additional duration of each fault; zero by default.
 #[expect(
@@ -320,7 +320,7 @@ pub fn exactly_once(ledger: &Path, clickhouse: &ClickHouse) -> u64 {
         .build()
         .unwrap();
     let verdict = runtime
-        .block_on(verify(&ledger, clickhouse, PATIENCE))
+        .block_on(verify(&ledger, clickhouse, TEST_TIMEOUT))
         .unwrap();
     assert!(verdict.is_clean(), "{verdict}");
     assert!(verdict.acknowledged_events > 0, "nothing was acknowledged");

@@ -109,7 +109,7 @@ fn refuse_and_recover(disk: &str, dir: TempDir, ingest_dir: &Path) {
     );
 
     filler.end();
-    eventually("room", || (env.post_event(&key).0 == 200).then_some(()));
+    eventually("space", || (env.post_event(&key).0 == 200).then_some(()));
     load.until_acknowledged(1_000);
     let failures = load.end().failures;
     assert_eq!(failures.keys().collect::<Vec<_>>(), ["status 503"]);
@@ -156,7 +156,7 @@ fn a_full_disk_refuses_and_counts_what_is_lost_with_ack_memory() {
     let filler = DiskFiller::start(ingest_dir.join("foreign"));
     until_refused(&load);
     filler.end();
-    eventually("room", || (env.post_event(&key).0 == 200).then_some(()));
+    eventually("space", || (env.post_event(&key).0 == 200).then_some(()));
     load.until_acknowledged(1_000);
     let summary = load.end();
     let failures = summary.failures.keys().collect::<Vec<_>>();
@@ -212,7 +212,7 @@ fn a_full_disk_with_the_engine_on_it_recovers_by_itself() {
         assert!(status == 201 || status >= 500, "{status} {answer}");
     }
     filler.end();
-    eventually("room", || {
+    eventually("space", || {
         (post_event(&server, &key).0 == 200).then_some(())
     });
     load.until_acknowledged(1_000);

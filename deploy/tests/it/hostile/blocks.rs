@@ -137,7 +137,7 @@ fn a_hundred_mib_of_white_space_are_not_looked_at_by_the_thread_that_serves() {
     let mut good = connect(&server);
     assert_eq!(post(&mut good, "/e/", "", batch(&server).as_bytes()), 200);
     let key = server.credential("project_api_key");
-    // What does not mean anything makes it long enough to decode to as much.
+    // A comment in the header makes the body long enough for its decoded size.
     let writer = GzBuilder::new().comment(vec![b'x'; 550_000]);
     let mut writer = writer.write(Vec::new(), Compression::best());
     writer.write_all(&vec![b' '; 100 * MIB]).unwrap();

@@ -1,7 +1,7 @@
 //! Unknown keys of every form. `make torture` sends ten million, by `MILLRACE_RANDOM_KEYS`, which
 //! would take gigabytes if they were cached.
 
-use super::{MIB, PATIENCE, batch, connect, ingest, memory};
+use super::{MIB, TEST_TIMEOUT, batch, connect, ingest, memory};
 use crate::server::{Server, number};
 use millrace_catalog::key::{ProjectKeyForm, generate_project_key};
 use rand::RngExt;
@@ -45,7 +45,7 @@ impl Client {
     fn new(server: &Server) -> Self {
         let right = request(&batch(server));
         let stream = connect(server);
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(TEST_TIMEOUT)).unwrap();
         Self {
             stream,
             right,

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 const MIB: usize = 1 << 20;
 /// Timeout of every wait.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// Most memory that one body may take: the body, its decoded form, and the buffer that this grows
 /// into.
 const CEILING_BYTES: usize = 20 * MIB + 100 * MIB + 48 * MIB;
@@ -49,7 +49,7 @@ fn memory(server: &Server, line: &str) -> usize {
 fn connect(server: &Server) -> TcpStream {
     let url = server.credential("ingest_url");
     let stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     stream
 }
 

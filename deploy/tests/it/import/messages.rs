@@ -174,7 +174,7 @@ fn a_foreign_address_fails_every_stage_at_once() {
     }
     let elsewhere = env.output(&["reconcile", "--url", "http://127.0.0.1:9"]);
     let told = printed(&elsewhere);
-    let words = format!("this import went to {ingest}; leave --url out");
+    let words = format!("this import went to {ingest}; omit --url");
     assert!(told.contains(&words), "{told}");
     let here = env.output(&["reconcile", "events.ndjson", "--url", &format!("{ingest}/")]);
     assert!(here.status.success(), "{here:?}");
@@ -256,7 +256,7 @@ fn a_load_reports_how_many_rejects_are_still_in_the_file() {
     let name = rejects(&env);
     assert!(
         told.contains(&format!(
-            "They are in {name}, one on each line, with reason, file and line. Mend"
+            "They are in {name}, one on each line, with reason, file and line. Correct"
         )),
         "{told}"
     );

@@ -19,7 +19,7 @@ const ACCOUNT: &str = "devstoreaccount1";
 const KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 /// Timeout for the start of a server on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// Objects per page of the fake's listing.
 const PAGE: usize = 2;
 
@@ -219,7 +219,7 @@ impl Daemon {
             });
         }
         let daemon = Self(child);
-        let url = said.recv_timeout(PATIENCE);
+        let url = said.recv_timeout(TEST_TIMEOUT);
         (daemon, url.expect("the server says where it is"))
     }
 }

@@ -379,7 +379,7 @@ fn rejects_interrupted_by_a_full_disk_are_written_once() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(
-        text.contains("rejects.ndjson; make room and run the same command again"),
+        text.contains("rejects.ndjson; free some space and run the same command again"),
         "{text}"
     );
     let (loaded, code) = env.result(&["load", "events.ndjson", "--chunk-bytes", "50000"]);

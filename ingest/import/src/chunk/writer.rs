@@ -224,7 +224,7 @@ fn too_large() -> RecordError {
     RecordError {
         code: "event_too_large",
         field: None,
-        message: "The event is larger than 1 MiB. Drop what is large in it by the mapping file, or leave it out."
+        message: "The event is larger than 1 MiB. Drop what is large in it by the mapping file, or omit it."
             .to_owned(),
     }
 }

@@ -134,11 +134,11 @@ fn check_kind(path: &Path, kind: FileType) -> Result<(), FindError> {
     } else if kind.is_fifo() {
         ("a named pipe", "give it as standard input: - < PIPE")
     } else if kind.is_socket() {
-        ("a socket", "leave it out")
+        ("a socket", "omit it")
     } else if is_descriptor(path) {
         ("a terminal or a device", "give - for standard input")
     } else {
-        ("a device", "leave it out")
+        ("a device", "omit it")
     };
     let path = path.to_owned();
     Err(FindError::NoFile { path, what, advice })

@@ -177,7 +177,7 @@ fn ensure_same_import(
     for (what, is_same) in table {
         ensure!(
             is_same,
-            "{} is of an import with another {what}. Go on with that one, or begin anew with another --staging, or \
+            "{} is of an import with another {what}. Go on with that one, or start again with another --staging, or \
              with --restart, after which events that were sent already are sent again under the same uuids",
             path.display()
         );

@@ -191,7 +191,7 @@ fn conflicting(from: &SourceFile, reject: &Reject, line: u64, other: u64) -> Str
 
 fn unreadable(from: &SourceFile, line: u64) -> String {
     format!(
-        "{}:{line} is not a reject. Mend the line or take it out, then run the same command again; nothing was sent",
+        "{}:{line} is not a reject. Correct the line or remove it, then run the same command again; nothing was sent",
         from.name()
     )
 }

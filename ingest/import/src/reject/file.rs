@@ -82,7 +82,7 @@ impl Rejects {
         let written = written.and_then(|()| self.file.sync_data());
         written.with_context(|| {
             format!(
-                "cannot write {}; make room and run the same command again",
+                "cannot write {}; free some space and run the same command again",
                 self.path.display()
             )
         })?;

@@ -51,14 +51,14 @@ impl<'a> Applier<'a> {
             broken(
                 "invalid_utf8",
                 None,
-                "The event is not UTF-8. Mend it, or leave it out.",
+                "The event is not UTF-8. Correct or omit it.",
             )
         })?;
         let mut event = Object::read(text).ok_or_else(|| {
             broken(
                 "invalid_json",
                 None,
-                "The event is not JSON. Mend it, or leave it out.",
+                "The event is not JSON. Correct or omit it.",
             )
         })?;
         let old: Option<String> = event

@@ -151,7 +151,7 @@ impl RequestOutcome {
             },
             404 | 405 => Self::Fatal {
                 code: "wrong_address".to_owned(),
-                message: format!("no events are taken there ({status}); {CHECK_URL}"),
+                message: format!("no events are accepted there ({status}); {CHECK_URL}"),
             },
             401 => Self::Fatal {
                 message: format!("{message} Check --project-key"),

@@ -100,8 +100,8 @@ fn of_body(error: ParseError) -> Refusal {
     };
     let detail = match code {
         // The server's message names an offset in the body, which the user does not know.
-        "invalid_json" => "The record is not valid JSON. Mend it, or leave it out.".to_owned(),
-        "invalid_utf8" => "The record is not UTF-8. Mend it, or leave it out.".to_owned(),
+        "invalid_json" => "The record is not valid JSON. Correct or omit it.".to_owned(),
+        "invalid_utf8" => "The record is not UTF-8. Correct or omit it.".to_owned(),
         _ => detail,
     };
     Refusal {

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Timeout that is long enough for an insert that is answered, as most here are.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TEST_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_insert_that_times_out_is_stored_once_whether_it_was_executed_or_not() {
@@ -25,7 +25,7 @@ async fn an_insert_that_times_out_is_stored_once_whether_it_was_executed_or_not(
         let engine = shared();
         let proxy = Proxy::start(SocketAddr::from(([127, 0, 0, 1], 0)), &engine.url).unwrap();
         Database::on(engine, name).migrate().await;
-        let database = Database::behind(engine, name, &proxy.url(), PATIENCE);
+        let database = Database::behind(engine, name, &proxy.url(), TEST_TIMEOUT);
         let dir = tempfile::tempdir().unwrap();
         let (mut writer, shipping) = start(dir.path(), &database, LIMITS);
         writer.write(&TIMES, 50, b"{}");

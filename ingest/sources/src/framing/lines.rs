@@ -84,7 +84,7 @@ impl Lines {
             line: at.line + 1,
         };
         let message = format!(
-            "The line is longer than {} MiB. Split it, or leave it out.",
+            "The line is longer than {} MiB. Split or omit it.",
             self.line_bytes_max >> 20
         );
         Ok(Record {

@@ -108,7 +108,7 @@ fn find_members(raw: &[u8], start: usize) -> Result<FoundMembers, RecordError> {
         Err(refused(
             "invalid_json",
             "",
-            "This is not one whole JSON object. Mend the line, or leave it out.",
+            "This is not one whole JSON object. Correct or omit the line.",
         ))
     }
 }

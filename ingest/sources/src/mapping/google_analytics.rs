@@ -274,7 +274,7 @@ fn known(value: &RawValue) -> Option<PropertyValue<'_>> {
     if text.starts_with('[') {
         let list = json::array(value);
         if list.is_empty() {
-            // It has more elements than are read.
+            // The list has more elements than are read.
             return Some(PropertyValue::Raw(value));
         }
         let known = |item| known_members(item).unwrap_or(PropertyValue::Members(Vec::new()));

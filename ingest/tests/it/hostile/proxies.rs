@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Time that a test waits before it fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Proxy in front of a server, on a socket in a folder of its own; killed when dropped.
 struct Proxy {
@@ -40,7 +40,10 @@ impl Proxy {
         };
         let started = Instant::now();
         while UnixStream::connect(proxy.socket()).is_err() {
-            assert!(started.elapsed() < PATIENCE, "{program} does not listen");
+            assert!(
+                started.elapsed() < TEST_TIMEOUT,
+                "{program} does not listen"
+            );
             std::thread::park_timeout(Duration::from_millis(5));
         }
         Some(proxy)
@@ -52,7 +55,7 @@ impl Proxy {
 
     fn exchange(&self, bytes: &[u8]) -> String {
         let stream = UnixStream::connect(self.socket()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
         exchange(stream, bytes)
     }
 }

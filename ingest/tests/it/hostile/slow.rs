@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 const SHORT: Duration = Duration::from_millis(500);
 /// Time that a bounded wait may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Connections of each kind that are open at the same time.
 const EACH: usize = 500;
 
@@ -95,7 +95,7 @@ fn a_body_that_came_quickly_at_first_has_to_go_on_coming() {
     client.send(b"POST /batch/ HTTP/1.1\r\nHost: t\r\nContent-Length: 1000000\r\n\r\n");
     // On the mean that is fast enough for three minutes.
     client.send(&[b' '; 100_000]);
-    let status = dribble(&mut client, b" ", SHORT / 10, PATIENCE);
+    let status = dribble(&mut client, b" ", SHORT / 10, TEST_TIMEOUT);
     assert_eq!(status, Some(408));
 }
 
@@ -104,7 +104,7 @@ fn a_body_that_goes_on_coming_is_cut_off_in_the_end() {
     let env = TestEnv::with(|options| options.server.limits.body_timeout = 2 * SHORT);
     let mut client = env.client();
     client.send(b"POST /batch/ HTTP/1.1\r\nHost: t\r\nContent-Length: 20000000\r\n\r\n");
-    let status = dribble(&mut client, &[b' '; 1_000], SHORT / 10, PATIENCE);
+    let status = dribble(&mut client, &[b' '; 1_000], SHORT / 10, TEST_TIMEOUT);
     assert_eq!(status, Some(408));
 }
 
@@ -196,7 +196,7 @@ fn an_answer_that_nobody_reads_is_cut() {
     // More than the lowest speed of a body, so nothing else ends it.
     let started = Instant::now();
     while deaf.sends(&[b' '; 100]) {
-        assert!(started.elapsed() < PATIENCE, "it is held");
+        assert!(started.elapsed() < TEST_TIMEOUT, "it is held");
         std::thread::sleep(SHORT / 10);
     }
     let mut answer = env.client();

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 /// Time that a test waits before it fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Server that does not wait long for the rest of a body that never comes.
 fn test_env() -> TestEnv {
@@ -17,7 +17,7 @@ fn test_env() -> TestEnv {
 
 fn connect(env: &TestEnv) -> TcpStream {
     let stream = TcpStream::connect(env.addr).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     stream
 }
 

@@ -57,7 +57,7 @@ impl Catalog {
         progress: &RunProgress,
     ) -> Result<OperatorWait, DbErr> {
         let waits = progress.waits && progress.status == RunStatus::FailedRetryable;
-        // It was claimed, or its process stops: this try has no result yet.
+        // The run was claimed, or its process stops: this try has no result yet.
         let goes_on = matches!(progress.status, RunStatus::Starting | RunStatus::Running);
         if goes_on || (!waits && export.waits_since.is_none()) {
             return Ok(OperatorWait::default());

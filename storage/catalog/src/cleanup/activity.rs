@@ -29,7 +29,7 @@ impl Catalog {
     pub async fn prune_activity(&self, kept: Duration) -> Result<u64, ChangeError> {
         let until = self.now().plus_micros(micros(kept).saturating_neg());
         let found = self.old_activity(until).await;
-        // Nothing is locked where nothing is old.
+        // Without old entries no transaction is begun, and nothing is locked.
         let Some(which) = found.map_err(|error| self.error(&error))? else {
             return Ok(0);
         };

@@ -342,7 +342,7 @@ impl Catalog {
             state: ActiveValue::Set(NodeState::Stopped),
             ..Default::default()
         };
-        let retired = async {
+        let deregistered = async {
             let nodes = nodes::Entity::update_many().set(row);
             nodes.exec(&self.writer).await?;
             slices::Entity::update_many()
@@ -350,8 +350,8 @@ impl Catalog {
                 .exec(&self.writer)
                 .await
         };
-        let retired = retired.await;
-        retired.map(drop).map_err(|error| self.error(&error))
+        let deregistered = deregistered.await;
+        deregistered.map(drop).map_err(|error| self.error(&error))
     }
 }
 

@@ -159,7 +159,7 @@ impl Catalog {
                 return Err(ChangeError::Expired.into());
             }
             if before.expires_at.is_some_and(|at| at <= self.now()) {
-                // It counts as a key in force again.
+                // An expired key with a new expiry counts as a key in force again.
                 self.must_have_fewer_keys(within, caller.user.id).await?;
             }
             constraints.expires_at = expires_at;

@@ -157,7 +157,7 @@ async fn apply(
         for update in chunk {
             count += 1;
             if !is_known(&update) {
-                state.stats.orphaned += 1;
+                state.stats.without_project += 1;
                 continue;
             }
             id_counts::count_before(within, &mut state, update).await?;

@@ -53,7 +53,7 @@ pub struct UpdateStats {
     /// Updates of projects that exist.
     pub applied: u64,
     /// Updates of projects that are gone.
-    pub orphaned: u64,
+    pub without_project: u64,
     /// Persons that were merged into another one.
     pub merged: u64,
     /// Merges refused, as the id or the person to be merged belongs to an identified person.

@@ -45,7 +45,7 @@ pub enum SourceParseError {
     TooComplex,
     /// The file is no valid code.
     #[error(
-        "this is neither JavaScript nor TypeScript from line {line}, column {column} on; mend it there"
+        "this is neither JavaScript nor TypeScript from line {line}, column {column} on; correct it there"
     )]
     Mistake {
         /// Line, counted from 1.

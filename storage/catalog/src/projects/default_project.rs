@@ -28,7 +28,7 @@ pub(crate) async fn project_or_default(
             Err(ChangeError::invalid("team_id", "invalid_input", detail).into())
         }
         (None, None) => {
-            let detail = "the organization has no project; make one first";
+            let detail = "the organization has no project; create one first";
             Err(ChangeError::invalid("team_id", "required", detail).into())
         }
     }

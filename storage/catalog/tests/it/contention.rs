@@ -24,7 +24,7 @@ const DATA_PIPELINES: &str = "data_pipelines";
 /// Repetitions of each race.
 const ROUNDS: usize = 12;
 /// Time limit of a change that should not wait at all.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time in which a change comes as far as the lock that another transaction holds.
 const WAIT: Duration = Duration::from_millis(300);
 
@@ -54,7 +54,7 @@ async fn a_claim_skips_responses_that_another_one_deletes() {
     let other = holding(&database, other).await;
     // The claim deletes "a" and "c", and does not wait for the holder of "b", who wants these.
     let claimed = env.catalog.claim_idempotency_key("new", "1", nobody);
-    let claimed = tokio::time::timeout(PATIENCE, claimed).await;
+    let claimed = tokio::time::timeout(TEST_TIMEOUT, claimed).await;
     let claimed = claimed.expect("it waits").unwrap();
     assert!(matches!(claimed, IdempotencyClaim::New(_)), "{claimed:?}");
     other
@@ -217,10 +217,10 @@ async fn resealing_holds_no_export_while_it_waits_for_another() {
     let other = holding(&database, &update(larger)).await;
     let (resealer, next) = (fixture.clone(), key.successor().unwrap());
     let resealed = tokio::spawn(async move { resealer.catalog.reseal_secrets(&next).await });
-    let waits = tokio::time::timeout(PATIENCE, until_one_waits(&database)).await;
+    let waits = tokio::time::timeout(TEST_TIMEOUT, until_one_waits(&database)).await;
     waits.expect("nothing waits for the held export");
     let update = update(smaller);
-    let updated = tokio::time::timeout(PATIENCE, other.execute_unprepared(&update)).await;
+    let updated = tokio::time::timeout(TEST_TIMEOUT, other.execute_unprepared(&update)).await;
     updated.expect("it waits").expect("it is a deadlock");
     other.commit().await.unwrap();
     assert_eq!(resealed.await.unwrap().unwrap(), 2);
@@ -265,7 +265,7 @@ async fn a_withdrawal_on_a_condition_waits_for_no_organization_that_uses_the_plu
     let catalog = fixture.catalog.clone();
     let catalog = catalog.on_condition(locks, |_| async { ConditionOutcome::Holds });
     let withdrawn = catalog.update_plugin(writer, plugin, global_is(false));
-    let withdrawn = tokio::time::timeout(PATIENCE, withdrawn).await;
+    let withdrawn = tokio::time::timeout(TEST_TIMEOUT, withdrawn).await;
     withdrawn.expect("it waits").unwrap();
     other.commit().await.unwrap();
     while fixture.catalog.delete_leftovers().await.unwrap() > 0 {}

@@ -110,7 +110,7 @@ async fn addresses_from_older_schemas_are_normalised(database: TestDatabase) {
             ("Ann@b\u{fc}cher.example", "ann@b\u{fc}cher.example"),
             ("Ann@xn--bcher-kva.example", "ann@xn--bcher-kva.example"),
         ),
-        // It was mailed to an address that may be another mailbox.
+        // The invite went to an address that may be another mailbox.
         (
             ("jose\u{301}@example.com", "jose\u{301}@example.com"),
             ("jose\u{301}@example.com", "jos\u{e9}@example.com"),

@@ -107,7 +107,7 @@ async fn a_node_that_died_counts_with_its_last_watermark(database: TestDatabase)
     }
     publish(&catalog, "a", at(20)).await;
     assert_eq!(exports(&catalog).await, Some(at(10)));
-    // It comes back, and counted meanwhile with its old watermark.
+    // The node comes back; meanwhile its old watermark counted.
     assert_eq!(register(&catalog, "b").await, Some(at(10)));
     assert_eq!(exports(&catalog).await, Some(at(10)));
     publish(&catalog, "b", at(30)).await;

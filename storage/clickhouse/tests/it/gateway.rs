@@ -145,7 +145,7 @@ async fn resent_events_are_recorded_or_an_error() {
     through.record_resent(&events, now).await.unwrap();
     let recorded = "SELECT count() FROM {db}.rejected_events_resent";
     assert_eq!(database.number(recorded).await, 1_500);
-    // What is recorded needs no proof, and another time is another record.
+    // A record that is there needs no proof; one with another time is another record.
     past.record_resent(&events, now).await.unwrap();
     let later = Micros(NOVEMBER + 2);
     past.record_resent(&events, later).await.unwrap_err();

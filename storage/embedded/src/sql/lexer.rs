@@ -157,7 +157,7 @@ impl<'a> Lexer<'a> {
     fn typographic(&mut self, start: usize, (open, close): &(&str, &str)) -> Kind {
         let rest = self.sql.get(start + open.len()..).unwrap_or_default();
         let end = memchr::memmem::find(rest, close.as_bytes());
-        // Nothing that could end it earlier, or begin another text or a comment.
+        // Characters that neither end the text earlier nor begin another text or a comment.
         let is_plain = |byte: &u8| {
             byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || b"_.,()".contains(byte)
         };

@@ -112,7 +112,7 @@ impl Upload {
         self.sent = has;
         self.stuck = if new == 0 { self.stuck + 1 } else { 0 };
         if self.stuck > self.service.api.retry_policy.tries_max {
-            return Err(ExportError::retryable("BigQuery takes no rows now."));
+            return Err(ExportError::retryable("BigQuery accepts no rows now."));
         }
         Ok(())
     }

@@ -85,7 +85,7 @@ impl Destination for Http {
     async fn begin(&self, run: &RunScope, _parts: u32) -> Result<Box<dyn Delivery>, ExportError> {
         if run.model != ExportModel::Events {
             return Err(ExportError::permanent(
-                "This destination takes events only: export persons to files or tables.",
+                "This destination accepts events only: export persons to files or tables.",
             ));
         }
         Ok(Box::new(HttpDelivery {

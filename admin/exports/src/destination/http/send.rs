@@ -99,14 +99,14 @@ fn refusal(status: StatusCode) -> ExportError {
     match status {
         // 409: the same key is still in flight, from the try whose answer was not waited for.
         status if is_passing(status) || status == StatusCode::CONFLICT => {
-            ExportError::retryable(format!("The server cannot take events now ({status})."))
+            ExportError::retryable(format!("The server cannot accept events now ({status})."))
         }
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             ExportError::permanent(format!("The server did not accept the token ({status})."))
         }
         status if status.is_redirection() || status == StatusCode::NOT_FOUND => {
             ExportError::permanent(format!(
-                "The url does not lead to where events are taken ({status}); redirects are not \
+                "The url does not lead to where events are accepted ({status}); redirects are not \
                  followed."
             ))
         }

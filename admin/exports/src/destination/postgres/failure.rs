@@ -105,7 +105,7 @@ fn classify(server: &Server, code: &SqlState) -> (ExportErrorKind, String) {
         "57014" => retryable("A statement took too long and was stopped."),
         other => match other.get(..2).unwrap_or_default() {
             "08" | "53" | "57" | "58" | "XX" => retryable("The server cannot serve us now."),
-            "25" => retryable("The server takes no changes now."),
+            "25" => retryable("The server accepts no changes now."),
             "40" => retryable("Others changed the same rows."),
             "22" => permanent("A value does not fit into its column."),
             "23" => permanent("A constraint of the table does not let a row in."),

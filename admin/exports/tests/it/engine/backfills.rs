@@ -124,7 +124,7 @@ async fn a_backfill_and_windows_by_the_clock_have_each_event_once(database: Test
     .await;
 }
 
-/// Case of a node that is away and keeps the watermark where it is.
+/// Case of a node that is down and keeps the watermark where it is.
 async fn a_pause_and_its_backfill_have_each_event_once_when_the_interval_changes(
     database: TestDatabase,
 ) {

@@ -18,7 +18,7 @@ const EVENTS: u64 = 20;
 /// Events of half a megabyte.
 const LARGE_EVENTS: u32 = 4;
 /// Longest time that all runs may take together.
-const PATIENCE: Duration = Duration::from_secs(600);
+const TEST_TIMEOUT: Duration = Duration::from_secs(600);
 
 async fn all_runs_of_a_full_organization_end_and_those_of_another_too(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
@@ -54,7 +54,7 @@ async fn all_runs_of_a_full_organization_end_and_those_of_another_too(database: 
             assert_eq!(counts, [Some(rows); 2]);
         }
     };
-    let ended = tokio::time::timeout(PATIENCE, ended).await;
+    let ended = tokio::time::timeout(TEST_TIMEOUT, ended).await;
     ended.expect("the runs do not end");
 }
 

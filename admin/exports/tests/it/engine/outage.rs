@@ -1,4 +1,4 @@
-//! Tests of exports while ClickHouse is away, or persons are behind: they wait, and nothing fails.
+//! Tests of exports while ClickHouse is down, or persons are behind: they wait, and nothing fails.
 
 use super::gateway::{Gateway, Page};
 use super::test_env::{NOW, TestEnv, WINDOW, new_export};
@@ -17,7 +17,7 @@ on_both!(
 const TRIES: usize = 8;
 /// Address at which nobody listens.
 const NOBODY: &str = "http://127.0.0.1:9";
-/// Response of a gateway whose ClickHouse is away.
+/// Response of a gateway whose ClickHouse is down.
 const AWAY: Page = Page {
     status: "503 Service Unavailable",
     body: "",

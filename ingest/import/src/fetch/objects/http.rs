@@ -52,7 +52,7 @@ impl Connector {
 
     /// Sets the credentials that requests are signed with.
     pub(super) fn sign_with(&self, signing: Signing) {
-        // It is set once.
+        // Only the first credentials count: a second call changes nothing.
         let _ = self.shared.signing.set(signing);
     }
 

@@ -164,7 +164,7 @@ async fn rows_of_an_unknown_table_are_given_up_once_clickhouse_answers_without_p
         let is_unknowable = matches!(settled, Some(InsertResult::Unknowable(_)));
         assert_eq!(is_unknowable, is_given_up, "{settled:?}");
         assert_eq!(settled.is_some(), is_given_up);
-        assert!(Instant::now() >= back, "ClickHouse was away");
+        assert!(Instant::now() >= back, "ClickHouse was down");
         assert!(tries.load(Ordering::Relaxed) >= 8);
     }
 }

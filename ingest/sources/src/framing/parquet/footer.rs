@@ -49,7 +49,7 @@ pub(super) fn check(file: &File) -> Result<(), FileError> {
     }
     if footer_bytes > FOOTER_BYTES_MAX {
         return Err(malformed(format!(
-            "its description has {} MiB, of which at most {} are read. Write it anew with larger row groups",
+            "its description has {} MiB, of which at most {} are read. Rewrite it with larger row groups",
             footer_bytes >> 20,
             FOOTER_BYTES_MAX >> 20
         )));
@@ -73,7 +73,7 @@ fn check_claims(claims: &Claims) -> Result<(), FileError> {
     }
     if claims.row_groups.saturating_mul(claims.leaves.max(1)) > CHUNKS_MAX {
         return Err(malformed(format!(
-            "it has {} row groups of {} columns, of which at most {CHUNKS_MAX} are read together. Write it anew with larger \
+            "it has {} row groups of {} columns, of which at most {CHUNKS_MAX} are read together. Rewrite it with larger \
              row groups",
             claims.row_groups, claims.leaves
         )));

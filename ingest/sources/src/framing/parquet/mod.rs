@@ -252,7 +252,7 @@ impl Framing for Parquet {
         };
         let error = is_too_long.then(|| {
             let message = format!(
-                "The row is longer than {} MiB. Take out columns, or leave it out.",
+                "The row is longer than {} MiB. Remove columns, or omit it.",
                 rows::ROW_BYTES_MAX >> 20
             );
             RecordError::new("record_too_large", None, message)

@@ -92,7 +92,7 @@ impl PageHeader {
     pub(super) fn check(&self) -> Result<(), ParquetError> {
         if self.held_bytes() > PAGE_BYTES_MAX {
             return Err(refused(format!(
-                "a page of it has {} MiB, of which at most {} are read. Write it anew with smaller pages",
+                "a page of it has {} MiB, of which at most {} are read. Rewrite it with smaller pages",
                 self.held_bytes() >> 20,
                 PAGE_BYTES_MAX >> 20
             )));

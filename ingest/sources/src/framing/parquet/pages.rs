@@ -20,7 +20,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Bytes that are read for a header: enough for nearly all, then the most that is accepted.
 const HEADER_BYTES: [usize; 2] = [4 << 10, 1 << 20];
 
-pub(super) const TOO_MUCH: &str = "its columns take too much memory at once. Write it anew with smaller pages, or take out columns";
+pub(super) const TOO_MUCH: &str =
+    "its columns take too much memory at once. Rewrite it with smaller pages, or remove columns";
 
 /// A row group whose pages are checked.
 pub(super) struct CheckedRowGroup {

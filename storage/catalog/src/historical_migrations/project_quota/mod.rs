@@ -167,8 +167,8 @@ impl ProjectQuota {
         if rest == 0 {
             return;
         }
-        // It counts more than it ever held: the catalog is older than the node's log. Events in the
-        // log are counted all the same.
+        // The node reports more events than its lease had: the catalog is older than the node's
+        // log. Events in the log are counted nevertheless.
         let open = self.grants.iter().position(|grant| grant.is_open);
         let place = open.unwrap_or(self.grants.len().saturating_sub(1));
         let Some(id) = self.grants.get(place).map(|grant| grant.id) else {

@@ -44,18 +44,21 @@ async fn a_customer_with_150_open_backfills_keeps_no_other_waiting(database: Tes
         ask(&env, exports[number % 2]).await.unwrap();
     }
     let other = foreign(&env).await;
-    let mut turns = BackfillRoundRobin::default();
+    let mut round_robin = BackfillRoundRobin::default();
     let mut planned = Vec::new();
     for _ in 0..4 {
-        let next = env.fixture.catalog.next_backfill_to_plan(&turns, &[]);
+        let next = env.fixture.catalog.next_backfill_to_plan(&round_robin, &[]);
         let next = next.await.unwrap().unwrap();
-        turns.mark_served(&next);
+        round_robin.mark_served(&next);
         planned.push(next.backfill.id);
     }
     let turns_of_other = planned.iter().filter(|id| **id == other).count();
     assert_eq!(turns_of_other, 2, "every second one");
     let busy = [env.place().organization_id];
-    let next = env.fixture.catalog.next_backfill_to_plan(&turns, &busy);
+    let next = env
+        .fixture
+        .catalog
+        .next_backfill_to_plan(&round_robin, &busy);
     assert_eq!(next.await.unwrap().unwrap().backfill.id, other);
 }
 
@@ -66,12 +69,12 @@ async fn every_backfill_has_its_turn_and_the_first_again(database: TestDatabase)
     for number in 0..150 {
         asked.push(ask(&env, exports[number % 2]).await.unwrap().id);
     }
-    let mut turns = BackfillRoundRobin::default();
+    let mut round_robin = BackfillRoundRobin::default();
     let mut planned = Vec::new();
     for _ in 0..151 {
-        let next = env.fixture.catalog.next_backfill_to_plan(&turns, &[]);
+        let next = env.fixture.catalog.next_backfill_to_plan(&round_robin, &[]);
         let next = next.await.unwrap().unwrap();
-        turns.mark_served(&next);
+        round_robin.mark_served(&next);
         planned.push(next.backfill.id);
     }
     let again = planned.pop();

@@ -366,8 +366,8 @@ async fn a_backfill_uses_the_export_settings_at_its_request(database: TestDataba
     assert_eq!(parts(&open[0].export), as_asked);
     let window = (UtcTime(0), UtcTime(HOUR));
     let begun = catalog.begin_backfill_run(id, window).await.unwrap();
-    let mut turns = RunRoundRobin::new(10);
-    let claimed = catalog.claim_export_run(Duration::from_secs(60), &mut turns);
+    let mut round_robin = RunRoundRobin::new(10);
+    let claimed = catalog.claim_export_run(Duration::from_secs(60), &mut round_robin);
     let claimed = claimed.await.unwrap().unwrap();
     assert_eq!(claimed.run.id, begun.unwrap().id);
     assert_eq!(parts(&claimed.export), as_asked);

@@ -54,9 +54,9 @@ pub async fn claim(env: &TestEnv, time: Duration) -> Option<ClaimedRun> {
 async fn claim_in_turns(
     env: &TestEnv,
     time: Duration,
-    turns: &mut RunRoundRobin,
+    round_robin: &mut RunRoundRobin,
 ) -> Option<ClaimedRun> {
-    let claimed = env.fixture.catalog.claim_export_run(time, turns);
+    let claimed = env.fixture.catalog.claim_export_run(time, round_robin);
     claimed.await.unwrap()
 }
 
@@ -257,9 +257,9 @@ async fn an_organization_has_its_share_of_the_runs_and_no_more(database: TestDat
             "{slots}"
         );
     }
-    let mut turns = RunRoundRobin::new(4);
+    let mut round_robin = RunRoundRobin::new(4);
     let mut claimed = Vec::new();
-    while let Some(run) = claim_in_turns(&env, LONG, &mut turns).await {
+    while let Some(run) = claim_in_turns(&env, LONG, &mut round_robin).await {
         claimed.push(run);
     }
     let of = |id| {
@@ -279,20 +279,20 @@ async fn an_organization_has_its_share_of_the_runs_and_no_more(database: TestDat
         .unwrap();
     record(&env, others, RunStatus::Completed).await;
     // The hostile organization's runs go on for ever.
-    let next = claim_in_turns(&env, LONG, &mut turns).await.unwrap();
+    let next = claim_in_turns(&env, LONG, &mut round_robin).await.unwrap();
     assert_eq!(next.export.organization_id, other);
     record(&env, &next, RunStatus::Completed).await;
-    assert!(claim_in_turns(&env, LONG, &mut turns).await.is_none());
+    assert!(claim_in_turns(&env, LONG, &mut round_robin).await.is_none());
 }
 
 async fn organizations_take_turns_where_one_run_is_made_at_a_time(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     hostile_and_other(&env).await;
     let (hostile, other) = (env.fixture.organization_id, env.fixture.foreign_id);
-    let mut turns = RunRoundRobin::new(1);
+    let mut round_robin = RunRoundRobin::new(1);
     let mut made = Vec::new();
     for _ in 0..6 {
-        let run = claim_in_turns(&env, LONG, &mut turns).await.unwrap();
+        let run = claim_in_turns(&env, LONG, &mut round_robin).await.unwrap();
         record(&env, &run, RunStatus::Completed).await;
         made.push(run.export.organization_id);
     }

@@ -343,8 +343,8 @@ async fn exports_from_before_the_upgrade_are_kept_and_can_be_deleted(database: T
 async fn open_backfills_are_found_by_an_index(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let (counted, count) = env.fixture.catalog.counted();
-    let turns = BackfillRoundRobin::default();
-    let next = counted.next_backfill_to_plan(&turns, &[]).await;
+    let round_robin = BackfillRoundRobin::default();
+    let next = counted.next_backfill_to_plan(&round_robin, &[]).await;
     assert!(next.unwrap().is_none());
     let statements = count.take();
     assert_eq!(statements.len(), 1, "{statements:?}");

@@ -91,9 +91,12 @@ impl TestEnv {
 
     /// Backfills to plan, in turn.
     async fn backfills_to_plan(&self) -> Vec<OpenBackfill> {
-        let (mut turns, mut found) = (BackfillRoundRobin::default(), Vec::new());
+        let (mut round_robin, mut found) = (BackfillRoundRobin::default(), Vec::new());
         loop {
-            let next = self.fixture.catalog.next_backfill_to_plan(&turns, &[]);
+            let next = self
+                .fixture
+                .catalog
+                .next_backfill_to_plan(&round_robin, &[]);
             let Some(next) = next.await.unwrap() else {
                 return found;
             };
@@ -101,7 +104,7 @@ impl TestEnv {
             if found.iter().any(is_again) {
                 return found;
             }
-            turns.mark_served(&next);
+            round_robin.mark_served(&next);
             found.push(next);
         }
     }

@@ -64,7 +64,7 @@ async fn change_to_days(env: &TestEnv, export_id: Uuid) {
     changed.await.unwrap();
 }
 
-/// Case of a node that is away and keeps the watermark where it is.
+/// Case of a node that is down and keeps the watermark where it is.
 async fn a_new_interval_makes_no_window_of_what_a_pause_skipped(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());

@@ -27,7 +27,7 @@ on_both!(
 );
 
 /// Time limit of what must not wait for a row.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time after the creation of the export, which is at a full hour.
 pub fn at(hours: i64, minutes: i64) -> UtcTime {
@@ -174,7 +174,7 @@ async fn windows_that_end_during_a_pause_are_skipped(database: TestDatabase) {
     assert_eq!(plan(&env, at(6, 0)).await, 1, "no window ended meanwhile");
 }
 
-/// Case of a node that is away and keeps the watermark where it is.
+/// Case of a node that is down and keeps the watermark where it is.
 async fn pauses_during_which_nothing_was_planned_are_skipped_too(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
@@ -360,7 +360,7 @@ async fn an_export_whose_row_is_held_by_a_transaction_holds_up_no_other() {
     let lock = format!("SELECT 1 FROM batch_exports WHERE id = '{held}' FOR UPDATE");
     let holder = holding(&database, &lock).await;
     let planning = catalog.plan_export_windows(at(1, 0));
-    let planned = tokio::time::timeout(PATIENCE, planning).await;
+    let planned = tokio::time::timeout(TEST_TIMEOUT, planning).await;
     planned.expect("it waits for the row").unwrap_err();
     assert!(windows(&env, held).await.is_empty());
     assert_eq!(windows(&env, other).await, [(0, 60)]);
@@ -368,10 +368,10 @@ async fn an_export_whose_row_is_held_by_a_transaction_holds_up_no_other() {
     assert_eq!(plan(&env, at(1, 0)).await, 1);
 
     let holder = holding(&database, &lock).await;
-    let (mut turns, mut claimed) = (RunRoundRobin::new(10), Vec::new());
+    let (mut round_robin, mut claimed) = (RunRoundRobin::new(10), Vec::new());
     for _ in 0..2 {
-        let claiming = catalog.claim_export_run(LONG, &mut turns);
-        let run = tokio::time::timeout(PATIENCE, claiming).await;
+        let claiming = catalog.claim_export_run(LONG, &mut round_robin);
+        let run = tokio::time::timeout(TEST_TIMEOUT, claiming).await;
         // The run of the export that is held is an error.
         if let Ok(Some(run)) = run.expect("it waits for the row") {
             claimed.push(run.export.id);

@@ -279,8 +279,8 @@ async fn a_run_that_was_cancelled_is_not_made_by_two_at_a_time(database: TestDat
 
 async fn claimed(env: &TestEnv) -> Option<BatchExportRun> {
     let (catalog, time) = (&env.fixture.catalog, Duration::from_secs(600));
-    let mut turns = RunRoundRobin::new(10);
-    let claimed = catalog.claim_export_run(time, &mut turns);
+    let mut round_robin = RunRoundRobin::new(10);
+    let claimed = catalog.claim_export_run(time, &mut round_robin);
     claimed.await.unwrap().map(|claimed| claimed.run)
 }
 

@@ -74,10 +74,10 @@ async fn a_run_that_cannot_be_claimed_delays_no_other_organization(database: Tes
     let other = other.unwrap().export.id;
     begun(&env, other, None, 0).await;
 
-    let mut turns = RunRoundRobin::new(4);
+    let mut round_robin = RunRoundRobin::new(4);
     let (mut claimed, mut failures_count) = (Vec::new(), 0);
     for _ in 0..2 {
-        match catalog.claim_export_run(LONG, &mut turns).await {
+        match catalog.claim_export_run(LONG, &mut round_robin).await {
             Ok(run) => claimed.extend(run.map(|run| run.export.id)),
             Err(_) => failures_count += 1,
         }

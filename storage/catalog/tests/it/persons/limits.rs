@@ -178,7 +178,7 @@ async fn beyond_the_limit_updates_still_apply_to_known_ids(database: TestDatabas
         (5, "v", Alias, "new2", r#"{"b":2}"#),
         (6, "new3", Merge, "v", r#"{"c":3}"#),
         (7, "d", Alias, "new4", r#"{"d":4}"#),
-        // Nothing is left of an unknown user, or of two.
+        // An update that names only unknown users is dropped as a whole.
         (8, "new5", Identify, "u", r#"{"e":5}"#),
         (9, "new6", Merge, "new7", r#"{"e":5}"#),
     ];

@@ -384,7 +384,7 @@ async fn persons_and_groups_are_deleted_with_their_project(database: TestDatabas
             .delete_project(&fixture.actor, fixture.organization_id, fixture.project_id);
     deleting.await.unwrap();
     let stats = apply(&fixture.catalog, &[numbered_update(fixture.project_id, 3)]).await;
-    assert_eq!((stats.applied, stats.orphaned), (0, 1));
+    assert_eq!((stats.applied, stats.without_project), (0, 1));
     let (ids, groups) = kept(&fixture.catalog).await;
     let project_ids = ids.keys().map(|(project, _)| *project);
     let project_ids: Vec<i64> = project_ids

@@ -19,10 +19,10 @@ pub(super) async fn run_blocking<T: Send + 'static>(
 fn customer_error(error: &io::Error) -> ExportError {
     match Errno::from_io_error(error) {
         Some(Errno::NOSPC | Errno::DQUOT) => ExportError::retryable(
-            "The disk for exports is full. Ask the server's operator for room.",
+            "The disk for exports is full. Ask the server's operator for disk space.",
         ),
         Some(Errno::NOENT) => ExportError::permanent(
-            "The server's folder for exports is not there. Ask its operator to make it.",
+            "The server's folder for exports is not there. Ask its operator to create it.",
         ),
         Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => ExportError::permanent(
             "The server may not write there. Ask its operator to let it, or change the path.",

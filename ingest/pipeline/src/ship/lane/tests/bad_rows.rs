@@ -36,7 +36,7 @@ impl BadRows {
         let is_mended = Arc::<AtomicBool>::default();
         let sink = FakeSink::judging({
             let (stored, is_mended) = (Arc::clone(&stored), Arc::clone(&is_mended));
-            move |rows| judge(rows, &stored, is_mended.load(Ordering::Relaxed))
+            move |rows| respond(rows, &stored, is_mended.load(Ordering::Relaxed))
         });
         let shipper = env.shipper(output, sink).await;
         tokio::spawn(shipper.run(std::future::pending()));
@@ -101,7 +101,11 @@ impl BadRows {
 }
 
 /// Refuses rows among which one is bad, with FUNCTION_THROW_IF_VALUE_IS_NON_ZERO, as a view does.
-fn judge(rows: &[u8], stored: &Mutex<BTreeSet<u128>>, is_mended: bool) -> Result<(), InsertError> {
+fn respond(
+    rows: &[u8],
+    stored: &Mutex<BTreeSet<u128>>,
+    is_mended: bool,
+) -> Result<(), InsertError> {
     let rows = millrace_rows::testing::events(rows);
     if !is_mended && rows.iter().any(|row| row.event == "bad") {
         return Err(InsertError {
@@ -121,7 +125,7 @@ fn judge(rows: &[u8], stored: &Mutex<BTreeSet<u128>>, is_mended: bool) -> Result
 async fn rows_refused_for_no_known_reason_hold_up_their_month_for_a_while_and_no_longer() {
     let mut env = BadRows::start().await;
     env.live(60, ROWS, 0.02).await;
-    // What is proven bad is so by rows that are stored.
+    // Stored rows are the proof that the others are bad.
     env.live(600, 1, 0.0).await;
     let (stored, bad) = env.settled_within(Duration::from_secs(60)).await;
     assert_eq!((stored + bad) as u128, env.rows);
