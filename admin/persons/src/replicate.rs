@@ -12,11 +12,12 @@ const PAGE_ROWS: u64 = 500;
 const INSERT_BYTES: usize = 8 << 20;
 
 /// Copies what later steps than `copied` changed. Persons go before their ids, so that no id is
-/// seen whose person is not there.
+/// seen whose person is not there. After each page `on_page` is called.
 pub(crate) async fn replicate(
     catalog: &Catalog,
     clickhouse: &ClickHouse,
     copied: i64,
+    on_page: impl Fn(),
 ) -> Result<(), Failure> {
     let mut rows = PendingRows::to(clickhouse, PersonTable::Persons);
     let mut last = None;
@@ -27,6 +28,7 @@ pub(crate) async fn replicate(
         if !rows.send_after(page.len()).await? {
             break;
         }
+        on_page();
         last = page.into_iter().next_back();
     }
     let mut rows = PendingRows::to(clickhouse, PersonTable::DistinctIds);
@@ -38,6 +40,7 @@ pub(crate) async fn replicate(
         if !rows.send_after(page.len()).await? {
             break;
         }
+        on_page();
         last = page.into_iter().next_back();
     }
     let mut rows = PendingRows::to(clickhouse, PersonTable::Groups);
@@ -49,6 +52,7 @@ pub(crate) async fn replicate(
         if !rows.send_after(page.len()).await? {
             break;
         }
+        on_page();
         last = page.into_iter().next_back();
     }
     Ok(())

@@ -8,6 +8,7 @@ use crate::{metrics, replicate, retention};
 use millrace_catalog::{ApplyOptions, Catalog, GrowthLimits, PersonProgress, UtcTime};
 use millrace_clickhouse::{ClickHouse, QueryError};
 use millrace_rows::Month;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -32,8 +33,8 @@ pub struct WorkerOptions {
     /// Time of a round after which updates of projects with a backlog wait for the next one, so
     /// that what comes meanwhile from others waits for little more.
     pub apply_max: Duration,
-    /// Longest round, which ends far sooner while both databases answer: then this process gives
-    /// the lease up, and begins anew.
+    /// Longest round, and longest time that a page of a copy takes, which end far sooner while both
+    /// databases answer: then this process gives the lease up, and begins anew.
     pub round_max: Duration,
     /// Wait between rounds when there is nothing to do.
     pub look_every: Duration,
@@ -90,6 +91,8 @@ pub struct Worker {
     options: WorkerOptions,
     /// Updates that the next round reads at most.
     round_size: RoundSize,
+    /// Pages that were copied: a copy of all persons takes as long as it takes.
+    copied_pages: AtomicU64,
     /// Cause of the failure that was logged last, until a round succeeds.
     last_cause: Mutex<Option<String>>,
 }
@@ -104,6 +107,7 @@ impl Worker {
             clickhouse,
             options,
             round_size: RoundSize::new(options.updates_max),
+            copied_pages: AtomicU64::new(0),
             last_cause: Mutex::default(),
         }
     }
@@ -135,12 +139,13 @@ impl Worker {
                     }
                     self.led_round().await
                 };
-                match timeout(self.options.round_max, led).await {
-                    Ok(pause) => pause,
-                    Err(_) => {
-                        leader.resign();
-                        self.options.retry_pause
-                    }
+                if let Some(pause) =
+                    unless_silent(self.options.round_max, &self.copied_pages, led).await
+                {
+                    pause
+                } else {
+                    leader.resign();
+                    self.options.retry_pause
                 }
             } else {
                 metrics::no_lag();
@@ -344,8 +349,50 @@ impl Worker {
     }
 
     async fn copy(&self, progress: &PersonProgress) -> Result<(), Failure> {
-        replicate::replicate(&self.catalog, &self.clickhouse, progress.copied).await?;
+        let on_page = || {
+            self.copied_pages.fetch_add(1, Relaxed);
+        };
+        replicate::replicate(&self.catalog, &self.clickhouse, progress.copied, on_page).await?;
         self.catalog.note_persons_copied(progress.version).await?;
         Ok(())
+    }
+}
+
+/// Awaits a round; `None` if for so long it does not end, and no page is copied.
+async fn unless_silent<T>(
+    round_max: Duration,
+    copied_pages: &AtomicU64,
+    round: impl Future<Output = T>,
+) -> Option<T> {
+    tokio::pin!(round);
+    loop {
+        let copied = copied_pages.load(Relaxed);
+        match timeout(round_max, &mut round).await {
+            Ok(ended) => return Some(ended),
+            Err(_) if copied_pages.load(Relaxed) > copied => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_round_that_copies_pages_may_take_any_time_and_a_silent_one_ends() {
+        for (pages, page_seconds, is_ended) in
+            [(1_000, 600, true), (1, 600, true), (1, 1_000, false)]
+        {
+            let copied = AtomicU64::new(0);
+            let round = async {
+                for _ in 0..pages {
+                    sleep(Duration::from_secs(page_seconds)).await;
+                    copied.fetch_add(1, Relaxed);
+                }
+            };
+            let ended = unless_silent(Duration::from_secs(900), &copied, round).await;
+            assert_eq!(ended.is_some(), is_ended, "{pages} {page_seconds}");
+        }
     }
 }

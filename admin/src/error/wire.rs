@@ -50,6 +50,8 @@ impl ApiError {
             400 if matches!(&*self.0.code, "parse_error" | "body_too_complex") => "invalid_request",
             400 => "validation_error",
             401 | 403 => "authentication_error",
+            // Clients try such a request again, which is what is to be done.
+            409 if self.0.code == "idempotency_in_progress" => "server_error",
             429 => "throttled_error",
             500.. => "server_error",
             _ => "invalid_request",

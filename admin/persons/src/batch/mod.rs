@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::reading::{self, Place, ProjectFilter, Range, Updates};
 use millrace_catalog::{Catalog, PersonBacklog, PersonProgress, PersonUpdate, ProjectId, UtcTime};
 use millrace_clickhouse::ClickHouse;
-use shares::{over_share, turns};
+use shares::{OverShare, over_share, turns};
 use std::collections::HashMap;
 
 /// Shares of a round: a project with more than one share waiting is deferred to a backlog.
@@ -79,9 +79,9 @@ pub(crate) async fn next_batch(
         let others = reading::read(clickhouse, &range, limits).await?;
         if others.is_cut {
             let limits = (rows_max, bytes_max);
-            let mut project_ids =
-                projects_over_share(catalog, clickhouse, &range, &others, limits).await?;
-            project_ids.truncate(BACKLOGS_MAX.saturating_sub(progress.backlogs.len()));
+            let over = projects_over_share(catalog, clickhouse, &range, &others, limits).await?;
+            let left = BACKLOGS_MAX.saturating_sub(progress.backlogs.len());
+            let project_ids = over.at_most(left);
             if !project_ids.is_empty() {
                 return Ok(NextBatch::Defer(
                     project_ids,
@@ -121,15 +121,15 @@ fn spend(budget: &mut (usize, usize), updates: &Updates) {
     budget.1 = budget.1.saturating_sub(updates.bytes);
 }
 
-/// Projects that take more than a share of a round, or whose organization does: of its rows, among
-/// all that waits, or of its bytes, among what was read. The largest come first.
+/// Chooses projects that take more than a share of a round, or whose organization does: of its
+/// rows, among all that waits, or of its bytes, among what was read.
 async fn projects_over_share(
     catalog: &Catalog,
     clickhouse: &ClickHouse,
     range: &Range<'_>,
     read: &Updates,
     (rows_max, bytes_max): (usize, usize),
-) -> Result<Vec<ProjectId>, Failure> {
+) -> Result<OverShare, Failure> {
     let rows = reading::count_by_project(clickhouse, range).await?;
     let mut bytes: HashMap<ProjectId, usize> = HashMap::new();
     for update in &read.rows {
@@ -141,14 +141,8 @@ async fn projects_over_share(
     all.dedup();
     let organizations = catalog.organizations_of_projects(&all).await?;
     let mut over = over_share(rows, &organizations, rows_max / SHARES);
-    let large = over_share(
-        bytes.into_iter().collect(),
-        &organizations,
-        bytes_max / SHARES,
-    );
-    let large = large.into_iter().filter(|project| !over.contains(project));
-    let large: Vec<_> = large.collect();
-    over.extend(large);
+    let bytes = bytes.into_iter().collect();
+    over.extend(over_share(bytes, &organizations, bytes_max / SHARES));
     Ok(over)
 }
 

@@ -2,7 +2,7 @@
 
 use millrace_catalog::{PersonBacklog, ProjectId};
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use uuid::Uuid;
 
 /// Organizations whose backlogs are read in one round at most.
@@ -10,6 +10,48 @@ const TURNS_MAX: usize = 8;
 /// Backlogs of an organization that are read together at most: each is a condition of the
 /// statement, and a row that a transaction writes.
 const TOGETHER_MAX: usize = 64;
+/// Backlogs that are for projects with more than a share only.
+const LARGE_PLACES: usize = 1_000;
+
+/// Projects to defer, the largest first.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct OverShare {
+    /// Projects with more than a share.
+    large: Vec<ProjectId>,
+    /// Projects of organizations with more than a share.
+    of_large_organizations: Vec<ProjectId>,
+}
+
+impl OverShare {
+    /// Adds projects that are over another share.
+    pub(super) fn extend(&mut self, other: Self) {
+        self.large.extend(other.large);
+        self.of_large_organizations
+            .extend(other.of_large_organizations);
+    }
+
+    /// Returns the projects, so many at most. Some places are for those that are over a share by
+    /// themselves: nothing else keeps one of them from having a whole round.
+    pub(super) fn at_most(self, max: usize) -> Vec<ProjectId> {
+        let Self {
+            large,
+            of_large_organizations,
+        } = self;
+        let (mut project_ids, mut seen) = (Vec::new(), HashSet::new());
+        for project_id in large {
+            if project_ids.len() < max && seen.insert(project_id) {
+                project_ids.push(project_id);
+            }
+        }
+        let max = max.saturating_sub(LARGE_PLACES);
+        for project_id in of_large_organizations {
+            if project_ids.len() < max && seen.insert(project_id) {
+                project_ids.push(project_id);
+            }
+        }
+        project_ids
+    }
+}
 
 /// Chooses the projects to defer, the largest first: those with more than a share, and of an
 /// organization with more than one in all its projects the largest, until the others are within it.
@@ -18,7 +60,7 @@ pub(super) fn over_share(
     mut waiting: Vec<(ProjectId, usize)>,
     organizations: &HashMap<ProjectId, Uuid>,
     share: usize,
-) -> Vec<ProjectId> {
+) -> OverShare {
     waiting.sort_unstable_by_key(|(project, amount)| (Reverse(*amount), *project));
     let mut left: HashMap<Uuid, usize> = HashMap::new();
     for (project, amount) in &waiting {
@@ -38,7 +80,13 @@ pub(super) fn over_share(
         is_over
     };
     waiting.retain(is_over);
-    waiting.into_iter().map(|(project, _)| project).collect()
+    let ids = |waiting: &[(ProjectId, usize)]| waiting.iter().map(|(id, _)| *id).collect();
+    let (large, of_large_organizations) =
+        waiting.split_at(waiting.partition_point(|(_, amount)| *amount > share));
+    OverShare {
+        large: ids(large),
+        of_large_organizations: ids(of_large_organizations),
+    }
 }
 
 /// Groups backlogs by organization, for the turns of a round: the organization that was read the
@@ -107,11 +155,8 @@ mod tests {
             let organizations = organizations(waiting.iter().map(|it| it.0));
             let rows = waiting.iter().map(|it| (ProjectId(it.0), it.1)).collect();
             let expected: Vec<_> = expected.into_iter().map(ProjectId).collect();
-            assert_eq!(
-                over_share(rows, &organizations, 10),
-                expected,
-                "{waiting:?}"
-            );
+            let over = over_share(rows, &organizations, 10).at_most(usize::MAX);
+            assert_eq!(over, expected, "{waiting:?}");
         }
     }
 
@@ -121,7 +166,28 @@ mod tests {
         let rows = [(100, 6), (200, 6), (900, 9), (901, 9), (902, 11)];
         let rows = rows.map(|(project, amount)| (ProjectId(project), amount));
         let over = over_share(rows.to_vec(), &organizations, 10);
-        assert_eq!(over, [ProjectId(902)]);
+        assert_eq!(over.at_most(usize::MAX), [ProjectId(902)]);
+    }
+
+    #[test]
+    fn places_are_kept_for_projects_that_are_over_a_share_by_themselves() {
+        let ids = |ids: &[i64]| ids.iter().copied().map(ProjectId).collect::<Vec<_>>();
+        for (places, expected) in [
+            (LARGE_PLACES + 4, &[1, 2, 3, 4][..]),
+            (LARGE_PLACES, &[1, 2]),
+            (1, &[1]),
+            (0, &[]),
+        ] {
+            let mut over = OverShare {
+                large: ids(&[1]),
+                of_large_organizations: ids(&[2, 3, 4]),
+            };
+            over.extend(OverShare {
+                large: ids(&[1, 2]),
+                of_large_organizations: ids(&[5, 6]),
+            });
+            assert_eq!(over.at_most(places), ids(expected), "{places}");
+        }
     }
 
     #[test]

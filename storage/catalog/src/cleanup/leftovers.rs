@@ -48,11 +48,12 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// Any database error; then nothing was deleted.
+    /// Any database error; then nothing was deleted. A withdrawn plugin that cannot be read keeps
+    /// no other row from being deleted: its error is returned once nothing else is left.
     pub async fn delete_leftovers(&self) -> Result<u64, ChangeError> {
-        let withdrawn = self.delete_of_withdrawn_plugin().await?;
-        if withdrawn > 0 {
-            return Ok(withdrawn);
+        let withdrawn = self.delete_of_withdrawn_plugin().await;
+        if let Ok(rows @ 1..) = withdrawn {
+            return Ok(rows);
         }
         let deleted = async {
             let mut count = self.delete_of_project().await?;
@@ -68,7 +69,10 @@ impl Catalog {
             Ok(count)
         };
         let deleted: Result<u64, DbErr> = deleted.await;
-        deleted.map_err(|error| self.error(&error).into())
+        match deleted.map_err(|error| self.error(&error))? {
+            0 => withdrawn,
+            rows => Ok(rows),
+        }
     }
 
     async fn delete_of_project(&self) -> Result<u64, DbErr> {
