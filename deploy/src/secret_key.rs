@@ -19,6 +19,10 @@ use std::time::Duration;
 const FILE: &str = "secret.key";
 /// Older keys that stay in the file.
 const OLDER_KEPT: usize = 1;
+/// Name of a temporary file, around the number of its process: one that nobody gives a copy of
+/// their own.
+const TEMPORARY_PREFIX: &str = ".secret.key.";
+const TEMPORARY_SUFFIX: &str = ".tmp";
 /// Age from which a temporary file belongs to no process that still writes it.
 const LEFTOVER_AGE: Duration = Duration::from_secs(60);
 
@@ -123,7 +127,8 @@ fn replace(dir: &Path, key: &SecretKey) -> anyhow::Result<()> {
 
 /// Writes a key to a temporary file; returns its path.
 fn write_temporary(dir: &Path, key: &SecretKey) -> std::io::Result<PathBuf> {
-    let temporary = dir.join(format!("{FILE}.{}", std::process::id()));
+    let process = std::process::id();
+    let temporary = dir.join(format!("{TEMPORARY_PREFIX}{process}{TEMPORARY_SUFFIX}"));
     let mut options = OpenOptions::new();
     let options = options.write(true).create(true).truncate(true);
     let mut file = options.mode(0o600).open(&temporary)?;
@@ -137,8 +142,10 @@ fn write_temporary(dir: &Path, key: &SecretKey) -> std::io::Result<PathBuf> {
 fn remove_leftovers(dir: &Path) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let process = name.to_str().and_then(|name| name.strip_prefix(FILE));
-        let process = process.and_then(|rest| rest.strip_prefix('.')?.parse::<u32>().ok());
+        let process = name.to_str().and_then(|name| {
+            let process = name.strip_prefix(TEMPORARY_PREFIX)?;
+            process.strip_suffix(TEMPORARY_SUFFIX)?.parse::<u32>().ok()
+        });
         let age = entry.metadata().and_then(|file| file.modified());
         let age = age.ok().and_then(|modified| modified.elapsed().ok());
         if process.is_some() && age.is_some_and(|age| age >= LEFTOVER_AGE) {
@@ -213,9 +220,13 @@ mod tests {
     fn temporary_files_that_a_crash_left_are_removed() {
         let dir = tempfile::TempDir::new().unwrap();
         let table = [
-            ("secret.key.1", true, false),
-            ("secret.key.4194304", true, false),
-            ("secret.key.2", false, true),
+            (".secret.key.1.tmp", true, false),
+            (".secret.key.4194304.tmp", true, false),
+            (".secret.key.2.tmp", false, true),
+            (".secret.key.tmp", true, true),
+            // Copies of an operator.
+            ("secret.key.1", true, true),
+            ("secret.key.20261128", true, true),
             ("secret.key", true, true),
             ("secret.key.old", true, true),
             ("secret.keys.1", true, true),

@@ -33,6 +33,10 @@ pub(crate) fn describe() {
         Unit::Count,
         "Person and group updates that were not applied, by reason"
     );
+    // A counter that appears with its first count does not increase.
+    for reason in ["too_many_new_ids", "too_many_new_bytes"] {
+        counter!(LEFT_OUT, "reason" => reason).increment(0);
+    }
     describe_counter!(MERGED, Unit::Count, "Persons that became part of others");
     describe_counter!(
         NEW_IDS,

@@ -51,14 +51,15 @@ pub fn write_last(object: &[u8], out: &mut Vec<u8>) {
         return out.extend_from_slice(object);
     };
     let mut last = [0; NAMES.len()];
-    for (at, (name, _)) in members.iter().enumerate() {
-        if let Some(last) = nth(name).and_then(|nth| last.get_mut(nth)) {
+    let numbers: Vec<Option<u8>> = members.iter().map(|(name, _)| nth(name)).collect();
+    for (at, nth) in numbers.iter().enumerate() {
+        if let Some(last) = nth.and_then(|nth| last.get_mut(usize::from(nth))) {
             *last = at;
         }
     }
     out.push(b'{');
-    for (at, (name, value)) in members.iter().enumerate() {
-        let last = nth(name).and_then(|nth| last.get(nth));
+    for (at, ((name, value), nth)) in members.iter().zip(numbers).enumerate() {
+        let last = nth.and_then(|nth| last.get(usize::from(nth)));
         if last.is_some_and(|last| *last != at) {
             continue;
         }
@@ -73,10 +74,15 @@ pub fn write_last(object: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Number of a name of ours.
-fn nth(name: &RawValue) -> Option<usize> {
+fn nth(name: &RawValue) -> Option<u8> {
     let unquoted = name.get().strip_prefix('"')?.strip_suffix('"')?;
+    // Most names of others end here.
+    if !unquoted.starts_with(['$', 'a', 'd', 't', '\\']) {
+        return None;
+    }
     let spelled = spelled_with_escapes(unquoted.as_bytes());
-    NAMES.iter().position(|name| name.as_bytes() == spelled)
+    let nth = NAMES.iter().position(|name| name.as_bytes() == spelled)?;
+    u8::try_from(nth).ok()
 }
 
 struct MembersVisitor;

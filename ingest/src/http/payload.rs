@@ -151,15 +151,17 @@ async fn take_turn(
     sent: &BodyBuf,
 ) -> Result<Permit, ApiError> {
     let admission = &request.core.admission;
-    let payload: &[u8] = match &query.data {
-        Some(data) if sent.is_empty() => data,
-        _ => sent,
+    // Base64 in a query is told from JSON where it is decoded.
+    let (payload, is_data): (&[u8], _) = match &query.data {
+        Some(data) if sent.is_empty() => (data, true),
+        _ => (sent, false),
     };
     // Checked once more: while this body came, others may have taken the capacity.
     let last_flow = request.conn.flow();
     let bytes = payload.len();
     let flow = admission.check_queue(hint.lane, hint.flow, last_flow, sent, bytes)?;
-    let may_be_encoded = format.boundary.is_some() || format.hints.may_be_encoded(payload);
+    let is_in_parts = format.boundary.is_some();
+    let may_be_encoded = is_data || is_in_parts || format.hints.may_be_encoded(payload);
     let cost = Cost::of(bytes, may_be_encoded);
     admission.take_turn(hint.lane, flow, cost).await
 }

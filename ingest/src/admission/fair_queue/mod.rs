@@ -43,8 +43,9 @@ const ROUND_BYTES: usize = 256 << 10;
 const ROUND_REQUESTS: usize = 32;
 /// Requests in service up to which further ones bypass the queue, however many flows there are.
 const BYPASS_MAX: usize = 4;
-/// Time that a request waits for its permit. Only a commit thread that stands still, as its disk
-/// does, lets it come to that: the capacity is bounded in bytes.
+/// Time that a request waits for its permit. It takes a commit thread that stands still, as its disk
+/// does, or a hundred projects at a time whose bodies decode to far more than usual: the capacity is
+/// bounded in bytes.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 /// Requests of one flow for which it is remembered that there was another one.
 const CONTENDED_REQUESTS: u32 = 4_096;

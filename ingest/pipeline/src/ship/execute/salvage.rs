@@ -100,7 +100,13 @@ impl<K: Sink> InsertContext<K> {
         let blocks = self.whole(&whole).await;
         let salvaged = salvaged(&whole, blocks.concat()).await;
         let (rows, all) = (salvaged.as_ref().map_or(0, |it| it.rows), whole.rows());
-        let reason = format!("{reason}; {rows} of {all} rows can be read, and are sent");
+        // Of a part, rows between two damaged places can be read, and have no known place.
+        let sent = if batch.range.is_some() {
+            ""
+        } else {
+            ", and are sent"
+        };
+        let reason = format!("{reason}; {rows} of {all} rows can be read{sent}");
         let letter = dead_letter(&whole, position, &blocks, None, reason);
         let path = self.write_dead_letter(&letter).await;
         tracing::error!(
