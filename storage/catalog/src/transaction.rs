@@ -7,6 +7,7 @@ use crate::entities::{organization_memberships as memberships, organizations};
 use crate::error::{CatalogError, ChangeError};
 use crate::level::Level;
 use sea_orm::prelude::Uuid;
+use sea_orm::sea_query::{LockBehavior, LockType};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, EntityTrait, QueryFilter,
     QuerySelect, Select,
@@ -135,6 +136,18 @@ impl Catalog {
 pub(crate) fn locked<E: EntityTrait>(within: &DatabaseTransaction, query: Select<E>) -> Select<E> {
     if within.get_database_backend() == DbBackend::Postgres {
         query.lock_exclusive()
+    } else {
+        query
+    }
+}
+
+/// Locks the rows of a query like [`locked`], but only those that no other transaction has locked.
+pub(crate) fn locked_if_free<E: EntityTrait>(
+    within: &DatabaseTransaction,
+    query: Select<E>,
+) -> Select<E> {
+    if within.get_database_backend() == DbBackend::Postgres {
+        query.lock_with_behavior(LockType::Update, LockBehavior::SkipLocked)
     } else {
         query
     }
