@@ -13,8 +13,10 @@ use sea_orm::{
     QuerySelect, Select,
 };
 
-/// Time limits of statements: shorter than a claim of a run lasts, for locks of rows; for the work
-/// of one statement as a whole, longer than any takes.
+/// Time limit of one statement as a whole, longer than any takes.
+const STATEMENT_LIMIT: &str = "SET LOCAL statement_timeout = '20s'";
+/// Time limits of one statement: as before, and for locks of rows shorter than a claim of a run
+/// lasts.
 const STATEMENT_LIMITS: &str = "SET LOCAL lock_timeout = '3s'; SET LOCAL statement_timeout = '20s'";
 
 /// Reason why a transaction was not committed.
@@ -78,11 +80,21 @@ impl Catalog {
     /// ends after a time: a row that somebody holds holds up one export, and no connection for
     /// ever. A transaction of SQLite waits for its begin alone, which has a time limit.
     pub(crate) async fn begin_bounded(&self) -> Result<DatabaseTransaction, CatalogError> {
+        self.begin_with(STATEMENT_LIMITS).await
+    }
+
+    /// Begins a transaction like [`Catalog::begin_bounded`], which waits for locks as long as a
+    /// statement may take: one that gave up would lose its place among those that wait.
+    pub(crate) async fn begin_queued(&self) -> Result<DatabaseTransaction, CatalogError> {
+        self.begin_with(STATEMENT_LIMIT).await
+    }
+
+    async fn begin_with(&self, limits: &str) -> Result<DatabaseTransaction, CatalogError> {
         let transaction = self.begin().await?;
         if transaction.get_database_backend() != DbBackend::Postgres {
             return Ok(transaction);
         }
-        match transaction.execute_unprepared(STATEMENT_LIMITS).await {
+        match transaction.execute_unprepared(limits).await {
             Ok(_) => Ok(transaction),
             Err(error) => {
                 // Nothing was written.

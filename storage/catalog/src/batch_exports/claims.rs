@@ -146,7 +146,13 @@ impl Catalog {
         progress: RunProgress,
         again_after: Duration,
     ) -> Result<RunOutcome, ChangeError> {
-        let transaction = self.begin_bounded().await?;
+        let transaction = if progress.status == RunStatus::Running {
+            self.begin_bounded().await?
+        } else {
+            // The end of a try: if the claim lapsed before it is recorded, the run would be made
+            // again.
+            self.begin_queued().await?
+        };
         let recorded = async {
             let query = runs::Entity::find_by_id(id);
             let Some(seen) = query.clone().one(&transaction).await? else {
