@@ -10,7 +10,9 @@
 //! that transaction as open, and would only set savepoints in those to come, never commit.
 //!
 //! **PostgreSQL**: one pool for all, and a small one to read while changes hold locks; TLS as the
-//! URL's `sslmode` says.
+//! URL's `sslmode` says. A connection whose caller gave a statement up is closed, unless the server
+//! has answered soon: sqlx waits for that answer without a limit, and for as long as that the pool
+//! would have one connection less.
 
 use crate::error::CatalogError;
 use crate::location::CatalogLocation;
@@ -37,6 +39,8 @@ const BUSY_STEPS_MAX: usize = 125;
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest wait for a PostgreSQL server's reason for refusing a connection.
 const REFUSAL_WAIT: Duration = Duration::from_secs(2);
+/// Longest wait for the answer of a PostgreSQL server to a released connection.
+const RELEASE_WAIT: Duration = Duration::from_secs(2);
 /// Connections of SQLite that write.
 const SQLITE_WRITERS: u32 = 1;
 const SQLITE_READERS_MAX: u32 = 4;
@@ -230,7 +234,18 @@ fn postgres(url: &str) -> Result<(ConnectOptions, CatalogLocation), CatalogError
     let location = CatalogLocation(format!("postgres://{host}/{database}"));
     let mut options = common(url, POSTGRES_CONNECTIONS_MAX);
     options.set_application_name("millrace");
+    options.map_sqlx_postgres_pool_opts(|pool| {
+        pool.after_release(|connection, _| Box::pin(answers_soon(connection)))
+    });
     Ok((options, location))
+}
+
+/// Waits for the end of what a released connection may still be doing; an error closes it without
+/// another question.
+async fn answers_soon(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    let answered = tokio::time::timeout(RELEASE_WAIT, connection.ping()).await;
+    answered.map_err(|elapsed| sqlx::Error::Io(elapsed.into()))??;
+    Ok(true)
 }
 
 fn common(url: &str, connections_max: u32) -> ConnectOptions {

@@ -59,7 +59,7 @@ pub enum CatalogError {
         /// Path of the file.
         location: String,
     },
-    /// Two changes waited for each other, and this one was given up.
+    /// Two changes waited for each other, or this one too long for another; it was given up.
     #[error("two changes of the catalog {location} got in each other's way: {reason}; try again")]
     Conflict {
         /// Server and database.

@@ -71,7 +71,7 @@ impl CatalogLocation {
         let sqlite = (code.len() < 5).then(|| code.parse::<u32>().unwrap_or(0) & 0xff);
         match (sqlite, code) {
             (Some(5 | 6), _) => CatalogError::Locked { location },
-            (None, "40P01" | "40001") => CatalogError::Conflict { location, reason },
+            (None, "40P01" | "40001" | "55P03") => CatalogError::Conflict { location, reason },
             (Some(13), _) | (None, "53100") => CatalogError::Full { location },
             (Some(3 | 8 | 14 | 23), _) => CatalogError::CannotOpen { location, reason },
             (Some(11 | 26), _) => CatalogError::Damaged { location, reason },

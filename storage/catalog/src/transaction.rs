@@ -7,13 +7,16 @@ use crate::entities::{organization_memberships as memberships, organizations};
 use crate::error::{CatalogError, ChangeError};
 use crate::level::Level;
 use sea_orm::prelude::Uuid;
+use sea_orm::sea_query::{LockBehavior, LockType};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, EntityTrait, QueryFilter,
     QuerySelect, Select,
 };
 
-/// Time limits of statements: shorter than a claim of a run lasts, for locks of rows; for the work
-/// of one statement as a whole, longer than any takes.
+/// Time limit of one statement as a whole, longer than any takes.
+const STATEMENT_LIMIT: &str = "SET LOCAL statement_timeout = '20s'";
+/// Time limits of one statement: as before, and for locks of rows shorter than a claim of a run
+/// lasts.
 const STATEMENT_LIMITS: &str = "SET LOCAL lock_timeout = '3s'; SET LOCAL statement_timeout = '20s'";
 
 /// Reason why a transaction was not committed.
@@ -77,11 +80,21 @@ impl Catalog {
     /// ends after a time: a row that somebody holds holds up one export, and no connection for
     /// ever. A transaction of SQLite waits for its begin alone, which has a time limit.
     pub(crate) async fn begin_bounded(&self) -> Result<DatabaseTransaction, CatalogError> {
+        self.begin_with(STATEMENT_LIMITS).await
+    }
+
+    /// Begins a transaction like [`Catalog::begin_bounded`], which waits for locks as long as a
+    /// statement may take: one that gave up would lose its place among those that wait.
+    pub(crate) async fn begin_queued(&self) -> Result<DatabaseTransaction, CatalogError> {
+        self.begin_with(STATEMENT_LIMIT).await
+    }
+
+    async fn begin_with(&self, limits: &str) -> Result<DatabaseTransaction, CatalogError> {
         let transaction = self.begin().await?;
         if transaction.get_database_backend() != DbBackend::Postgres {
             return Ok(transaction);
         }
-        match transaction.execute_unprepared(STATEMENT_LIMITS).await {
+        match transaction.execute_unprepared(limits).await {
             Ok(_) => Ok(transaction),
             Err(error) => {
                 // Nothing was written.
@@ -135,6 +148,18 @@ impl Catalog {
 pub(crate) fn locked<E: EntityTrait>(within: &DatabaseTransaction, query: Select<E>) -> Select<E> {
     if within.get_database_backend() == DbBackend::Postgres {
         query.lock_exclusive()
+    } else {
+        query
+    }
+}
+
+/// Locks the rows of a query like [`locked`], but only those that no other transaction has locked.
+pub(crate) fn locked_if_free<E: EntityTrait>(
+    within: &DatabaseTransaction,
+    query: Select<E>,
+) -> Select<E> {
+    if within.get_database_backend() == DbBackend::Postgres {
+        query.lock_with_behavior(LockType::Update, LockBehavior::SkipLocked)
     } else {
         query
     }

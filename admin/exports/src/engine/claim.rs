@@ -1,13 +1,20 @@
-//! Claim of a run: extended for as long as this process makes it, with the progress so far.
+//! Claim of a run: extended for as long as this process makes it, with the progress so far, and
+//! ended with the status of its try.
 
 use super::delivery::Progress;
+use super::planner::{PlanError, in_time};
 use super::state::Inner;
-use millrace_catalog::{ClaimedRun, RunOutcome, RunProgress, RunStatus};
+use backon::{ConstantBuilder, Retryable};
+use millrace_catalog::{ClaimedRun, ExportPlace, RunOutcome, RunProgress, RunStatus};
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Renewals of a claim before it would lapse.
 const EXTENSIONS_PER_CLAIM: u32 = 4;
+
+/// Pause between two attempts to record the end of a try, and the most retries.
+const RECORD_PAUSE: Duration = Duration::from_millis(300);
+const RECORD_RETRIES_MAX: usize = 10;
 
 /// Claim of a run, as far as this process knows.
 pub(super) struct Claim<'a> {
@@ -71,6 +78,44 @@ impl<'a> Claim<'a> {
             }
         }
     }
+}
+
+/// Records the status that ends a try, with retries.
+pub(super) async fn record_try(
+    inner: &Inner,
+    claimed: &ClaimedRun,
+    record: &RunProgress,
+    again_after: Duration,
+) -> Result<RunOutcome, PlanError> {
+    let (catalog, run) = (&inner.catalog, &claimed.run);
+    let mut was_retried = false;
+    let outcome = (|| {
+        let recording = catalog.record_export_run(run.id, run.claim, record.clone(), again_after);
+        in_time(inner, recording)
+    })
+    .retry(
+        ConstantBuilder::default()
+            .with_delay(RECORD_PAUSE)
+            .with_max_times(RECORD_RETRIES_MAX),
+    )
+    .notify(|_, _| was_retried = true)
+    .await?;
+    if outcome != RunOutcome::Lost || !was_retried {
+        return Ok(outcome);
+    }
+    // An attempt that had no answer may have been kept, which ended the claim.
+    let place = ExportPlace {
+        organization_id: claimed.export.organization_id,
+        project_id: None,
+    };
+    let reading = catalog.export_run(place, claimed.export.id, run.id);
+    let kept = in_time(inner, reading).await?;
+    let is_ours = kept.is_some_and(|run| run.status == record.status && run.claim.is_none());
+    Ok(if is_ours {
+        RunOutcome::Kept
+    } else {
+        RunOutcome::Lost
+    })
 }
 
 /// Progress of a run, for its row.

@@ -2,6 +2,7 @@
 //! it.
 
 use super::state::Inner;
+use futures_util::FutureExt;
 use millrace_catalog::leases::EXPORTS_LEASE;
 use std::sync::Arc;
 use std::time::Instant;
@@ -120,6 +121,8 @@ impl LeaseRenewer {
                     was_leader = false;
                     release(&self.inner, self.holder).await;
                     tokio::time::sleep(options.lapse_after).await;
+                    // Another task may have resigned meanwhile, from the lease that is given up.
+                    let _ = self.resigned.notified().now_or_never();
                 }
             }
         }

@@ -13,7 +13,7 @@
 //! | `backfill_scheduler` | schedules the planning of backfills, by organization |
 //! | `backfill` | the next runs of one backfill |
 //! | `runner` | one run: try, time-out, end, retries |
-//! | `claim` | extends the claim of a run, with its progress |
+//! | `claim` | extends the claim of a run with its progress, ends it with a status |
 //! | `delivery` | delivers the rows of one run: read, count, hand over, publish |
 //! | `panics` | panics of runs and of planning, each of which ends its try alone |
 //! | `pace` | minimum pace at which a destination takes rows |

@@ -1,6 +1,6 @@
 //! Carries out one run: try, time-out, end, retries.
 
-use super::claim::{Claim, ClaimEnd, run_progress};
+use super::claim::{Claim, ClaimEnd, record_try, run_progress};
 use super::delivery::{Progress, deliver};
 use super::metrics;
 use super::notices::Notice;
@@ -9,7 +9,6 @@ use super::planner::in_time;
 use super::state::Inner;
 use crate::destination::Delivered;
 use crate::error::{ExportError, ExportErrorKind};
-use backon::{ConstantBuilder, Retryable};
 use millrace_catalog::{
     CatalogError, ClaimedRun, ExportInterval, LogLevel, NewExportLog, RunOutcome, RunStatus,
     TAKE_BACK_MAX,
@@ -189,21 +188,8 @@ async fn record_end(
             line.message = error.clone().unwrap_or_default();
         }
     }
-    let (id, claim) = (claimed.run.id, claimed.run.claim);
-    let recorded = (|| {
-        let record = record.clone();
-        let recording = inner
-            .catalog
-            .record_export_run(id, claim, record, again_after);
-        in_time(inner, recording)
-    })
-    .retry(
-        ConstantBuilder::default()
-            .with_delay(Duration::from_millis(300))
-            .with_max_times(10),
-    )
-    .await;
-    let outcome = match recorded {
+    let id = claimed.run.id;
+    let outcome = match record_try(inner, claimed, &record, again_after).await {
         Ok(outcome) => outcome,
         Err(error) => {
             tracing::warn!(%error, run = %id, "the end of a run cannot be recorded; it is made again");

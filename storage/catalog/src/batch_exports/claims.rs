@@ -10,7 +10,7 @@
 
 use super::create_runs::RunProgress;
 use super::latest::keep_latest_runs;
-use super::locks::lock_export;
+use super::locks::{lock_export, lock_free_export};
 use super::logs::beginning;
 use super::run_round_robin::{self, RunRoundRobin, claimable};
 use crate::actor::Actor;
@@ -22,7 +22,7 @@ use crate::entities::batch_export_runs::{self as runs, RunStatus};
 use crate::entities::batch_exports as exports;
 use crate::error::ChangeError;
 use crate::time::UtcTime;
-use crate::transaction::{Abort, locked};
+use crate::transaction::{Abort, locked, locked_if_free};
 use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::Expr;
 use sea_orm::{
@@ -33,6 +33,10 @@ use std::time::Duration;
 
 /// Failed runs in a row that pause an export.
 pub(super) const FAILED_RUNS_MAX: u64 = 10;
+
+/// Organizations with an error after which no further one is served: each error may have taken as
+/// long as a lock is waited for.
+const CLAIM_ERRORS_MAX: usize = 3;
 
 /// Longest time in which a process takes back what a run delivered that was cancelled.
 pub const TAKE_BACK_MAX: Duration = Duration::from_secs(15);
@@ -65,41 +69,68 @@ pub enum RunOutcome {
 
 impl Catalog {
     /// Claims a run of the organization that is next in the round robin: of its runs the one that
-    /// is due the longest, of an export of which no run is claimed. Runs by the clock go before
-    /// those of backfills. The organization has had its turn then, even if nothing could be
-    /// claimed: its fault delays no other one.
+    /// is due the longest, of an export of which no run is claimed and whose row no other
+    /// transaction has locked. Runs by the clock go before those of backfills. If nothing can be
+    /// claimed, the organization has had its turn all the same, and the next one is served: its
+    /// fault delays no other one.
     ///
     /// # Errors
     ///
-    /// Any database error.
+    /// The first database error, if no run of another organization is claimed.
     pub async fn claim_export_run(
         &self,
         time: Duration,
         round_robin: &mut RunRoundRobin,
     ) -> Result<Option<ClaimedRun>, ChangeError> {
         let waiting = run_round_robin::waiting(&self.db, round_robin.runs_each_max).await;
-        let waiting = waiting.map_err(|error| self.error(&error))?;
-        let Some(organization_id) = round_robin.next(&waiting) else {
-            return Ok(None);
-        };
-        round_robin.mark_served(organization_id);
-        let seen = claimable(&self.db)
-            .filter(
-                runs::Column::BatchExportId
-                    .in_subquery(run_round_robin::exports_of(organization_id)),
-            )
-            .order_by_asc(runs::Column::BackfillId.is_not_null())
-            .order_by_asc(runs::Column::NextTryAt)
-            .order_by_asc(runs::Column::CreatedAt)
-            .order_by_asc(runs::Column::Ordinal)
-            .one(&self.db)
-            .await;
-        let Some(seen) = seen.map_err(|error| self.error(&error))? else {
-            return Ok(None);
-        };
-        let transaction = self.begin_bounded().await?;
-        let claimed = claim(&transaction, &seen, time).await;
-        self.finish(transaction, claimed).await
+        let mut waiting = waiting.map_err(|error| self.error(&error))?;
+        let mut errors = Vec::new();
+        while errors.len() < CLAIM_ERRORS_MAX {
+            let Some(organization_id) = round_robin.next(&waiting) else {
+                break;
+            };
+            waiting.retain(|id| *id != organization_id);
+            round_robin.mark_served(organization_id);
+            match self.claim_run_of(organization_id, time).await {
+                Ok(None) => {}
+                Ok(claimed) => return Ok(claimed),
+                Err(error) => errors.push(error),
+            }
+        }
+        errors.into_iter().next().map_or(Ok(None), Err)
+    }
+
+    /// Claims a run of an organization.
+    async fn claim_run_of(
+        &self,
+        organization_id: Uuid,
+        time: Duration,
+    ) -> Result<Option<ClaimedRun>, ChangeError> {
+        let mut held: Vec<Uuid> = Vec::new();
+        loop {
+            let seen = claimable(&self.db)
+                .filter(
+                    runs::Column::BatchExportId
+                        .in_subquery(run_round_robin::exports_of(organization_id)),
+                )
+                .filter(runs::Column::BatchExportId.is_not_in(held.iter().copied()))
+                .order_by_asc(runs::Column::BackfillId.is_not_null())
+                .order_by_asc(runs::Column::NextTryAt)
+                .order_by_asc(runs::Column::CreatedAt)
+                .order_by_asc(runs::Column::Ordinal)
+                .one(&self.db)
+                .await;
+            let Some(seen) = seen.map_err(|error| self.error(&error))? else {
+                return Ok(None);
+            };
+            let transaction = self.begin_bounded().await?;
+            let claimed = claim(&transaction, &seen, time).await;
+            let claimed = self.finish(transaction, claimed).await?;
+            if claimed.is_some() {
+                return Ok(claimed);
+            }
+            held.push(seen.batch_export_id);
+        }
     }
 
     /// Records the progress of a run, under its claim, and extends the claim. A status that ends
@@ -115,7 +146,13 @@ impl Catalog {
         progress: RunProgress,
         again_after: Duration,
     ) -> Result<RunOutcome, ChangeError> {
-        let transaction = self.begin_bounded().await?;
+        let transaction = if progress.status == RunStatus::Running {
+            self.begin_bounded().await?
+        } else {
+            // The end of a try: if the claim lapsed before it is recorded, the run would be made
+            // again.
+            self.begin_queued().await?
+        };
         let recorded = async {
             let query = runs::Entity::find_by_id(id);
             let Some(seen) = query.clone().one(&transaction).await? else {
@@ -268,16 +305,17 @@ pub(super) async fn hold_for_take_back(
         .map(drop)
 }
 
+/// Claims a run, unless it or its export has changed or is locked.
 async fn claim(
     within: &DatabaseTransaction,
     seen: &runs::Model,
     time: Duration,
 ) -> Result<Option<ClaimedRun>, Abort> {
-    let Some(export) = lock_export(within, seen.batch_export_id).await? else {
+    let Some(export) = lock_free_export(within, seen.batch_export_id).await? else {
         return Ok(None);
     };
     let query = runs::Entity::find_by_id(seen.id);
-    let run = locked(within, query).one(within).await?;
+    let run = locked_if_free(within, query).one(within).await?;
     let now = database_now(within).await?;
     let is_free = |run: &runs::Model| {
         run.status.is_open() && run.claim_lapses_at <= now && run.next_try_at <= now

@@ -2,7 +2,7 @@
 
 use crate::entities::batch_export_backfills as backfills;
 use crate::entities::batch_exports as exports;
-use crate::transaction::locked;
+use crate::transaction::{locked, locked_if_free};
 use sea_orm::prelude::Uuid;
 use sea_orm::{DatabaseTransaction, DbErr, EntityTrait};
 
@@ -13,6 +13,16 @@ pub(super) async fn lock_export(
     id: Uuid,
 ) -> Result<Option<exports::Model>, DbErr> {
     let query = locked(within, exports::Entity::find_by_id(id));
+    query.one(within).await
+}
+
+/// Locks an export like [`lock_export`], without a wait. `None` if another transaction has locked
+/// it, too.
+pub(super) async fn lock_free_export(
+    within: &DatabaseTransaction,
+    id: Uuid,
+) -> Result<Option<exports::Model>, DbErr> {
+    let query = locked_if_free(within, exports::Entity::find_by_id(id));
     query.one(within).await
 }
 

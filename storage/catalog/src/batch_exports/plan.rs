@@ -5,7 +5,7 @@
 
 use super::create_runs::NewRun;
 use super::latest::keep_latest_runs;
-use super::locks::lock_export;
+use super::locks::{lock_export, lock_free_export};
 use super::unknown_values::is_known;
 use super::windows::due_windows;
 use crate::catalog::Catalog;
@@ -27,6 +27,11 @@ use std::time::Duration;
 /// Most exports that are planned at a time, in turns of their organizations.
 const EXPORTS_MAX: u64 = 100;
 
+/// Lock errors after which no further export is planned at a time, since each takes seconds. From
+/// the first error on, exports whose row is locked are skipped: further ones come of a table that
+/// is locked.
+const LOCK_ERRORS_MAX: usize = 3;
+
 impl Catalog {
     /// Creates runs of windows by the clock that ended at `until` or before, whose rows are all
     /// stored by then, of a hundred exports in turns of their organizations; answers how many.
@@ -35,41 +40,68 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// The first database error; the other exports are planned all the same.
+    /// The first database error; the other exports are planned all the same, unless three of them
+    /// are locked.
     pub async fn plan_export_windows(&self, until: UtcTime) -> Result<usize, ChangeError> {
         let due = in_turns(due(Expr::value(until)))
             .limit(EXPORTS_MAX)
             .into_tuple::<(Uuid, i64)>()
             .all(&self.db)
             .await;
-        let (mut planned, mut failed) = (0, None);
+        let (mut planned, mut failed, mut lock_errors) = (0, None, 0);
         for (export_id, _) in due.map_err(|error| self.error(&error))? {
-            match self.plan_export(export_id, until).await {
-                Ok(made) => planned += made,
+            let waits = failed.is_none();
+            let error = match self.plan_export(export_id, until, waits).await {
+                Ok(made) => {
+                    planned += made;
+                    continue;
+                }
                 // The interval was changed since the export was found.
-                Err(ChangeError::Catalog(CatalogError::WrongInterval { .. })) => {}
-                // An export that cannot be planned holds up no other.
-                Err(error) => failed = failed.or(Some(error)),
+                Err(ChangeError::Catalog(CatalogError::WrongInterval { .. })) => continue,
+                Err(error) => error,
+            };
+            if matches!(error, ChangeError::Catalog(CatalogError::Conflict { .. })) {
+                lock_errors += 1;
+            }
+            // An export that cannot be planned holds up no other.
+            failed = failed.or(Some(error));
+            if lock_errors >= LOCK_ERRORS_MAX {
+                break;
             }
         }
         failed.map_or(Ok(planned), Err)
     }
 
-    async fn plan_export(&self, export_id: Uuid, until: UtcTime) -> Result<usize, ChangeError> {
+    /// Plans an export; one whose row another transaction has locked only if it `waits`.
+    async fn plan_export(
+        &self,
+        export_id: Uuid,
+        until: UtcTime,
+        waits: bool,
+    ) -> Result<usize, ChangeError> {
         let transaction = self.begin_bounded().await?;
-        let made = self.plan_windows(&transaction, export_id, until).await;
+        let made = async {
+            let export = if waits {
+                lock_export(&transaction, export_id).await?
+            } else {
+                lock_free_export(&transaction, export_id).await?
+            };
+            match export {
+                Some(export) => self.plan_windows(&transaction, export, until).await,
+                None => Ok(0),
+            }
+        };
+        let made = made.await;
         self.finish(transaction, made).await
     }
 
     async fn plan_windows(
         &self,
         within: &DatabaseTransaction,
-        export_id: Uuid,
+        mut export: exports::Model,
         until: UtcTime,
     ) -> Result<usize, Abort> {
-        let Some(mut export) = lock_export(within, export_id).await? else {
-            return Ok(0);
-        };
+        let export_id = export.id;
         let windows = due_windows(&mut export, until)?;
         for (start, end) in &windows {
             let new = NewRun {

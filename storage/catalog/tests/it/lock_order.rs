@@ -286,7 +286,7 @@ async fn keys_of_users_who_joined_in_opposite_orders_change_together(database: T
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deadlocked_changes_can_be_retried() {
-    for code in ["40P01", "40001"] {
+    for code in ["40P01", "40001", "55P03"] {
         let database = TestDatabase::postgres().await;
         let fixture = Fixture::open(&database).await;
         let refuse = format!(

@@ -1,6 +1,7 @@
 //! Claims of runs, records under them, and the lease of the leader.
 
 use super::{COMMAND_LINE, HOUR, TestEnv, new_export};
+use crate::contention::holding;
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::leases::EXPORTS_LEASE;
 use millrace_catalog::testing::TestDatabase;
@@ -216,6 +217,30 @@ async fn ten_failed_runs_in_a_row_pause_an_export(database: TestDatabase) {
         let is_last = number == 9;
         assert_eq!(outcome == RunOutcome::Paused, is_last, "{number} since");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_a_run_waits_longer_for_a_lock_than_its_progress() {
+    let database = TestDatabase::postgres().await;
+    let env = TestEnv::open(&database).await;
+    let export_id = env.made().await.id;
+    begun(&env, export_id, None, 0).await;
+    let claimed = claim(&env, LONG).await.unwrap();
+    let lock = format!("SELECT 1 FROM batch_exports WHERE id = '{export_id}' FOR UPDATE");
+    let holder = holding(&database, &lock).await;
+    let (id, claim, catalog) = (claimed.run.id, claimed.run.claim, &env.fixture.catalog);
+    let ended = tokio::spawn({
+        let catalog = catalog.clone();
+        let completed = told(RunStatus::Completed);
+        async move { catalog.record_export_run(id, claim, completed, LONG).await }
+    });
+    for _ in 0..2 {
+        let running = told(RunStatus::Running);
+        let progress = catalog.record_export_run(id, claim, running, LONG);
+        progress.await.unwrap_err();
+    }
+    holder.rollback().await.unwrap();
+    assert_eq!(ended.await.unwrap().unwrap(), RunOutcome::Kept);
 }
 
 /// Windows by the clock of three exports of one organization, and one of a backfill of the other.

@@ -357,26 +357,28 @@ async fn an_export_whose_row_is_held_by_a_transaction_holds_up_no_other() {
     let env = TestEnv::open(&database).await;
     let catalog = &env.fixture.catalog;
     let (held, other) = (env.made().await.id, env.made().await.id);
-    let lock = format!("SELECT 1 FROM batch_exports WHERE id = '{held}' FOR UPDATE");
-    let holder = holding(&database, &lock).await;
+    let lock = |id: Uuid| format!("SELECT 1 FROM batch_exports WHERE id = '{id}' FOR UPDATE");
+    let holder = holding(&database, &lock(held)).await;
     let planning = catalog.plan_export_windows(at(1, 0));
     let planned = tokio::time::timeout(TEST_TIMEOUT, planning).await;
     planned.expect("it waits for the row").unwrap_err();
     assert!(windows(&env, held).await.is_empty());
     assert_eq!(windows(&env, other).await, [(0, 60)]);
     holder.rollback().await.unwrap();
+    env.fixture.pass_micros(1);
     assert_eq!(plan(&env, at(1, 0)).await, 1);
 
-    let holder = holding(&database, &lock).await;
-    let (mut round_robin, mut claimed) = (RunRoundRobin::new(10), Vec::new());
-    for _ in 0..2 {
+    // Now the row of the older run is held, which would be claimed first.
+    let (held, other) = (other, held);
+    let holder = holding(&database, &lock(held)).await;
+    let mut round_robin = RunRoundRobin::new(10);
+    for expected in [Some(other), None] {
         let claiming = catalog.claim_export_run(LONG, &mut round_robin);
-        let run = tokio::time::timeout(TEST_TIMEOUT, claiming).await;
-        // The run of the export that is held is an error.
-        if let Ok(Some(run)) = run.expect("it waits for the row") {
-            claimed.push(run.export.id);
-        }
+        let claimed = tokio::time::timeout(TEST_TIMEOUT, claiming).await;
+        let claimed = claimed.expect("it waits for the row").unwrap();
+        assert_eq!(claimed.map(|run| run.export.id), expected);
     }
-    assert!(claimed.iter().all(|id| *id == other), "{claimed:?}");
     holder.rollback().await.unwrap();
+    let claimed = claim(&env, LONG).await.unwrap();
+    assert_eq!(claimed.export.id, held);
 }
