@@ -13,7 +13,8 @@
 //! | `tls` | TLS with verified and self-signed certificates | – |
 //! | `sql` | statements as text | server |
 //! | `bounded` | stream with a limit on what a server may send | – |
-//! | `session` | connection to a server | server, failure, tls, bounded |
+//! | `request_budget` | stream with a limit on what the driver may send for a request | – |
+//! | `session` | connection to a server | server, failure, tls, bounded, request_budget |
 //! | `table_schema` | finds, creates and checks the table | session, sql |
 //! | `publish` | the publishing transaction, and its outcome | session, sql, table_schema |
 //! | `staged_rows` | a run's rows in the temporary table | publish, table_schema |
@@ -28,6 +29,7 @@ mod delivery;
 mod failure;
 mod publish;
 mod redshift;
+mod request_budget;
 mod server;
 mod session;
 mod sql;
