@@ -15,9 +15,11 @@ use crate::connections::ConnectionGuard;
 use crate::engine::Engine;
 use crate::exception::Exception;
 use crate::form;
+use crate::held_bytes::HeldBytes;
 use crate::request::QueryRequest;
 use crate::response::{ResponseContext, error_response, join_statement, text_response};
 use crate::response_body::Body;
+use crate::send_limit::SendLimit;
 use crate::session::Sessions;
 use crate::statement::Statement;
 use crate::upload;
@@ -33,16 +35,18 @@ pub(crate) struct ServerState {
     pub(crate) sessions: Sessions,
     pub(crate) credentials: Credentials,
     pub(crate) statement_slots: Arc<Semaphore>,
+    pub(crate) held_bytes: HeldBytes,
 }
 
 // === impl ServerState ===
 
 impl ServerState {
-    /// Serves one request.
+    /// Serves one request; one with the password sets the limit of its connection.
     pub(crate) async fn respond(
         self: Arc<Self>,
         request: Request<Incoming>,
         guard: &ConnectionGuard,
+        send_limit: &SendLimit,
     ) -> Response<Body> {
         match (request.method(), request.uri().path()) {
             (&Method::GET | &Method::HEAD, "/ping" | "/replicas_status") => {
@@ -82,6 +86,7 @@ impl ServerState {
         match auth::check(&self.credentials, request.headers(), given.0, given.1) {
             Ok(()) => {
                 guard.mark_authenticated();
+                send_limit.set(query_request.send_max());
                 self.run(query_request, request).await
             }
             Err(Denied::Wrong(exception)) => error_response(&exception, &self.engine),
@@ -112,6 +117,7 @@ impl ServerState {
             compress: query_request.compress,
             wait_end_of_query: query_request.wait_end_of_query,
             send_max: query_request.send_max(),
+            held_bytes: self.held_bytes.clone(),
         };
         let (sender, upload) = upload::channel();
         let encoding = request
@@ -155,7 +161,7 @@ impl ServerState {
             Err(_) => match join_statement(job).await {
                 Ok(mut ended) => {
                     let output = std::mem::take(&mut ended.finished.data);
-                    context.finished(&ended, output.into())
+                    context.finished(&ended, output.into(), self.held_bytes.reservation())
                 }
                 Err(exception) => context.failed(&exception),
             },

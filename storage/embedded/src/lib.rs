@@ -15,6 +15,7 @@
 //!   kernel
 //! * `insert`, `select`, `statement`, `statement_progress`, `session`: execution of a statement
 //! * `connections`, `http`, `response`, `response_body`: the HTTP server
+//! * `held_bytes`, `send_limit`: memory and time of responses that are not read
 //! * [`testing`] (feature `testing`): a real engine for the tests of any crate
 #![deny(unsafe_code)]
 
@@ -32,6 +33,7 @@ mod engine;
 mod exception;
 mod ffi;
 mod form;
+mod held_bytes;
 mod http;
 mod insert;
 mod library;
@@ -40,6 +42,7 @@ mod request;
 mod response;
 mod response_body;
 mod select;
+mod send_limit;
 mod serve;
 mod session;
 mod sources;

@@ -10,7 +10,9 @@ use crate::ffi::Parameters;
 
 const SESSION_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
 /// ClickHouse's own default of `http_send_timeout`.
-const SEND_MAX_DEFAULT: Duration = Duration::from_secs(30);
+pub(crate) const SEND_MAX_DEFAULT: Duration = Duration::from_secs(30);
+/// Longest `http_send_timeout` in seconds, which Millrace gives its own reads.
+const SEND_SECONDS_MAX: u64 = 600;
 const SESSION_TIMEOUT_MAX: Duration = Duration::from_secs(3_600);
 
 /// A request without its body.
@@ -132,12 +134,15 @@ impl QueryRequest {
         }
     }
 
-    /// Longest time that the client may accept nothing of its response (`http_send_timeout`).
+    /// Longest time that the client may accept nothing of its response (`http_send_timeout`), at
+    /// most 10 minutes.
     pub(crate) fn send_max(&self) -> Duration {
         let mut settings = self.settings.iter().rev();
         let setting = settings.find(|(name, _)| name == "http_send_timeout");
         let seconds = setting.and_then(|(_, value)| value.parse().ok());
-        seconds.map_or(SEND_MAX_DEFAULT, Duration::from_secs)
+        seconds.map_or(SEND_MAX_DEFAULT, |seconds: u64| {
+            Duration::from_secs(seconds.clamp(1, SEND_SECONDS_MAX))
+        })
     }
 
     /// Adds a parameter of the statement or a setting.

@@ -22,13 +22,15 @@ use crate::blocks;
 use crate::engine::Engine;
 use crate::exception::Exception;
 use crate::ffi::Summary;
+use crate::held_bytes::{HeldBytes, Reservation};
 use crate::response_body::{Body, BodyChunk};
+use crate::select::PIPE_BYTES;
 use crate::statement_progress::{QueryStarted, StatementEnded};
 
 /// Bytes of rows held back before the response's headers are sent.
 const HOLD_BYTES: usize = 1 << 20;
-/// Bytes held back with `wait_end_of_query=1`; longer responses are streamed all the same, which
-/// bounds memory.
+/// Bytes held back with `wait_end_of_query=1`; longer responses are streamed all the same, as are
+/// those for which others leave too little of [`HeldBytes`], which bounds memory.
 const HOLD_WAITING_BYTES: usize = 64 << 20;
 const READ_BYTES: usize = 256 << 10;
 
@@ -43,6 +45,8 @@ pub(crate) struct ResponseContext {
     pub(crate) wait_end_of_query: bool,
     /// Longest time a client may accept no data before its query is stopped.
     pub(crate) send_max: Duration,
+    /// Budget of the bytes held back beyond [`HOLD_BYTES`].
+    pub(crate) held_bytes: HeldBytes,
 }
 
 /// Time for the exception frame to reach the socket before the connection is closed.
@@ -55,8 +59,14 @@ pub(crate) type StatementTask = JoinHandle<Result<StatementEnded, Exception>>;
 
 impl ResponseContext {
     /// Response to a statement that has ended, with all its output.
-    pub(crate) fn finished(&self, ended: &StatementEnded, output: Bytes) -> Response<Body> {
-        let mut response = Response::new(Body::full(self.packed(output)));
+    pub(crate) fn finished(
+        &self,
+        ended: &StatementEnded,
+        output: Bytes,
+        reservation: Reservation,
+    ) -> Response<Body> {
+        let output = reservation.attach(self.packed(output));
+        let mut response = Response::new(Body::full(output));
         self.set_headers(response.headers_mut(), &ended.format);
         set(
             response.headers_mut(),
@@ -115,16 +125,12 @@ impl ResponseContext {
                 ));
             }
         };
-        let hold = if self.wait_end_of_query {
-            HOLD_WAITING_BYTES
-        } else {
-            HOLD_BYTES
-        };
         let mut held = BytesMut::new();
-        while held.len() < hold {
+        let mut reservation = self.held_bytes.reservation();
+        while held.len() < HOLD_BYTES || self.may_hold(held.len(), &mut reservation) {
             if rows.read(&mut held).await == 0 {
                 return match rows.end().await {
-                    Ok(ended) => self.finished(&ended, held.freeze()),
+                    Ok(ended) => self.finished(&ended, held.freeze(), reservation),
                     Err(exception) => self.failed(&exception),
                 };
             }
@@ -143,23 +149,31 @@ impl ResponseContext {
             "x-clickhouse-summary",
             &summary_text(&Summary::default()),
         );
+        let held = reservation.attach(self.packed(held.freeze()));
         tokio::spawn(self.send_rows(rows, held, sender, exception_tag));
         response
+    }
+
+    /// Returns true if the next rows may be held back as well, and reserves memory for them.
+    fn may_hold(&self, held: usize, reservation: &mut Reservation) -> bool {
+        self.wait_end_of_query
+            && held < HOLD_WAITING_BYTES
+            && reservation.reserve(held + PIPE_BYTES)
     }
 
     /// Sends rows until the query ends or the client disconnects.
     async fn send_rows(
         self,
         mut rows: RowStream,
-        held: BytesMut,
+        held: Bytes,
         sender: mpsc::Sender<BodyChunk>,
         exception_tag: String,
     ) {
         let send = async |bytes: Bytes| {
-            let chunk = BodyChunk::Rows(self.packed(bytes));
+            let chunk = BodyChunk::Rows(bytes);
             matches!(timeout(self.send_max, sender.send(chunk)).await, Ok(Ok(())))
         };
-        if !send(held.freeze()).await {
+        if !send(held).await {
             return;
         }
         let mut buffer = BytesMut::new();
@@ -173,7 +187,7 @@ impl ResponseContext {
             if count == 0 {
                 break;
             }
-            if !send(buffer.split().freeze()).await {
+            if !send(self.packed(buffer.split().freeze())).await {
                 return;
             }
         }
@@ -186,7 +200,7 @@ impl ResponseContext {
         let frame = format!(
             "\r\n__exception__\r\n{exception_tag}\r\n{text}{length} {exception_tag}\r\n__exception__\r\n"
         );
-        if send(frame.into()).await {
+        if send(self.packed(frame.into())).await {
             // hyper throws away what it has not yet written when a body fails, so the frame
             // gets time to leave; a client that reads slower sees the connection break only.
             sleep(FRAME_FLUSH).await;

@@ -18,7 +18,7 @@ use crate::statement_progress::{QueryStarted, StatementEnded};
 
 /// Capacity requested for each pipe, bytes; with less (the default is 64 KiB) the engine waits more
 /// often.
-const PIPE_BYTES: usize = 1 << 20;
+pub(crate) const PIPE_BYTES: usize = 1 << 20;
 
 /// Parts of a query.
 pub(crate) struct SelectParts<'a> {

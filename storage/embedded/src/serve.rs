@@ -17,7 +17,10 @@ use tokio::time::{interval, sleep, timeout};
 use crate::auth::Credentials;
 use crate::connections::{ConnectionGuard, Connections};
 use crate::engine::{Engine, PreparedEngine};
+use crate::held_bytes::{HELD_BYTES_MAX, HeldBytes};
 use crate::http::{STATEMENTS_MAX, ServerState};
+use crate::request::SEND_MAX_DEFAULT;
+use crate::send_limit::{SendLimit, SendLimited};
 use crate::session::Sessions;
 use crate::{EngineError, EngineOptions};
 
@@ -72,6 +75,7 @@ pub fn run(
             sessions: Sessions::default(),
             credentials,
             statement_slots: Arc::new(Semaphore::new(STATEMENTS_MAX)),
+            held_bytes: HeldBytes::new(HELD_BYTES_MAX),
         });
         on_ready(bound);
         serve(listener, &state, shutdown).await;
@@ -128,10 +132,12 @@ async fn connection(
     mut stopping: watch::Receiver<bool>,
 ) {
     let _ = stream.set_nodelay(true);
-    let guard = &guard;
+    let send_limit = SendLimit::new(SEND_MAX_DEFAULT);
+    let stream = SendLimited::new(stream, send_limit.clone());
+    let (guard, send_limit) = (&guard, &send_limit);
     let service = service_fn(move |request| {
         let state = Arc::clone(&state);
-        async move { Ok::<_, Infallible>(state.respond(request, guard).await) }
+        async move { Ok::<_, Infallible>(state.respond(request, guard, send_limit).await) }
     });
     let mut connection = std::pin::pin!(
         http1::Builder::new()

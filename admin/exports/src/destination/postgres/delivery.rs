@@ -44,9 +44,7 @@ impl CopyDelivery {
             .await?;
         // COPY takes as long as ClickHouse does; a stalled server is noticed by `limits.stall`.
         session.run(server, "SET statement_timeout = 0").await?;
-        let copy = native_sql::copy(server);
-        let copy = session.client.copy_in(&copy);
-        let sink = within(server, server.limits.statement, copy).await?;
+        let sink = session.copy_in(server, &native_sql::copy(server)).await?;
         Ok(Self {
             staged_rows,
             sink: Box::pin(sink),

@@ -43,6 +43,13 @@ pub(super) fn late(server: &Server) -> ExportError {
     ExportError::retryable(format!("The {product} server did not answer in time."))
 }
 
+/// Error for a server whose answers have types that are not PostgreSQL's own.
+pub(super) fn unknown_types(server: &Server) -> ExportError {
+    let product = server.product();
+    let message = format!("The {product} server gives an answer of types that are unknown.");
+    ExportError::permanent(message)
+}
+
 fn refused(server: &Server) -> ExportError {
     ExportError::permanent(format!(
         "The {} server did not accept the user and the password.",

@@ -14,7 +14,8 @@
 //! | `sql` | statements as text | server |
 //! | `native_sql` | statements that differ from Redshift's | server, sql, table_schema |
 //! | `bounded` | stream with a limit on what a server may send | – |
-//! | `session` | connection to a server | server, failure, tls, bounded |
+//! | `request_budget` | stream with a limit on what the driver may send for a request | – |
+//! | `session` | connection to a server | server, failure, tls, bounded, request_budget |
 //! | `table_schema` | finds, creates and checks the table | session, sql |
 //! | `publish` | the publishing transaction, and its outcome | session, sql, table_schema |
 //! | `staged_rows` | a run's rows in the temporary table | publish, table_schema |
@@ -30,6 +31,7 @@ mod failure;
 mod native_sql;
 mod publish;
 mod redshift;
+mod request_budget;
 mod server;
 mod session;
 mod sql;

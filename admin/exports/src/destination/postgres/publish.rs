@@ -1,7 +1,7 @@
 //! Transaction that publishes a run's rows, and how its outcome is found out.
 
 use super::server::{Dialect, Server};
-use super::session::{Param, Session, settings, within};
+use super::session::{Session, settings, within};
 use crate::destination::dialler::Dialler;
 use crate::error::ExportError;
 use uuid::Uuid;
@@ -79,7 +79,7 @@ async fn is_committed(
     let session = Session::open(server, dialler).await?;
     session.run(server, "BEGIN").await?;
     lock(&session, server).await?;
-    let params: [Param<'_>; 2] = [&this.run, &this.attempt];
+    let params = [this.run.as_str(), this.attempt.as_str()];
     let found = session.query(server, &server.find_run(), &params).await?;
     Ok(!found.is_empty())
 }

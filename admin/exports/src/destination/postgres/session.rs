@@ -2,10 +2,12 @@
 
 use super::bounded::Bounded;
 use super::failure;
+use super::request_budget::{Budgeted, BudgetedTls, RequestBudget};
 use super::server::{Dialect, Server};
 use super::tls;
 use crate::destination::dialler::Dialler;
 use crate::error::ExportError;
+use bytes::Bytes;
 use millrace_dial::addresses::is_public;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -14,12 +16,13 @@ use tokio::task::JoinHandle;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Config, Error, Row};
+use tokio_postgres::{Client, Config, CopyInSink, Error, Row};
 
 /// Connection to a server; it ends when this is dropped, and its transaction is rolled back.
 pub(super) struct Session {
     pub(super) client: Client,
     connection: JoinHandle<()>,
+    budget: RequestBudget,
 }
 
 impl Drop for Session {
@@ -47,15 +50,21 @@ impl Session {
         let tls =
             tls.map_err(|_| ExportError::permanent("The host is not the name of a server."))?;
         let config = config(server, peer);
-        let opened =
-            tokio::time::timeout(limit, config.connect_raw(Bounded::new(stream), tls)).await;
+        let budget = RequestBudget::unlimited();
+        let stream = Budgeted::new(Bounded::new(stream), budget.clone());
+        let opened = config.connect_raw(stream, BudgetedTls(tls));
+        let opened = tokio::time::timeout(limit, opened).await;
         let opened = opened.map_err(|_| failure::late(server))?;
         let (client, connection) = opened.map_err(|error| failure::of_login(server, &error))?;
         let connection = tokio::spawn(async move {
             // Callers that wait for an answer see the end of the connection.
             let _ = connection.await;
         });
-        let session = Self { client, connection };
+        let session = Self {
+            client,
+            connection,
+            budget,
+        };
         session.run(server, &settings(server)).await?;
         Ok(session)
     }
@@ -83,11 +92,38 @@ impl Session {
         &self,
         server: &Server,
         sql: &str,
-        params: &[Param<'_>],
+        params: &[&str],
     ) -> Result<Vec<Row>, ExportError> {
-        let typed = typed(params);
+        let texts_bytes = sql.len() + params.iter().map(|text| text.len()).sum::<usize>();
+        let params: Vec<_> = params.iter().map(|text| text as Param<'_>).collect();
+        let typed = typed(&params);
         let done = self.client.query_typed(sql, &typed);
-        within(server, server.limits.statement, done).await
+        self.without_type_queries(server, texts_bytes, done).await
+    }
+
+    /// Begins a COPY into the server.
+    pub(super) async fn copy_in(
+        &self,
+        server: &Server,
+        sql: &str,
+    ) -> Result<CopyInSink<Bytes>, ExportError> {
+        let done = self.client.copy_in(sql);
+        self.without_type_queries(server, sql.len(), done).await
+    }
+
+    /// Makes a request of the driver, unless it needs to look up a type.
+    async fn without_type_queries<T>(
+        &self,
+        server: &Server,
+        texts_bytes: usize,
+        done: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, ExportError> {
+        let done = within(server, server.limits.statement, done);
+        let done = self.budget.within(texts_bytes, done).await;
+        done.map_err(|error| match self.budget.is_exceeded() {
+            true => failure::unknown_types(server),
+            false => error,
+        })
     }
 }
 

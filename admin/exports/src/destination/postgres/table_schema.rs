@@ -4,7 +4,7 @@
 //! that cannot take the rows is refused before any row is read.
 
 use super::server::{Dialect, Server};
-use super::session::{Session, within};
+use super::session::Session;
 use crate::destination::table::width::{Width, Widths};
 use crate::destination::table::{Column, ColumnType};
 use crate::error::ExportError;
@@ -84,9 +84,7 @@ pub(super) async fn find(session: &Session, server: &Server) -> Result<TableSche
 
 async fn has_runs(session: &Session, server: &Server) -> Result<bool, ExportError> {
     let sql = format!("SELECT \"attempt\" FROM {} WHERE FALSE", server.runs());
-    let found = session.client.query_typed(&sql, &[]);
-    let found = within(server, server.limits.statement, found).await;
-    Ok(found.is_ok())
+    Ok(session.query(server, &sql, &[]).await.is_ok())
 }
 
 /// Returns true if there is a unique index for an upsert. Redshift does not enforce uniqueness.

@@ -134,6 +134,29 @@ async fn an_endless_answer_is_given_up_before_it_takes_the_memory() {
     }
 }
 
+/// Deep enough look-ups would overflow the stack, which ends the process.
+#[tokio::test]
+async fn a_server_with_endless_types_is_given_up() {
+    for answered in ["FROM information_schema", "COPY pg_temp"] {
+        let fixture = Fixture::new().await;
+        let fault = GatewayFault::EndlessTypes(answered);
+        fixture.gateway.inject(fault);
+        let error = refusal(delivered(&fixture.postgres(), &run(0), &lines([row(1)])).await);
+        assert!(fixture.gateway.has_happened(), "{answered}");
+        let kind = ExportErrorKind::Permanent;
+        assert_eq!(error.kind, kind, "{answered}: {error}");
+        assert!(
+            error.message.contains("types that are unknown"),
+            "{answered}: {error}"
+        );
+    }
+    let fixture = Fixture::new().await;
+    let fault = GatewayFault::EndlessTypes("FROM information_schema");
+    fixture.gateway.inject(fault);
+    let error = refusal(delivered(&fixture.redshift().await, &run(0), "").await);
+    assert_eq!(error.kind, ExportErrorKind::Permanent, "{error}");
+}
+
 #[tokio::test]
 async fn a_violated_constraint_is_named_and_the_rows_are_not() {
     let fixture = Fixture::new().await;

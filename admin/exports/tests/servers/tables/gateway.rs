@@ -1,10 +1,12 @@
 //! Gateway from a TCP port to PostgreSQL's socket, which injects faults.
 
+use super::endless_types::EndlessTypes;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::unix::OwnedReadHalf;
 use tokio::net::{TcpListener, TcpStream, UnixStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio_rustls::TlsAcceptor;
 
 /// Fault that is injected when a client sends a text.
@@ -21,12 +23,24 @@ pub enum GatewayFault {
     /// The session loses its temporary tables before the text, as behind a pooler that gives each
     /// transaction another session.
     DiscardTempBefore(&'static str),
+    /// The statement with the text, and all that the client asks then, is answered with types
+    /// without end.
+    EndlessTypes(&'static str),
 }
 
 /// Query by which a session drops its temporary tables.
 const DISCARD_TEMP: &[u8] = b"Q\0\0\0\x11DISCARD TEMP\0";
 /// End of its answer, before one byte about the transaction.
 const DISCARDED: &[u8] = b"DISCARD TEMP\0Z\0\0\0\x05";
+
+/// Signals from the client's direction to the server's.
+#[derive(Default)]
+struct Signals {
+    cut: Notify,
+    endless: Notify,
+    discard: Notify,
+    discarded: Notify,
+}
 
 /// Gateway that ends with the test's runtime.
 #[derive(Clone)]
@@ -89,11 +103,12 @@ impl Gateway {
     }
 
     async fn pass(&self, client: impl AsyncRead + AsyncWrite, server: UnixStream) {
-        let (mut from_client, mut to_client) = tokio::io::split(client);
-        let (mut from_server, mut to_server) = server.into_split();
-        let (cut, endless) = (Notify::new(), Notify::new());
-        let (discard, discarded) = (Notify::new(), Notify::new());
+        let (mut from_client, to_client) = tokio::io::split(client);
+        let (from_server, mut to_server) = server.into_split();
+        let signals = Signals::default();
+        let (answers, answered) = mpsc::channel(1);
         let up = async {
+            let mut types: Option<EndlessTypes> = None;
             // Earlier bytes are kept, as statements may arrive in pieces.
             let mut said = Vec::new();
             let mut buffer = vec![0; 16 << 10];
@@ -110,18 +125,27 @@ impl Gateway {
                     Some(GatewayFault::CutBefore(_)) => return,
                     Some(GatewayFault::StallBefore(_)) => std::future::pending().await,
                     Some(GatewayFault::AnswerWithoutEnd(_)) => {
-                        endless.notify_one();
+                        signals.endless.notify_one();
                         std::future::pending::<()>().await;
                     }
                     Some(GatewayFault::DiscardTempBefore(_)) => {
-                        discard.notify_one();
+                        signals.discard.notify_one();
                         if to_server.write_all(DISCARD_TEMP).await.is_err() {
                             return;
                         }
-                        discarded.notified().await;
+                        signals.discarded.notified().await;
                     }
-                    Some(GatewayFault::CutAfter(_)) => cut.notify_one(),
+                    Some(GatewayFault::CutAfter(_)) => signals.cut.notify_one(),
+                    Some(GatewayFault::EndlessTypes(_)) => types = Some(EndlessTypes::default()),
                     None => {}
+                }
+                if let Some(types) = &mut types
+                    && length > 0
+                {
+                    if answers.send(types.answers(piece)).await.is_err() {
+                        return;
+                    }
+                    continue;
                 }
                 said.drain(..said.len().saturating_sub(64));
                 if length == 0 || to_server.write_all(piece).await.is_err() {
@@ -129,32 +153,7 @@ impl Gateway {
                 }
             }
         };
-        let down = async {
-            let mut buffer = vec![0; 16 << 10];
-            loop {
-                let length = tokio::select! {
-                    biased;
-                    // The server's answer is read, and not passed on.
-                    () = cut.notified() => {
-                        let _ = from_server.read(&mut buffer).await;
-                        return;
-                    }
-                    () = endless.notified() => return send_without_end(&mut to_client).await,
-                    () = discard.notified() => {
-                        let others = without_discard(&mut from_server).await;
-                        discarded.notify_one();
-                        if to_client.write_all(&others).await.is_err() {
-                            return;
-                        }
-                        continue;
-                    }
-                    length = from_server.read(&mut buffer) => length.unwrap_or(0),
-                };
-                if length == 0 || to_client.write_all(&buffer[..length]).await.is_err() {
-                    return;
-                }
-            }
-        };
+        let down = pass_down(from_server, to_client, &signals, answered);
         tokio::select! { () = up => {}, () = down => {} }
     }
 
@@ -166,10 +165,50 @@ impl Gateway {
             | GatewayFault::CutAfter(at)
             | GatewayFault::StallBefore(at)
             | GatewayFault::AnswerWithoutEnd(at)
-            | GatewayFault::DiscardTempBefore(at) => at.as_bytes(),
+            | GatewayFault::DiscardTempBefore(at)
+            | GatewayFault::EndlessTypes(at) => at.as_bytes(),
         };
         let heard = said.windows(at.len()).any(|window| window == at);
         if heard { fault.take() } else { None }
+    }
+}
+
+/// Passes a server's answers on, or others for a fault.
+async fn pass_down(
+    mut from_server: OwnedReadHalf,
+    mut to_client: impl AsyncWrite + Unpin,
+    signals: &Signals,
+    mut answered: mpsc::Receiver<Vec<u8>>,
+) {
+    let mut buffer = vec![0; 16 << 10];
+    loop {
+        let length = tokio::select! {
+            biased;
+            // The server's answer is read, and not passed on.
+            () = signals.cut.notified() => {
+                let _ = from_server.read(&mut buffer).await;
+                return;
+            }
+            () = signals.endless.notified() => return send_without_end(&mut to_client).await,
+            () = signals.discard.notified() => {
+                let others = without_discard(&mut from_server).await;
+                signals.discarded.notify_one();
+                if to_client.write_all(&others).await.is_err() {
+                    return;
+                }
+                continue;
+            }
+            Some(answers) = answered.recv() => {
+                if to_client.write_all(&answers).await.is_err() {
+                    return;
+                }
+                continue;
+            }
+            length = from_server.read(&mut buffer) => length.unwrap_or(0),
+        };
+        if length == 0 || to_client.write_all(&buffer[..length]).await.is_err() {
+            return;
+        }
     }
 }
 

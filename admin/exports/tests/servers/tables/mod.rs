@@ -1,6 +1,7 @@
 //! Tests of tables in PostgreSQL, and of the parts of Redshift that can be tried there.
 
 mod delivery;
+mod endless_types;
 mod failing;
 mod fixture;
 mod gateway;
