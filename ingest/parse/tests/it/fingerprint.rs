@@ -50,6 +50,17 @@ impl Sent {
         }
     }
 
+    /// Header of the SDK, if this may come by the protocol of single events: batches of events with
+    /// an id each do.
+    fn sdk_info(&self) -> Option<&'static str> {
+        let with = |id| self.events.iter().filter(move |event| event.contains(id));
+        let have_ids = with(U1).count() <= 1
+            && with(U2).count() <= 1
+            && with(U1).chain(with(U2)).count() == self.events.len();
+        let may = self.shape == "batch" && !self.engage && have_ids;
+        self.v1.filter(|_| may)
+    }
+
     fn parsed(&self, context: &ParseContext<'_>) -> Parsed {
         let body = self.body();
         let mut find = |key: &str| match key {
@@ -63,11 +74,13 @@ impl Sent {
         let context = ParseContext {
             historical_query: self.historical,
             engage: self.engage,
-            protocol: self.v1.map_or(Protocol::V0, |sdk_info| Protocol::V1 {
-                key: self.key,
-                sent_at: None,
-                sdk_info: Some(sdk_info),
-            }),
+            protocol: self
+                .sdk_info()
+                .map_or(Protocol::V0, |sdk_info| Protocol::V1 {
+                    key: self.key,
+                    sent_at: None,
+                    sdk_info: Some(sdk_info),
+                }),
             ..*context
         };
         let parsed = Parser::default().parse(body.as_bytes(), &context, &mut find);
@@ -267,15 +280,19 @@ fn any_request() -> impl Strategy<Value = Sent> {
         prop::sample::select(vec!["batch", "array", "single"]),
         prop::sample::select(vec![KEY, KEY, OTHER_KEY]),
         any::<[bool; 2]>(),
+        prop::option::of(prop::sample::select(vec![
+            "posthog-python/7.91.1",
+            "posthog-go/1.2.0",
+        ])),
     )
-        .prop_map(|(events, shape, key, [historical, engage])| Sent {
+        .prop_map(|(events, shape, key, [historical, engage], v1)| Sent {
             events,
             shape,
             key: if shape == "batch" { key } else { KEY },
             sent_at: "2026-11-20T15:38:18Z",
             historical,
             engage,
-            v1: None,
+            v1,
         })
 }
 
@@ -286,7 +303,7 @@ proptest! {
     fn requests_that_differ_in_what_is_stored_have_different_fingerprints(
         one in any_request(),
         other in any_request(),
-        with in prop::sample::select(vec!["all", "events", "shape", "lane", "path"]),
+        with in prop::sample::select(vec!["all", "events", "shape", "lane", "path", "protocol"]),
     ) {
         // Mostly alike but for one thing.
         let other = match with {
@@ -294,6 +311,7 @@ proptest! {
             "shape" => Sent { shape: other.shape, ..one.clone() },
             "lane" => Sent { historical: !one.historical, ..one.clone() },
             "path" => Sent { engage: !one.engage, ..one.clone() },
+            "protocol" => Sent { v1: other.v1, ..one.clone() },
             _ => other,
         };
         let (a, b) = (one.parsed(&context()), other.parsed(&context()));
