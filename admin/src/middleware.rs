@@ -2,8 +2,8 @@
 //!
 //! route (404) → authenticate (401) → throttle (429) → scope, membership and level (403, 404) →
 //! throttle of the organization (429) → method (405) → length of the body (413) → key, scope and
-//! level once more (401, 403, 404) → idempotency (409) → body (415, 400) → version (412) → handler →
-//! `ETag` (304).
+//! level once more (401, 403, 404) → idempotency (409) → body (415, 400) → version (412) →
+//! handler → `ETag` (304).
 //!
 //! Key, scope and level are checked again after every wait, for the body or for another change of
 //! the same resource, so that a key that was revoked meanwhile does not write.

@@ -1,11 +1,12 @@
 //! Chooses the updates of a round: those of all projects in the order of their arrival, and of each
 //! project with a backlog from its own place, so that no other project waits for it.
 //!
-//! Where more is waiting than a round takes, each project with more than a tenth of a round waiting
-//! gets a place of its own. So do the largest projects of an organization with more than that in
-//! all of them together, beside other organizations. The others have half of a round first, and what
-//! they leave of it is shared by the backlogs, in turns of organizations. So an update waits for a
-//! few rounds at the most, however much another organization sends, in however many projects.
+//! Where more is waiting than a round takes, each project with more than a tenth of a round
+//! waiting gets a place of its own. So do the largest projects of an organization with more than
+//! that in all of them together, beside other organizations. The others have half of a round
+//! first, and what they leave of it is shared by the backlogs, in turns of organizations. So an
+//! update waits for a few rounds at the most, however much another organization sends, in however
+//! many projects.
 
 mod shares;
 

@@ -38,7 +38,7 @@ fn reconcile_counts_loaded_events_and_explains_how_to_ignore_others() {
     env.wait_for_events(2);
     let told = printed(&env.output(&["reconcile", "two.ndjson"]));
     for words in [
-        "Source            2 events, where the last `import check` here counted 1: of other files",
+        "Source            2 events, where the last `import check` here counted 1: other files",
         "Every day and event is stored",
     ] {
         assert!(told.contains(words), "{words}: {told}");

@@ -16,10 +16,10 @@
 //! - once all of it is taken: every request;
 //! - after ten seconds: requests that were not served.
 //!
-//! As long as the core keeps up, or serves one flow only, no request queues: each asks a few cells
-//! of its own core. Long requests queue nevertheless while others are in service: some hundred bytes
-//! may decode to megabytes, and two dozen such requests in one go would keep all others waiting for
-//! a second. From the queue they are served one by one, and others in between.
+//! As long as the core keeps up, or serves one flow only, no request queues: each asks a few
+//! cells of its own core. Long requests queue nevertheless while others are in service: some
+//! hundred bytes may decode to megabytes, and two dozen such requests in one go would keep all
+//! others waiting for a second. From the queue they are served one by one, and others in between.
 
 mod cost;
 mod deficit_round_robin;
@@ -43,9 +43,9 @@ const ROUND_BYTES: usize = 256 << 10;
 const ROUND_REQUESTS: usize = 32;
 /// Requests in service up to which further ones bypass the queue, however many flows there are.
 const BYPASS_MAX: usize = 4;
-/// Time that a request waits for its permit. It takes a commit thread that stands still, as its disk
-/// does, or a hundred projects at a time whose bodies decode to far more than usual: the capacity is
-/// bounded in bytes.
+/// Time that a request waits for its permit. It takes a commit thread that stands still, as its
+/// disk does, or a hundred projects at a time whose bodies decode to far more than usual: the
+/// capacity is bounded in bytes.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 /// Requests of one flow for which it is remembered that there was another one.
 const CONTENDED_REQUESTS: u32 = 4_096;
