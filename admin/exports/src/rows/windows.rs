@@ -57,8 +57,9 @@ impl WindowQuery<'_> {
         while let Some(piece) = stream.next().await? {
             answer.extend_from_slice(&piece);
         }
-        let numbers = window_numbers(&answer)
-            .ok_or_else(|| ExportError::retryable("The windows could not be read."))?;
+        let numbers = window_numbers(&answer).ok_or_else(|| {
+            ExportError::waiting("The windows cannot be read from ClickHouse now.")
+        })?;
         let (first, micros, range) = (first_start(interval), interval.micros(), &self.scope.window);
         let window = |number: i64| {
             let start = UtcTime(first + number * micros);
