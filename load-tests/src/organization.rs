@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(answered["id"], 1);
         for (answer, said) in [
             ("HTTP/1.1 404 Not Found\r\n\r\nnobody", "404: nobody"),
-            ("HTTP/1.1 200 OK\r\n\r\n", "no JSON"),
+            ("HTTP/1.1 200 OK\r\n\r\n", "not JSON"),
             ("", "no whole answer"),
         ] {
             let error = format!("{:#}", json(answer).unwrap_err());
