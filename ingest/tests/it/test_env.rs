@@ -288,10 +288,15 @@ impl TestEnv {
         }
     }
 
-    /// Waits until a new epoch begins, so that the requests under way now are waited for.
-    pub fn until_next_epoch(&self) {
-        let (epoch, started) = (self.request_epochs.epoch(), Instant::now());
-        while self.request_epochs.epoch() == epoch {
+    /// Number of the present epoch.
+    pub fn epoch(&self) -> u64 {
+        self.request_epochs.epoch()
+    }
+
+    /// Waits until an epoch is no longer the present one, so that its requests are waited for.
+    pub fn until_epoch_after(&self, epoch: u64) {
+        let started = Instant::now();
+        while self.epoch() == epoch {
             assert!(started.elapsed() < TEST_TIMEOUT, "nobody looks");
             std::thread::sleep(ADVANCE_EVERY);
         }

@@ -50,6 +50,20 @@ fn event(env: &TestEnv, name: &str) -> Event {
     found.next().unwrap()
 }
 
+/// Begins to post a batch; returns once the watermark waits for it.
+fn begin_and_be_waited_for(env: &TestEnv, name: &str) -> (Client, Vec<u8>) {
+    loop {
+        let epoch = env.epoch();
+        let begun = begin(env, name);
+        // Otherwise it is not known which of the epochs it is in; the next one does not begin while
+        // it is waited for.
+        if env.epoch() == epoch {
+            env.until_epoch_after(epoch);
+            return begun;
+        }
+    }
+}
+
 #[test]
 fn the_watermark_of_an_idle_node_follows_the_clock() {
     let env = TestEnv::start();
@@ -105,8 +119,7 @@ fn a_request_whose_body_is_under_way_holds_the_watermark() {
         options.wait_at_most(Duration::from_secs(3_600));
     });
     env.until_watermark(NOW);
-    let (mut client, rest) = begin(&env, "slow");
-    env.until_next_epoch();
+    let (mut client, rest) = begin_and_be_waited_for(&env, "slow");
     env.clock.set(at(5));
     meanwhile(&env);
     assert_eq!(env.watermark(), Some(NOW));
@@ -180,8 +193,7 @@ fn a_body_that_never_comes_holds_the_watermark_no_longer_than_a_slow_one() {
 fn a_client_that_went_away_does_not_hold_the_watermark() {
     let env = TestEnv::start();
     env.until_watermark(NOW);
-    let (client, _) = begin(&env, "gone");
-    env.until_next_epoch();
+    let (client, _) = begin_and_be_waited_for(&env, "gone");
     env.clock.set(at(5));
     drop(client);
     env.until_watermark(at(5));
