@@ -13,6 +13,7 @@ use std::io::{self, Read};
 use cityhash_rs::cityhash_102_128;
 
 use crate::exception::Exception;
+use crate::held_bytes::Reservation;
 
 const CHECKSUM_BYTES: usize = 16;
 const HEADER_BYTES: usize = 9;
@@ -22,6 +23,9 @@ const METHOD_NONE: u8 = 0x02;
 /// Largest size a block's header may state, compressed or not; ClickHouse itself allows 1 GiB, its
 /// writers make 1 MiB.
 const BLOCK_BYTES_MAX: usize = 128 << 20;
+/// Memory of a reader that is in no budget: for both buffers, grown to twice the size of ordinary
+/// blocks.
+const BUFFERS_BYTES_FREE: usize = 5 << 20;
 
 /// Bytes we put into one block when writing.
 const WRITE_BYTES_MAX: usize = 1 << 20;
@@ -34,17 +38,20 @@ pub(crate) struct BlockReader<R> {
     raw: Vec<u8>,
     /// Number of bytes of `raw` already returned.
     returned: usize,
+    /// Memory of the buffers, once they are larger than ordinary blocks need.
+    reservation: Reservation,
 }
 
 // === impl BlockReader ===
 
 impl<R: Read> BlockReader<R> {
-    pub(crate) fn new(source: R) -> Self {
+    pub(crate) fn new(source: R, reservation: Reservation) -> Self {
         Self {
             source,
             compressed: Vec::new(),
             raw: Vec::new(),
             returned: 0,
+            reservation,
         }
     }
 
@@ -71,6 +78,7 @@ impl<R: Read> BlockReader<R> {
                 "TOO_LARGE_SIZE_COMPRESSED",
             ));
         }
+        self.reserve(size, raw_size)?;
         self.compressed.clear();
         self.compressed.extend_from_slice(header);
         let rest = size - HEADER_BYTES;
@@ -94,6 +102,20 @@ impl<R: Read> BlockReader<R> {
         }
         self.decompress(raw_size)?;
         Ok(true)
+    }
+
+    /// Reserves memory for a block of these sizes, if it is large.
+    fn reserve(&mut self, size: usize, raw_size: usize) -> io::Result<()> {
+        // Buffers stay as large as they were.
+        let bytes = self.compressed.capacity().max(size) + self.raw.capacity().max(raw_size);
+        if bytes <= BUFFERS_BYTES_FREE || self.reservation.reserve(bytes) {
+            return Ok(());
+        }
+        Err(failure(
+            241,
+            "Memory limit exceeded: large compressed blocks of others take all there is; send blocks of 1 MiB",
+            "MEMORY_LIMIT_EXCEEDED",
+        ))
     }
 
     fn decompress(&mut self, raw_size: usize) -> io::Result<()> {
@@ -198,10 +220,41 @@ fn failure(code: u32, message: &str, name: &str) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::held_bytes::HeldBytes;
+
+    fn read_within(budget: &HeldBytes, bytes: &[u8]) -> io::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        let mut reader = BlockReader::new(bytes, budget.reservation());
+        reader.read_to_end(&mut out).map(|_| out)
+    }
 
     fn read(bytes: &[u8]) -> io::Result<Vec<u8>> {
-        let mut out = Vec::new();
-        BlockReader::new(bytes).read_to_end(&mut out).map(|_| out)
+        read_within(&HeldBytes::new(0), bytes)
+    }
+
+    /// One compressed block of zeros.
+    fn block(raw_size: usize) -> Vec<u8> {
+        let data = lz4_flex::block::compress(&vec![0; raw_size]);
+        let mut block = vec![METHOD_LZ4];
+        block.extend(((HEADER_BYTES + data.len()) as u32).to_le_bytes());
+        block.extend((raw_size as u32).to_le_bytes());
+        block.extend(data);
+        [checksum_of(&block).to_vec(), block].concat()
+    }
+
+    #[test]
+    fn large_blocks_share_a_budget_and_ordinary_ones_need_none() {
+        let budget = HeldBytes::new(24 << 20);
+        let length = |bytes: &[u8]| read_within(&budget, bytes).map(|raw| raw.len());
+        let (large, ordinary) = (block(20 << 20), block(WRITE_BYTES_MAX));
+        assert_eq!(length(&large).unwrap(), 20 << 20);
+        let mut of_others = budget.reservation();
+        assert!(of_others.reserve(24 << 20));
+        let error = length(&large).unwrap_err();
+        assert!(error.to_string().contains("MEMORY_LIMIT"), "{error}");
+        assert_eq!(length(&ordinary.repeat(3)).unwrap(), 3 * WRITE_BYTES_MAX);
+        drop(of_others);
+        assert_eq!(length(&large).unwrap(), 20 << 20);
     }
 
     #[test]
