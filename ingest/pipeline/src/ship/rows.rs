@@ -3,7 +3,7 @@
 //! The columns come from the insert target, by name, so that column lists of older versions can
 //! be cut as well.
 
-use millrace_rows::{Micros, ProjectId, RowKey};
+use millrace_rows::{Micros, RowKey};
 use std::ops::Range;
 use uuid::Uuid;
 
@@ -20,8 +20,6 @@ enum Column {
     ReceivedAt,
     /// The index of the row's key.
     Index,
-    /// Project of the row.
-    ProjectId,
 }
 
 /// The columns of an insert target.
@@ -35,8 +33,6 @@ pub struct Row {
     pub bytes: Range<usize>,
     /// Key of the row, if it has one.
     pub key: Option<RowKey>,
-    /// Project of the row, if it names one.
-    pub project_id: Option<ProjectId>,
 }
 
 /// Error of bytes that are not rows of the layout.
@@ -92,7 +88,7 @@ impl Layout {
     /// The first row.
     fn row(&self, bytes: &[u8]) -> Option<Row> {
         let mut rest = bytes;
-        let (mut id, mut received_at, mut index, mut project_id) = (None, None, None, None);
+        let (mut id, mut received_at, mut index) = (None, None, None);
         for column in &self.0 {
             match column {
                 Column::Fixed(width) => {
@@ -123,11 +119,6 @@ impl Layout {
                     index = Some(u32::from_le_bytes(*value));
                     rest = tail;
                 }
-                Column::ProjectId => {
-                    let (value, tail) = number(rest)?;
-                    project_id = Some(ProjectId(value));
-                    rest = tail;
-                }
             }
         }
         // In other tables the id alone is the row's own.
@@ -140,7 +131,6 @@ impl Layout {
         Some(Row {
             bytes: 0..bytes.len() - rest.len(),
             key,
-            project_id,
         })
     }
 }
@@ -150,8 +140,7 @@ fn column(name: &str) -> Option<Column> {
         "uuid" => Column::Id,
         "request_id" => Column::TextId,
         "created_at" | "received_at" => Column::ReceivedAt,
-        "team_id" => Column::ProjectId,
-        "timestamp" => Column::Fixed(8),
+        "team_id" | "timestamp" => Column::Fixed(8),
         "index" => Column::Index,
         "historical_migration" => Column::Fixed(1),
         "event" | "properties" | "distinct_id" | "code" | "attr" | "detail" | "raw" | "kind"
