@@ -70,6 +70,8 @@ pub struct LeaseReport {
     pub held: i64,
     /// Events of these that no request is using.
     pub available: i64,
+    /// Time since it last let somebody use any of the lease, in microseconds.
+    pub unused_micros: i64,
     /// Events that a request waits for.
     pub needed: i64,
     /// Events that it would put aside for requests to come.
@@ -105,12 +107,12 @@ impl ProjectQuota {
         default_rate: i64,
     ) -> LeaseDecision {
         let per_minute = self.rate(default_rate);
-        // Before anything is counted, as it was held until it was used. Events of a lease that has
-        // expired may have been used shortly before.
-        let held = self.held(|lease| lease.expires_at > now - MINUTE_MICROS);
-        self.bucket.fill(now, per_minute, held);
+        // Events that are counted now were held until they were used.
+        let used_at = now.saturating_sub(lease_report.unused_micros.max(0));
+        self.fill(used_at, now, per_minute);
         self.count(lease_report.counted);
         let unknown = self.take_back(now, lease_report.held);
+        self.fill(now, now, per_minute);
         let given = self.amount(lease_report);
         self.give(given, lease_report.counted);
         for lease in self.leases.iter_mut().filter(|lease| lease.is_own) {
@@ -140,6 +142,13 @@ impl ProjectQuota {
             is_approval && grant.left <= 0 && !self.leases.iter().any(is_held)
         });
         used_up.map(|grant| grant.id).collect()
+    }
+
+    /// Fills the bucket. Events of a lease that expired within a minute may have been used just
+    /// before it did.
+    fn fill(&mut self, until: i64, now: i64, per_minute: i64) {
+        let held = self.held(|lease| lease.expires_at > now - MINUTE_MICROS);
+        self.bucket.fill(until, per_minute, held);
     }
 
     /// Counts events under the grants that they were leased of, the oldest first.

@@ -20,6 +20,8 @@ struct Node {
     held: i64,
     /// Time of its last answer.
     heard_at: i64,
+    /// Time of its last events.
+    used_at: i64,
     is_up: bool,
 }
 
@@ -107,6 +109,7 @@ impl Model {
             *node = Node {
                 lease: self.leases.len(),
                 heard_at: now,
+                used_at: now,
                 is_up: true,
                 ..Node::default()
             };
@@ -119,6 +122,7 @@ impl Model {
             counted: node.imported,
             held: node.held,
             available: node.available,
+            unused_micros: now - node.used_at,
             needed,
             stock,
         };
@@ -169,6 +173,7 @@ impl Model {
                     node.available -= events;
                     node.held -= events;
                     node.imported += events;
+                    node.used_at = self.now;
                     self.imports.push((self.now, events));
                 }
             }
