@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 const NODES: usize = 3;
 /// Time after which a lease has expired.
-const EXPIRED_AFTER: i64 = 21_000_000;
+const EXPIRED_AFTER_MICROS: i64 = 21_000_000;
 /// Time that anything may take before a test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -76,7 +76,8 @@ impl TestEnv {
 
     /// Passes so much time that all leases have expired.
     fn expire_leases(&self) {
-        self.clock.set(Micros(self.clock.now().0 + EXPIRED_AFTER));
+        self.clock
+            .set(Micros(self.clock.now().0 + EXPIRED_AFTER_MICROS));
     }
 
     async fn migration(&self) -> HistoricalMigration {
