@@ -203,6 +203,7 @@ impl LeaseRenewer {
             }
             metrics::historical_held(self.renew_all(cause).await);
         }
+        self.is_failing.store(false, Ordering::Relaxed);
         let closed = timeout(CLOSE_GRACE, self.renew_all(Cause::Stop)).await;
         if closed.is_err() || self.is_failing.load(Ordering::Relaxed) {
             tracing::warn!(
