@@ -333,12 +333,8 @@ async fn started(
     let request_epochs = RequestEpochs::new(options.min_created_at);
     let clock: Arc<dyn Clock> = Arc::new(clock);
     let (catalog, made) = catalog(database, Arc::clone(&clock)).await;
-    let (import_quota, running_import_quota) = ImportQuota::start(
-        catalog.clone(),
-        pipeline.clone(),
-        "node".to_owned(),
-        Arc::clone(&clock),
-    );
+    let (import_quota, running_import_quota) =
+        ImportQuota::start(catalog.clone(), "node".to_owned(), Arc::clone(&clock));
     let deps = Deps {
         keys: Keys::new(catalog.clone()),
         import_quota,

@@ -131,8 +131,7 @@ pub use entities::users::Model as User;
 pub use error::{CatalogError, ChangeError, Violation};
 pub use features::{FEATURES, Feature};
 pub use historical_migrations::{
-    HistoricalDecision, HistoricalGrant, LeaseDecision, LeaseReport, LogPlace,
-    NewHistoricalMigration, NodeCounts,
+    HistoricalDecision, HistoricalGrant, LeaseDecision, LeaseReport, NewHistoricalMigration,
 };
 pub use idempotency::{IdempotencyClaim, ResponseOwners, ResponsesFull, StoredResponse};
 pub use ingest_nodes::{

@@ -91,6 +91,7 @@ impl Catalog {
             events_per_minute: ActiveValue::Set(grant.events_per_minute),
             state: ActiveValue::Set(MigrationState::Approved),
             events_imported: ActiveValue::Set(0),
+            events_leased: ActiveValue::Set(0),
             created_at: ActiveValue::Set(now),
             decided_at: ActiveValue::Set(Some(now)),
             note: ActiveValue::Set(grant.note),

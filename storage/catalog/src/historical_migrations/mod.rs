@@ -15,16 +15,17 @@
 //! | `grant` | approvals that the operator makes without a request |
 //! | `project_quota` | quota of one project and its leases: decided, without a database |
 //! | `bucket` | token bucket of a project's import rate; no I/O |
-//! | `exchange` | nodes' reports of what they took in, and their leases |
+//! | `quota_rows` | its rows: read and locked, written |
+//! | `renew` | nodes' reports of what they imported, and their leases |
 
 mod bucket;
 mod decide;
-mod exchange;
 mod grant;
 mod project_quota;
+mod quota_rows;
+mod renew;
 
 pub use decide::HistoricalDecision;
-pub use exchange::{LogPlace, NodeCounts};
 pub use grant::HistoricalGrant;
 pub use project_quota::{LeaseDecision, LeaseReport};
 
@@ -159,6 +160,7 @@ impl Catalog {
                 events_per_minute: ActiveValue::Set(new.events_per_minute),
                 state: ActiveValue::Set(MigrationState::Requested),
                 events_imported: ActiveValue::Set(0),
+                events_leased: ActiveValue::Set(0),
                 created_at: ActiveValue::Set(self.now()),
                 decided_at: ActiveValue::Set(None),
                 note: ActiveValue::Set(None),

@@ -34,7 +34,6 @@ mod tests;
 pub use starts::{NODE_SILENCE_MAX, NextStart, NodeStart, NodeStarts};
 
 use crate::catalog::Catalog;
-use crate::entities::historical_slices as slices;
 use crate::entities::ingest_nodes::{self as nodes, NodeState};
 use crate::error::{CatalogError, ChangeError};
 use crate::time::UtcTime;
@@ -331,8 +330,7 @@ impl Catalog {
     }
 
     /// Deregisters all nodes of a catalog that is a copy, as their logs are not with it: exports do
-    /// not wait for them. Their watermarks stay, as exports went up to them; import events that
-    /// they held are with the projects again.
+    /// not wait for them. Their watermarks stay, as exports went up to them.
     ///
     /// # Errors
     ///
@@ -342,15 +340,8 @@ impl Catalog {
             state: ActiveValue::Set(NodeState::Stopped),
             ..Default::default()
         };
-        let deregistered = async {
-            let nodes = nodes::Entity::update_many().set(row);
-            nodes.exec(&self.writer).await?;
-            slices::Entity::update_many()
-                .col_expr(slices::Column::EventsHeld, Expr::value(0_i64))
-                .exec(&self.writer)
-                .await
-        };
-        let deregistered = deregistered.await;
+        let deregistered = nodes::Entity::update_many().set(row);
+        let deregistered = deregistered.exec(&self.writer).await;
         deregistered.map(drop).map_err(|error| self.error(&error))
     }
 }

@@ -5,8 +5,8 @@
 use crate::test_env::FIRST;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, Caller, Catalog, FeatureKeys, Level, NewDomain, NewInvite, NewRole, NodeStarts,
-    Organization, ProjectId, Published, Scopes, UtcTime,
+    Actor, Caller, Catalog, FeatureKeys, LeaseReport, Level, MigrationState, NewDomain, NewInvite,
+    NewRole, NodeStarts, Organization, ProjectId, Published, Scopes, UtcTime,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -18,6 +18,7 @@ on_both!(
     an_index_that_was_created_before_the_upgrade_is_kept,
     older_proxy_records_are_kept_and_block_only_if_proven,
     older_nodes_accept_folders_without_counted_starts,
+    imports_of_before_count_and_what_nodes_held_of_their_quota_is_back,
 );
 
 /// Migrations m0001 to m0003.
@@ -28,6 +29,8 @@ const WITHOUT_INDEX: u32 = 25;
 const UNIQUE_PROXIES: u32 = 30;
 /// Migrations before m0041.
 const UNCOUNTED_STARTS: u32 = 32;
+/// Migrations before m0050.
+const COUNTED_LEASES: u32 = 40;
 const NOW: i64 = 1_790_000_000_000_000;
 
 const ACME: Uuid = uuid!("0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6071");
@@ -305,4 +308,50 @@ async fn older_nodes_accept_folders_without_counted_starts(database: TestDatabas
     assert_eq!(min_created_at.unwrap(), Some(UtcTime(5)));
     let published = catalog.publish_watermarks("a", &next.starts, None).await;
     assert_eq!(published.unwrap(), Published::Done);
+}
+
+async fn imports_of_before_count_and_what_nodes_held_of_their_quota_is_back(
+    database: TestDatabase,
+) {
+    let old = database.open_old(COUNTED_LEASES).await.unwrap();
+    old.close().await.unwrap();
+    let id = |id: Uuid| {
+        if database.is_sqlite() {
+            format!("x'{}'", id.simple())
+        } else {
+            format!("'{id}'")
+        }
+    };
+    let [acme, _, _, projects, ..] = rows(id);
+    let (approval, nil) = (id(Uuid::from_u128(1)), id(Uuid::nil()));
+    let approved = format!(
+        "INSERT INTO historical_migrations (id, organization_id, team_id, source, method, \
+         total_events, events_per_minute, state, events_imported, created_at) VALUES \
+         ({approval}, {}, 1, 's', 'm', 100, 1000, 'approved', 30, 5)",
+        id(ACME)
+    );
+    let quotas = "INSERT INTO historical_allowances (team_id, events_unasked, bucket_units, \
+        bucket_per_minute, bucket_at, wanted_by, wanted_at) VALUES (1, 9, 0, 0, 0, NULL, 0), \
+        (2, 8, 0, 0, 0, 'a', 5)";
+    let held = format!(
+        "INSERT INTO historical_slices (node, team_id, grant_id, events_counted, events_held) \
+         VALUES ('a', 1, {approval}, 30, 50), ('a', 2, {nil}, 8, 3)"
+    );
+    let node = "INSERT INTO historical_nodes (node, segment, \"offset\", seen_at) \
+        VALUES ('a', 3, 5, 7)";
+    for row in [&*acme, &*projects, &*approved, quotas, &*held, node] {
+        database.execute(row).await.unwrap();
+    }
+    let catalog = Catalog::open(database.url()).await.unwrap();
+    let migrations = catalog.list_all_historical_migrations(None).await.unwrap();
+    assert_eq!(migrations[0].state, MigrationState::Approved);
+    let counts = (migrations[0].events_imported, migrations[0].events_leased);
+    assert_eq!(counts, (30, 30));
+    let holder = Uuid::from_u128(2);
+    for (project, left) in [(1, 70), (2, 20_000_000 - 8)] {
+        let renewed =
+            catalog.renew_import_lease(holder, ProjectId(project), LeaseReport::default());
+        let decision = renewed.await.unwrap().unwrap();
+        assert_eq!(decision.free, left, "project {project}");
+    }
 }
