@@ -6,7 +6,7 @@ use crate::request::uuid_text;
 use crate::services::Services;
 use http::HeaderMap;
 use http::uri::Uri;
-use millrace_catalog::{Access, Actor, Caller, Catalog, Page, PageRequest, Project};
+use millrace_catalog::{Access, Actor, Caller, Catalog, Page, PageRequest, Project, Roles};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -45,6 +45,11 @@ impl Context {
     /// Catalog of the request; within a conditional change that of its transaction.
     pub(crate) fn catalog(&self) -> &Catalog {
         &self.services.catalog
+    }
+
+    /// Roles in the catalog of the request.
+    pub(crate) fn roles(&self) -> Roles<'_> {
+        Roles::new(self.catalog())
     }
 
     /// Replaces the catalog that the request reads and writes.

@@ -2,7 +2,7 @@
 
 use crate::Fixture;
 use millrace_catalog::Level::{Administrator, Member};
-use millrace_catalog::{Actor, NewRole, NewUser};
+use millrace_catalog::{Actor, NewRole, NewUser, Roles};
 use serde_json::{Value, json};
 
 on_both!(
@@ -243,9 +243,7 @@ async fn roles_of_other_organizations_are_not_found() {
     let fixture = Fixture::new().await;
     let theirs = fixture.foreign_organization().await;
     let system = Actor::system();
-    let role = fixture
-        .catalog
-        .create_role(&system, theirs, NewRole::named("Theirs"));
+    let role = Roles::new(&fixture.catalog).create(&system, theirs, NewRole::named("Theirs"));
     let theirs = format!("{ALL}{}/", role.await.unwrap().role.id);
     let mine = created(&fixture, "Mine").await;
     let me = uuid_of(&fixture, fixture.owner_key()).await;

@@ -20,7 +20,7 @@ mod seed;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityFilter, ActivityScope, Actor, Caller, Catalog, ExportPlace, NewPersonalKey, NewRole,
-    NewUser, PageRequest, RoleFilter, Scopes,
+    NewUser, PageRequest, RoleFilter, Roles, Scopes,
 };
 use seed::{Sizes, add_lists};
 use std::time::{Duration, Instant};
@@ -67,7 +67,7 @@ async fn acme(catalog: &Catalog) -> (Caller, Uuid) {
     let system = Actor::system();
     let made = catalog.create_organization(&system, "Acme", Some(ann.id));
     let here = made.await.unwrap().id;
-    let role = catalog.create_role(&system, here, NewRole::named("Everybody"));
+    let role = Roles::new(catalog).create(&system, here, NewRole::named("Everybody"));
     role.await.unwrap();
     let new = NewPersonalKey {
         email: ann.email,
@@ -116,7 +116,10 @@ async fn people(catalog: &Catalog, here: Uuid) {
         name: Some("r1".to_owned()),
         ..RoleFilter::default()
     };
-    time!("roles, by name", catalog.roles_of(here, &small, page(0)));
+    time!(
+        "roles, by name",
+        Roles::new(catalog).list(here, &small, page(0))
+    );
 }
 
 async fn things(catalog: &Catalog, caller: &Caller, here: Uuid) {

@@ -31,6 +31,8 @@
 //! | `location` | location of the database, and classification of its errors |
 //! | `error` | [`CatalogError`] for the operator, [`ChangeError`] for the caller |
 //!
+//! Operations on a resource are methods of a handle that borrows the catalog, as [`Roles`].
+//!
 //! Invariants:
 //!
 //! - A change of anything that the ingestion path caches increments the `keys` counter in the
@@ -162,7 +164,7 @@ pub use plugins::{
 };
 pub use projects::{NewProject, ProjectChange, ProjectKey};
 pub use proxy_records::ProxyRecordView;
-pub use roles::{NewRole, RoleChange, RoleFilter, RoleMember, RoleView};
+pub use roles::{NewRole, RoleChange, RoleFilter, RoleMember, RoleView, Roles};
 pub use scopes::{OPERATOR, RequiredScope, SCOPE_FAMILIES, ScopeError, Scopes};
 pub use secrets::{SecretError, SecretKey};
 pub use stored_json::StoredJson;

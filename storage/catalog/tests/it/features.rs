@@ -6,7 +6,7 @@ use crate::lock_order::new_migration;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, ChangeError, DomainChange, FEATURES, NewDomain, NewInvite, NewPlugin, NewRole,
-    PluginFamily, PluginFields, PluginWriter, ProjectAccess, ProjectAccessLevel, RoleChange,
+    PluginFamily, PluginFields, PluginWriter, ProjectAccess, ProjectAccessLevel, RoleChange, Roles,
 };
 
 on_both!(
@@ -40,7 +40,9 @@ impl WithoutFeatures {
         let fixture = Fixture::open(database).await;
         let member = fixture.member().await;
         let (catalog, actor, id) = (&fixture.catalog, &fixture.actor, fixture.organization_id);
-        let role = catalog.create_role(actor, id, NewRole::named("Role")).await;
+        let role = Roles::new(catalog)
+            .create(actor, id, NewRole::named("Role"))
+            .await;
         let domain = catalog.create_domain(actor, id, NewDomain::named("a.example"));
         let domain = domain.await.unwrap().id;
         let proxy = catalog.create_proxy_record(actor, id, "e.a.example", "proxy.example");
@@ -91,16 +93,18 @@ async fn creating_and_changing_need_the_feature_of_the_locked_organization(datab
     let id = made.fixture.organization_id;
     let new = NewRole::named("Other");
     assert_eq!(
-        missing(catalog.create_role(actor, id, new).await),
+        missing(Roles::new(catalog).create(actor, id, new).await),
         "role_based_access"
     );
     let renamed = RoleChange {
         name: Some("Other".to_owned()),
         ..RoleChange::default()
     };
-    let changed = catalog.update_role(actor, id, made.role, renamed).await;
+    let changed = Roles::new(catalog)
+        .update(actor, id, made.role, renamed)
+        .await;
     assert_eq!(missing(changed), "role_based_access");
-    let given = catalog.add_role_member(actor, id, made.role, made.member.uuid);
+    let given = Roles::new(catalog).add_member(actor, id, made.role, made.member.uuid);
     assert_eq!(missing(given.await), "role_based_access");
 
     let claimed = catalog.create_domain(actor, id, NewDomain::named("b.example"));
@@ -141,7 +145,10 @@ async fn ending_needs_no_feature(database: TestDatabase) {
     let made = WithoutFeatures::open(&database).await;
     let (catalog, actor) = (&made.fixture.catalog, &made.fixture.actor);
     let id = made.fixture.organization_id;
-    catalog.delete_role(actor, id, made.role).await.unwrap();
+    Roles::new(catalog)
+        .delete(actor, id, made.role)
+        .await
+        .unwrap();
     catalog.delete_domain(actor, id, made.domain).await.unwrap();
     let deleted = catalog.delete_proxy_record(actor, id, made.proxy);
     deleted.await.unwrap();

@@ -8,7 +8,9 @@ use millrace_catalog::limits::{
     ROLE_MEMBERSHIPS_MAX, ROLES_MAX,
 };
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, ChangeError, NewDomain, NewHistoricalMigration, NewInvite, NewRole};
+use millrace_catalog::{
+    Actor, ChangeError, NewDomain, NewHistoricalMigration, NewInvite, NewRole, Roles,
+};
 
 on_both!(
     roles_domains_and_migrations_of_an_organization_are_limited,
@@ -44,7 +46,7 @@ async fn roles_domains_and_migrations_of_an_organization_are_limited(database: T
     let columns = "id, organization_id, name, name_key, feature_flags_access_level, created_at";
     let values = "UUID, HERE, 'r' || i, 'r' || i, 37, i";
     fill(&database, ROLES_MAX - 1, "roles", columns, values).await;
-    let role = |name| catalog.create_role(actor, id, NewRole::named(name));
+    let role = |name| Roles::new(catalog).create(actor, id, NewRole::named(name));
     role("Last").await.unwrap();
     must_be_refused(ROLES_MAX, role("One more").await);
 
@@ -90,7 +92,9 @@ async fn role_memberships_of_an_organization_are_limited(database: TestDatabase)
     let columns = "id, organization_id, name, name_key, feature_flags_access_level, created_at";
     let values = "UUID, HERE, 'r' || i, 'r' || i, 37, i";
     fill(&database, 51, "roles", columns, values).await;
-    let role = catalog.create_role(actor, id, NewRole::named("Last")).await;
+    let role = Roles::new(catalog)
+        .create(actor, id, NewRole::named("Last"))
+        .await;
     let role = role.unwrap().role.id;
     let uuid = random_uuid(&database);
     let given = format!(
@@ -108,7 +112,7 @@ async fn role_memberships_of_an_organization_are_limited(database: TestDatabase)
     let [one, other] = members.as_slice() else {
         panic!("{members:?}");
     };
-    let give = |uuid| catalog.add_role_member(actor, id, role, uuid);
+    let give = |uuid| Roles::new(catalog).add_member(actor, id, role, uuid);
     give(one.user.uuid).await.unwrap();
     must_be_refused(ROLE_MEMBERSHIPS_MAX, give(other.user.uuid).await);
 }
@@ -222,7 +226,7 @@ async fn others_write_while_an_organization_at_its_limits_is_deleted(database: T
     let deleted = tokio::spawn(async move { deleter.delete_organization(&owner, id).await });
     for number in 0..ROLES_MAX {
         let name = format!("Role {number}");
-        let made = catalog.create_role(&system, other, NewRole::named(&name));
+        let made = Roles::new(catalog).create(&system, other, NewRole::named(&name));
         made.await.unwrap();
         if deleted.is_finished() {
             break;

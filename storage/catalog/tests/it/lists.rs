@@ -5,7 +5,7 @@ use crate::test_env::TestEnv;
 use millrace_catalog::testing::{StatementCount, TestDatabase};
 use millrace_catalog::{
     ActivityFilter, ActivityScope, Caller, Catalog, ExportLogFilter, ExportPlace, PageRequest,
-    PluginFamily, RoleFilter, RunFilter,
+    PluginFamily, RoleFilter, Roles, RunFilter,
 };
 use uuid::Uuid;
 
@@ -47,7 +47,7 @@ impl LongLists {
     async fn new(database: &TestDatabase) -> Self {
         let env = TestEnv::new(database).await;
         let new = millrace_catalog::NewRole::named("Everybody");
-        let role = env.catalog.create_role(&env.owner, env.organization, new);
+        let role = Roles::new(&env.catalog).create(&env.owner, env.organization, new);
         let role = role.await.unwrap().role.id;
         let caller = env.caller(&env.ann).await;
         let sizes = Sizes {
@@ -82,8 +82,8 @@ impl LongLists {
         list!("members", catalog.members_of(here, None, PAGE));
         list!("invites", catalog.invites_of(here, PAGE));
         list!("domains", catalog.domains_of(here, PAGE));
-        list!("roles", catalog.roles_of(here, &all, PAGE));
-        let members = catalog.role_members_of(here, self.role, PAGE);
+        list!("roles", Roles::new(catalog).list(here, &all, PAGE));
+        let members = Roles::new(catalog).members(here, self.role, PAGE);
         let members = async { members.await.map(Option::unwrap) };
         list!("role members", members);
         list!(

@@ -6,7 +6,7 @@ use crate::test_env::FIRST;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, Caller, Catalog, FeatureKeys, LeaseReport, Level, MigrationState, NewDomain, NewInvite,
-    NewRole, NodeStarts, Organization, ProjectId, Published, Scopes, UtcTime,
+    NewRole, NodeStarts, Organization, ProjectId, Published, Roles, Scopes, UtcTime,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -186,10 +186,10 @@ async fn organizations_of_the_first_schema_can_use_newer_resources(database: Tes
     assert_eq!(joined.unwrap().organization.id, ACME);
     let domain = NewDomain::named("acme.example");
     catalog.create_domain(&ann, ACME, domain).await.unwrap();
-    let role = catalog.create_role(&ann, ACME, NewRole::named("Engineers"));
+    let role = Roles::new(&catalog).create(&ann, ACME, NewRole::named("Engineers"));
     let role = role.await.unwrap().role.id;
-    let held = catalog
-        .add_role_member(&ann, ACME, role, BOB)
+    let held = Roles::new(&catalog)
+        .add_member(&ann, ACME, role, BOB)
         .await
         .unwrap();
     assert_eq!(held.record.membership_id, BOBS_MEMBERSHIP);
