@@ -6,7 +6,9 @@ use crate::request::uuid_text;
 use crate::services::Services;
 use http::HeaderMap;
 use http::uri::Uri;
-use millrace_catalog::{Access, Actor, Caller, Catalog, Page, PageRequest, Project, Roles};
+use millrace_catalog::{
+    Access, Actor, Caller, Catalog, Domains, Page, PageRequest, Project, Roles,
+};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -50,6 +52,11 @@ impl Context {
     /// Roles in the catalog of the request.
     pub(crate) fn roles(&self) -> Roles<'_> {
         Roles::new(self.catalog())
+    }
+
+    /// Domains in the catalog of the request.
+    pub(crate) fn domains(&self) -> Domains<'_> {
+        Domains::new(self.catalog())
     }
 
     /// Replaces the catalog that the request reads and writes.

@@ -1,7 +1,7 @@
 //! Features that an operator may disable, and the operations that need them.
 
 use crate::Fixture;
-use millrace_catalog::{Actor, FEATURES};
+use millrace_catalog::{Actor, Domains, FEATURES};
 use serde_json::{Value, json};
 
 on_both!(
@@ -158,7 +158,7 @@ async fn enforced(fixture: &Fixture) -> String {
     let (operator, organization) = (Actor::command_line(), fixture.made.organization_id);
     let uuid = id.parse().unwrap();
     let catalog = &fixture.catalog;
-    let proved = catalog.verify_domain(&operator, organization, uuid, "acme.example");
+    let proved = Domains::new(catalog).verify(&operator, organization, uuid, "acme.example");
     proved.await.unwrap();
     let path = format!("{all}{id}/");
     let saml = json!({ "sso_enforcement": "saml" });

@@ -19,8 +19,8 @@ mod seed;
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityFilter, ActivityScope, Actor, Caller, Catalog, ExportPlace, NewPersonalKey, NewRole,
-    NewUser, PageRequest, RoleFilter, Roles, Scopes,
+    ActivityFilter, ActivityScope, Actor, Caller, Catalog, Domains, ExportPlace, NewPersonalKey,
+    NewRole, NewUser, PageRequest, RoleFilter, Roles, Scopes,
 };
 use seed::{Sizes, add_lists};
 use std::time::{Duration, Instant};
@@ -111,7 +111,10 @@ async fn people(catalog: &Catalog, here: Uuid) {
     );
     time!("invites, first 100", catalog.invites_of(here, page(0)));
     time!("invites, last 100", catalog.invites_of(here, page(9_900)));
-    time!("domains, first 100", catalog.domains_of(here, page(0)));
+    time!(
+        "domains, first 100",
+        Domains::new(catalog).list(here, page(0))
+    );
     let small = RoleFilter {
         name: Some("r1".to_owned()),
         ..RoleFilter::default()

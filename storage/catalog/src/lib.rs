@@ -107,7 +107,7 @@ pub use batch_exports::{
 pub use bootstrap::{Bootstrap, BootstrapOptions};
 pub use catalog::Catalog;
 pub use condition_locks::{ConditionLocks, ConditionOutcome};
-pub use domains::{DomainChange, NewDomain, SSO_ENFORCEMENTS};
+pub use domains::{DomainChange, Domains, NewDomain, SSO_ENFORCEMENTS};
 pub use email::email_key;
 pub use entities::activity_log::Model as ActivityEntry;
 pub use entities::batch_export_backfills::Model as BatchExportBackfill;

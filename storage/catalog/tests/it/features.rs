@@ -5,7 +5,7 @@ use crate::fixture::Fixture;
 use crate::lock_order::new_migration;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, ChangeError, DomainChange, FEATURES, NewDomain, NewInvite, NewPlugin, NewRole,
+    Actor, ChangeError, DomainChange, Domains, FEATURES, NewDomain, NewInvite, NewPlugin, NewRole,
     PluginFamily, PluginFields, PluginWriter, ProjectAccess, ProjectAccessLevel, RoleChange, Roles,
 };
 
@@ -43,7 +43,7 @@ impl WithoutFeatures {
         let role = Roles::new(catalog)
             .create(actor, id, NewRole::named("Role"))
             .await;
-        let domain = catalog.create_domain(actor, id, NewDomain::named("a.example"));
+        let domain = Domains::new(catalog).create(actor, id, NewDomain::named("a.example"));
         let domain = domain.await.unwrap().id;
         let proxy = catalog.create_proxy_record(actor, id, "e.a.example", "proxy.example");
         let proxy = proxy.await.unwrap().record.id;
@@ -107,11 +107,11 @@ async fn creating_and_changing_need_the_feature_of_the_locked_organization(datab
     let given = Roles::new(catalog).add_member(actor, id, made.role, made.member.uuid);
     assert_eq!(missing(given.await), "role_based_access");
 
-    let claimed = catalog.create_domain(actor, id, NewDomain::named("b.example"));
+    let claimed = Domains::new(catalog).create(actor, id, NewDomain::named("b.example"));
     assert_eq!(missing(claimed.await), "automatic_provisioning");
-    let changed = catalog.update_domain(actor, id, made.domain, DomainChange::default());
+    let changed = Domains::new(catalog).update(actor, id, made.domain, DomainChange::default());
     assert_eq!(missing(changed.await), "automatic_provisioning");
-    let proved = catalog.verify_domain(actor, id, made.domain, "a.example");
+    let proved = Domains::new(catalog).verify(actor, id, made.domain, "a.example");
     assert_eq!(missing(proved.await), "automatic_provisioning");
 
     let proxy = catalog.create_proxy_record(actor, id, "f.a.example", "proxy.example");
@@ -149,7 +149,10 @@ async fn ending_needs_no_feature(database: TestDatabase) {
         .delete(actor, id, made.role)
         .await
         .unwrap();
-    catalog.delete_domain(actor, id, made.domain).await.unwrap();
+    Domains::new(catalog)
+        .delete(actor, id, made.domain)
+        .await
+        .unwrap();
     let deleted = catalog.delete_proxy_record(actor, id, made.proxy);
     deleted.await.unwrap();
     let deleted = catalog.delete_plugin(made.writer(PluginFamily::Plugins), made.plugin);

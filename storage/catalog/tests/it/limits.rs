@@ -9,7 +9,7 @@ use millrace_catalog::limits::{
 };
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, ChangeError, NewDomain, NewHistoricalMigration, NewInvite, NewRole, Roles,
+    Actor, ChangeError, Domains, NewDomain, NewHistoricalMigration, NewInvite, NewRole, Roles,
 };
 
 on_both!(
@@ -55,7 +55,7 @@ async fn roles_domains_and_migrations_of_an_organization_are_limited(database: T
     let values = "UUID, HERE, 'd' || i, 'x', false, '', i, i";
     let table = "organization_domains";
     fill(&database, DOMAINS_MAX - 1, table, columns, values).await;
-    let domain = |name| catalog.create_domain(actor, id, NewDomain::named(name));
+    let domain = |name| Domains::new(catalog).create(actor, id, NewDomain::named(name));
     domain("last.example").await.unwrap();
     must_be_refused(DOMAINS_MAX, domain("more.example").await);
 

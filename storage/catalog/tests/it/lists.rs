@@ -4,8 +4,8 @@ use crate::seed::{Sizes, add_lists};
 use crate::test_env::TestEnv;
 use millrace_catalog::testing::{StatementCount, TestDatabase};
 use millrace_catalog::{
-    ActivityFilter, ActivityScope, Caller, Catalog, ExportLogFilter, ExportPlace, PageRequest,
-    PluginFamily, RoleFilter, Roles, RunFilter,
+    ActivityFilter, ActivityScope, Caller, Catalog, Domains, ExportLogFilter, ExportPlace,
+    PageRequest, PluginFamily, RoleFilter, Roles, RunFilter,
 };
 use uuid::Uuid;
 
@@ -81,7 +81,7 @@ impl LongLists {
         let all = RoleFilter::default();
         list!("members", catalog.members_of(here, None, PAGE));
         list!("invites", catalog.invites_of(here, PAGE));
-        list!("domains", catalog.domains_of(here, PAGE));
+        list!("domains", Domains::new(catalog).list(here, PAGE));
         list!("roles", Roles::new(catalog).list(here, &all, PAGE));
         let members = Roles::new(catalog).members(here, self.role, PAGE);
         let members = async { members.await.map(Option::unwrap) };

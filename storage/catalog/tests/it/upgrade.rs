@@ -5,8 +5,8 @@
 use crate::test_env::FIRST;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, Caller, Catalog, FeatureKeys, LeaseReport, Level, MigrationState, NewDomain, NewInvite,
-    NewRole, NodeStarts, Organization, ProjectId, Published, Roles, Scopes, UtcTime,
+    Actor, Caller, Catalog, Domains, FeatureKeys, LeaseReport, Level, MigrationState, NewDomain,
+    NewInvite, NewRole, NodeStarts, Organization, ProjectId, Published, Roles, Scopes, UtcTime,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -185,7 +185,10 @@ async fn organizations_of_the_first_schema_can_use_newer_resources(database: Tes
     let joined = catalog.accept_invite_as_new(token, "Carl", "").await;
     assert_eq!(joined.unwrap().organization.id, ACME);
     let domain = NewDomain::named("acme.example");
-    catalog.create_domain(&ann, ACME, domain).await.unwrap();
+    Domains::new(&catalog)
+        .create(&ann, ACME, domain)
+        .await
+        .unwrap();
     let role = Roles::new(&catalog).create(&ann, ACME, NewRole::named("Engineers"));
     let role = role.await.unwrap().role.id;
     let held = Roles::new(&catalog)
