@@ -7,7 +7,7 @@ use crate::services::Services;
 use http::HeaderMap;
 use http::uri::Uri;
 use millrace_catalog::{
-    Access, Actor, Caller, Catalog, Domains, Page, PageRequest, Project, Roles,
+    Access, Actor, Caller, Catalog, Domains, Page, PageRequest, Project, ProxyRecords, Roles,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -57,6 +57,11 @@ impl Context {
     /// Domains in the catalog of the request.
     pub(crate) fn domains(&self) -> Domains<'_> {
         Domains::new(self.catalog())
+    }
+
+    /// Proxy records in the catalog of the request.
+    pub(crate) fn proxy_records(&self) -> ProxyRecords<'_> {
+        ProxyRecords::new(self.catalog())
     }
 
     /// Replaces the catalog that the request reads and writes.

@@ -20,7 +20,7 @@ mod seed;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityFilter, ActivityScope, Actor, Caller, Catalog, Domains, ExportPlace, NewPersonalKey,
-    NewRole, NewUser, PageRequest, RoleFilter, Roles, Scopes,
+    NewRole, NewUser, PageRequest, ProxyRecords, RoleFilter, Roles, Scopes,
 };
 use seed::{Sizes, add_lists};
 use std::time::{Duration, Instant};
@@ -136,7 +136,7 @@ async fn things(catalog: &Catalog, caller: &Caller, here: Uuid) {
     );
     time!(
         "proxy records, first 100",
-        catalog.list_proxy_records(here, page(0))
+        ProxyRecords::new(catalog).list(here, page(0))
     );
     let place = ExportPlace {
         organization_id: here,

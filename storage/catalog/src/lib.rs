@@ -163,7 +163,7 @@ pub use plugins::{
     SourceParseError, SourceParser, source_bytes,
 };
 pub use projects::{NewProject, ProjectChange, ProjectKey};
-pub use proxy_records::ProxyRecordView;
+pub use proxy_records::{ProxyRecordView, ProxyRecords};
 pub use roles::{NewRole, RoleChange, RoleFilter, RoleMember, RoleView, Roles};
 pub use scopes::{OPERATOR, RequiredScope, SCOPE_FAMILIES, ScopeError, Scopes};
 pub use secrets::{SecretError, SecretKey};

@@ -6,7 +6,8 @@ use crate::lock_order::new_migration;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, ChangeError, DomainChange, Domains, FEATURES, NewDomain, NewInvite, NewPlugin, NewRole,
-    PluginFamily, PluginFields, PluginWriter, ProjectAccess, ProjectAccessLevel, RoleChange, Roles,
+    PluginFamily, PluginFields, PluginWriter, ProjectAccess, ProjectAccessLevel, ProxyRecords,
+    RoleChange, Roles,
 };
 
 on_both!(
@@ -45,7 +46,7 @@ impl WithoutFeatures {
             .await;
         let domain = Domains::new(catalog).create(actor, id, NewDomain::named("a.example"));
         let domain = domain.await.unwrap().id;
-        let proxy = catalog.create_proxy_record(actor, id, "e.a.example", "proxy.example");
+        let proxy = ProxyRecords::new(catalog).create(actor, id, "e.a.example", "proxy.example");
         let proxy = proxy.await.unwrap().record.id;
         let writer = PluginWriter {
             actor,
@@ -114,7 +115,7 @@ async fn creating_and_changing_need_the_feature_of_the_locked_organization(datab
     let proved = Domains::new(catalog).verify(actor, id, made.domain, "a.example");
     assert_eq!(missing(proved.await), "automatic_provisioning");
 
-    let proxy = catalog.create_proxy_record(actor, id, "f.a.example", "proxy.example");
+    let proxy = ProxyRecords::new(catalog).create(actor, id, "f.a.example", "proxy.example");
     assert_eq!(missing(proxy.await), "managed_reverse_proxy");
     let asked = catalog.request_historical_migration(actor, id, new_migration());
     assert_eq!(missing(asked.await), "historical_migrations");
@@ -153,7 +154,7 @@ async fn ending_needs_no_feature(database: TestDatabase) {
         .delete(actor, id, made.domain)
         .await
         .unwrap();
-    let deleted = catalog.delete_proxy_record(actor, id, made.proxy);
+    let deleted = ProxyRecords::new(catalog).delete(actor, id, made.proxy);
     deleted.await.unwrap();
     let deleted = catalog.delete_plugin(made.writer(PluginFamily::Plugins), made.plugin);
     deleted.await.unwrap();

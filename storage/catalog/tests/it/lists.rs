@@ -5,7 +5,7 @@ use crate::test_env::TestEnv;
 use millrace_catalog::testing::{StatementCount, TestDatabase};
 use millrace_catalog::{
     ActivityFilter, ActivityScope, Caller, Catalog, Domains, ExportLogFilter, ExportPlace,
-    PageRequest, PluginFamily, RoleFilter, Roles, RunFilter,
+    PageRequest, PluginFamily, ProxyRecords, RoleFilter, Roles, RunFilter,
 };
 use uuid::Uuid;
 
@@ -92,7 +92,7 @@ impl LongLists {
         );
         list!("projects", catalog.projects_of(here, None, PAGE));
         list!("keys", catalog.own_keys(&self.caller, PAGE));
-        list!("proxy records", catalog.list_proxy_records(here, PAGE));
+        list!("proxy records", ProxyRecords::new(catalog).list(here, PAGE));
         let migrations = catalog.list_historical_migrations(here, PAGE);
         list!("historical migrations", migrations);
         list!(

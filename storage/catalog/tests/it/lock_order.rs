@@ -6,8 +6,8 @@ use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
     Actor, BatchExport, CatalogError, ChangeError, DestinationChange, DestinationLimits,
     DestinationType, ExportPlace, ExportWriter, HistoricalGrant, Level, NewHistoricalMigration,
-    NewPersonalKey, NewRun, ProjectChange, ProjectId, RunProgress, RunStatus, Scopes, SecretKey,
-    User, UtcTime,
+    NewPersonalKey, NewRun, ProjectChange, ProjectId, ProxyRecords, RunProgress, RunStatus, Scopes,
+    SecretKey, User, UtcTime,
 };
 use serde_json::Map;
 use std::sync::Arc;
@@ -103,7 +103,7 @@ async fn make(
         }
         3 => {
             let domain = format!("{id}.example");
-            let made = catalog.create_proxy_record(system, id, &domain, "proxy.example");
+            let made = ProxyRecords::new(catalog).create(system, id, &domain, "proxy.example");
             made.await.map(drop)
         }
         4 => {

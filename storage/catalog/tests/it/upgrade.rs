@@ -6,7 +6,8 @@ use crate::test_env::FIRST;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, Caller, Catalog, Domains, FeatureKeys, LeaseReport, Level, MigrationState, NewDomain,
-    NewInvite, NewRole, NodeStarts, Organization, ProjectId, Published, Roles, Scopes, UtcTime,
+    NewInvite, NewRole, NodeStarts, Organization, ProjectId, ProxyRecords, Published, Roles,
+    Scopes, UtcTime,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -261,7 +262,11 @@ async fn older_proxy_records_are_kept_and_block_only_if_proven(database: TestDat
         database.execute(&row).await.unwrap();
     }
     let catalog = Catalog::open(database.url()).await.unwrap();
-    let kept = catalog.list_proxy_records(ACME, FIRST).await.unwrap().rows;
+    let kept = ProxyRecords::new(&catalog)
+        .list(ACME, FIRST)
+        .await
+        .unwrap()
+        .rows;
     let kept = kept.iter().map(|seen| {
         let record = &seen.record;
         let by = seen.created_by.as_ref().map(|user| user.uuid);
@@ -285,13 +290,14 @@ async fn older_proxy_records_are_kept_and_block_only_if_proven(database: TestDat
             (other, !["valid", "warning"].contains(&status)),
         ] {
             let domain = format!("{status}.example");
-            let made = catalog.create_proxy_record(&operator, organization_id, &domain, "base");
+            let made =
+                ProxyRecords::new(&catalog).create(&operator, organization_id, &domain, "base");
             assert_eq!(made.await.is_ok(), is_free, "{status} {organization_id}");
         }
     }
     // Resources of an organization are deleted with it, as before.
     catalog.delete_organization(&operator, ACME).await.unwrap();
-    let left = catalog.list_proxy_records(ACME, FIRST).await.unwrap();
+    let left = ProxyRecords::new(&catalog).list(ACME, FIRST).await.unwrap();
     assert_eq!(left.count, 0);
 }
 
