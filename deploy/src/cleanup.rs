@@ -5,7 +5,7 @@
 //! its state is in the catalog, so another process goes on wherever it was killed.
 
 use millrace_catalog::leases::CLEANUP_LEASE;
-use millrace_catalog::{Catalog, ChangeError};
+use millrace_catalog::{Catalog, ChangeError, IdempotencyKeys};
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -82,7 +82,10 @@ async fn prune(
     }
     let done = in_pieces(catalog, holder, || catalog.mark_withdrawn_plugins()).await;
     steps.push(("withdrawn plugins", done.map(drop)));
-    let done = in_pieces(catalog, holder, || catalog.prune_responses()).await;
+    let done = in_pieces(catalog, holder, || {
+        IdempotencyKeys::new(catalog).prune_responses()
+    })
+    .await;
     steps.push(("stored responses", done.map(drop)));
     let done = in_pieces(catalog, holder, || catalog.prune_keys(PEOPLE_KEPT)).await;
     steps.push(("ended keys", done.map(drop)));

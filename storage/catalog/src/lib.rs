@@ -135,7 +135,9 @@ pub use features::{FEATURES, Feature};
 pub use historical_migrations::{
     HistoricalDecision, HistoricalGrant, LeaseDecision, LeaseReport, NewHistoricalMigration,
 };
-pub use idempotency::{IdempotencyClaim, ResponseOwners, ResponsesFull, StoredResponse};
+pub use idempotency::{
+    IdempotencyClaim, IdempotencyKeys, ResponseOwners, ResponsesFull, StoredResponse,
+};
 pub use ingest_nodes::{
     NODE_SILENCE_MAX, NextStart, NodeStart, NodeStarts, Published, RegisterError, Watermarks,
 };

@@ -6,9 +6,9 @@ use crate::test_env::{DAY_MICROS, START, TestEnv, actor};
 use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
     Actor, BatchExport, ChangeError, ConditionLocks, ConditionOutcome, DestinationChange,
-    DestinationLimits, DestinationType, ExportPlace, ExportWriter, IdempotencyClaim, Level,
-    NewPersonalKey, NewPlugin, PluginFamily, PluginFields, PluginWriter, ResponseOwners, Scopes,
-    SecretKey,
+    DestinationLimits, DestinationType, ExportPlace, ExportWriter, IdempotencyClaim,
+    IdempotencyKeys, Level, NewPersonalKey, NewPlugin, PluginFamily, PluginFields, PluginWriter,
+    ResponseOwners, Scopes, SecretKey,
 };
 use millrace_rows::Micros;
 use sea_orm::{ConnectionTrait, Database, DatabaseTransaction, TransactionTrait};
@@ -42,9 +42,8 @@ async fn a_claim_skips_responses_that_another_one_deletes() {
     let env = TestEnv::new(&database).await;
     let nobody = ResponseOwners::default();
     for id in ["a", "b", "c"] {
-        let claimed = env
-            .catalog
-            .claim_idempotency_key(id, "1", nobody)
+        let claimed = IdempotencyKeys::new(&env.catalog)
+            .claim(id, "1", nobody)
             .await
             .unwrap();
         assert!(matches!(claimed, IdempotencyClaim::New(_)));
@@ -53,7 +52,7 @@ async fn a_claim_skips_responses_that_another_one_deletes() {
     let other = "DELETE FROM idempotency_keys WHERE id = 'b'";
     let other = holding(&database, other).await;
     // The claim deletes "a" and "c", and does not wait for the holder of "b", who wants these.
-    let claimed = env.catalog.claim_idempotency_key("new", "1", nobody);
+    let claimed = IdempotencyKeys::new(&env.catalog).claim("new", "1", nobody);
     let claimed = tokio::time::timeout(TEST_TIMEOUT, claimed).await;
     let claimed = claimed.expect("it waits").unwrap();
     assert!(matches!(claimed, IdempotencyClaim::New(_)), "{claimed:?}");
@@ -90,7 +89,7 @@ async fn many_claims_delete_old_responses_at_the_same_time() {
                 let age = ["new", "old"][number as usize % 2];
                 let id = format!("{age} {number}");
                 let nobody = ResponseOwners::default();
-                catalog.claim_idempotency_key(&id, "1", nobody).await
+                IdempotencyKeys::new(&catalog).claim(&id, "1", nobody).await
             });
         }
         for claimed in claims.join_all().await {
