@@ -4,7 +4,7 @@ use millrace_admin::{ApiConfig, Services};
 use millrace_catalog::testing::{DatabaseKind, SourcesInProcess, TestDatabase};
 use millrace_catalog::{
     Actor, Bootstrap, BootstrapOptions, Catalog, Level, NewPersonalKey, NewUser, Scopes, SecretKey,
-    User,
+    User, Users,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -172,7 +172,7 @@ impl Fixture {
             email: email.to_owned(),
             ..NewUser::default()
         };
-        let user = self.catalog.create_user(new).await.unwrap();
+        let user = Users::new(&self.catalog).create(new).await.unwrap();
         let added = self.catalog.add_member(organization, user.id, level);
         added.await.unwrap();
         user
@@ -223,7 +223,7 @@ impl Fixture {
             email: email.to_owned(),
             ..NewUser::default()
         };
-        self.catalog.create_user(new).await.unwrap().id
+        Users::new(&self.catalog).create(new).await.unwrap().id
     }
 
     /// Key of the owner for everything, created at the first start.

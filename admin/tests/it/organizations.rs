@@ -1,8 +1,8 @@
 //! Organizations: created, read, changed, deleted, and pages of lists.
 
 use crate::Fixture;
-use millrace_catalog::Actor;
 use millrace_catalog::Level;
+use millrace_catalog::{Actor, Users};
 use serde_json::{Value, json};
 
 on_both!(
@@ -96,9 +96,8 @@ async fn unknown_foreign_and_malformed_ids_are_answered_alike() {
 
 async fn pages_follow_one_another() {
     let fixture = Fixture::new().await;
-    let owner = fixture
-        .catalog
-        .user_by_email("owner@localhost")
+    let owner = Users::new(&fixture.catalog)
+        .by_email("owner@localhost")
         .await
         .unwrap()
         .unwrap();

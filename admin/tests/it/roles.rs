@@ -2,7 +2,7 @@
 
 use crate::Fixture;
 use millrace_catalog::Level::{Administrator, Member};
-use millrace_catalog::{Actor, NewRole, NewUser, Roles};
+use millrace_catalog::{Actor, NewRole, NewUser, Roles, Users};
 use serde_json::{Value, json};
 
 on_both!(
@@ -153,7 +153,7 @@ async fn members_are_given_a_role_once_and_lose_it() {
         email: "stranger@example.net".to_owned(),
         ..NewUser::default()
     };
-    let stranger = fixture.catalog.create_user(new).await.unwrap().uuid;
+    let stranger = Users::new(&fixture.catalog).create(new).await.unwrap().uuid;
     let unknown = json!(uuid::Uuid::now_v7());
     for (body, code, attr) in [
         (json!({ "user_uuid": uuid }), "invalid_input", None),

@@ -7,7 +7,7 @@ use crate::connect;
 use crate::output;
 use anyhow::{Context, bail};
 use clap::{ArgGroup, Args, Subcommand};
-use millrace_catalog::{Actor, Catalog, NewPersonalKey, NewProject, Scopes, UtcTime};
+use millrace_catalog::{Actor, Catalog, NewPersonalKey, NewProject, Scopes, Users, UtcTime};
 use millrace_rows::{ProjectId, shown};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -76,7 +76,7 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
 
 async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
     if let Some(email) = &create.user {
-        if catalog.user_by_email(email).await?.is_none() {
+        if Users::new(catalog).by_email(email).await?.is_none() {
             bail!(
                 "there is no user {email:?}; `millrace invites create --email {}` makes a link with which \
                  they become one",
@@ -164,7 +164,7 @@ async fn list(catalog: &Catalog) -> anyhow::Result<()> {
         projects.collect(),
         "There are no projects.",
     );
-    let users = catalog.list_users().await?;
+    let users = Users::new(catalog).list().await?;
     let email_of = |id: i64| {
         users
             .iter()

@@ -6,7 +6,7 @@ use crate::connect;
 use crate::output;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use millrace_catalog::{Actor, Catalog, FEATURES};
+use millrace_catalog::{Actor, Catalog, FEATURES, Users};
 use millrace_rows::shown;
 use uuid::Uuid;
 
@@ -97,7 +97,7 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
 async fn create(catalog: &Catalog, name: &str, owner: Option<&str>) -> anyhow::Result<()> {
     let owner_id = match owner {
         Some(email) => {
-            let user = catalog.user_by_email(email).await?;
+            let user = Users::new(catalog).by_email(email).await?;
             let user = user.with_context(|| {
                 format!(
                     "there is no user {email:?}; omit --owner and invite them afterwards with \

@@ -5,7 +5,7 @@
 use crate::read_only_commands::COMMANDS;
 use crate::server::{Server, millrace, on_own_ports};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Catalog, NewUser};
+use millrace_catalog::{Catalog, NewUser, Users};
 use millrace_rows::is_control;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -89,7 +89,7 @@ impl TestEnv {
                 email: "member@example.com".to_owned(),
                 ..NewUser::default()
             };
-            let user = catalog.create_user(new).await.unwrap();
+            let user = Users::new(&catalog).create(new).await.unwrap();
             let level = millrace_catalog::Level::Member;
             catalog
                 .add_member(organization, user.id, level)

@@ -20,7 +20,7 @@ mod seed;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityFilter, ActivityScope, Actor, Caller, Catalog, Domains, ExportPlace, NewPersonalKey,
-    NewRole, NewUser, PageRequest, ProxyRecords, RoleFilter, Roles, Scopes,
+    NewRole, NewUser, PageRequest, ProxyRecords, RoleFilter, Roles, Scopes, Users,
 };
 use seed::{Sizes, add_lists};
 use std::time::{Duration, Instant};
@@ -63,7 +63,7 @@ async fn acme(catalog: &Catalog) -> (Caller, Uuid) {
         first_name: "Ann".to_owned(),
         last_name: String::new(),
     };
-    let ann = catalog.create_user(new).await.unwrap();
+    let ann = Users::new(catalog).create(new).await.unwrap();
     let system = Actor::system();
     let made = catalog.create_organization(&system, "Acme", Some(ann.id));
     let here = made.await.unwrap().id;

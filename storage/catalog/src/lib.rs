@@ -170,4 +170,4 @@ pub use roles::{NewRole, RoleChange, RoleFilter, RoleMember, RoleView, Roles};
 pub use scopes::{OPERATOR, RequiredScope, SCOPE_FAMILIES, ScopeError, Scopes};
 pub use secrets::{SecretError, SecretKey};
 pub use stored_json::StoredJson;
-pub use users::NewUser;
+pub use users::{NewUser, Users};

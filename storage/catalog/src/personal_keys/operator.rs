@@ -8,6 +8,7 @@ use crate::error::{CatalogError, ChangeError};
 use crate::key::{PersonalKey, mask};
 use crate::scopes::Scopes;
 use crate::time::UtcTime;
+use crate::users::Users;
 use sea_orm::prelude::Uuid;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
 
@@ -43,7 +44,7 @@ impl Catalog {
             expires_at: new.expires_at,
             scoped_organizations: new.scoped_organizations.map(OrganizationIds),
         };
-        let user = self.user_by_email(&new.email).await?;
+        let user = Users::new(self).by_email(&new.email).await?;
         let user = user.ok_or_else(|| ChangeError::not_found("user", &new.email))?;
         let transaction = self.begin().await?;
         let made = async {

@@ -2,7 +2,7 @@
 
 use millrace_catalog::key::{PersonalKey, ProjectKeyForm};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, BootstrapOptions, Catalog, ChangeError, Level, PageRequest};
+use millrace_catalog::{Actor, BootstrapOptions, Catalog, ChangeError, Level, PageRequest, Users};
 
 on_both!(
     an_empty_catalog_is_filled_once,
@@ -76,7 +76,7 @@ async fn concurrent_starts_make_one_organization(database: TestDatabase) {
     let catalog = open(&database).await;
     assert_eq!(catalog.list_organizations().await.unwrap().len(), 1);
     assert_eq!(catalog.list_projects(None).await.unwrap().len(), 1);
-    assert_eq!(catalog.list_users().await.unwrap().len(), 1);
+    assert_eq!(Users::new(&catalog).list().await.unwrap().len(), 1);
     assert_eq!(catalog.list_personal_keys(None).await.unwrap().len(), 1);
 }
 

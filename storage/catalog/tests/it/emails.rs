@@ -2,7 +2,7 @@
 
 use crate::test_env::{TestEnv, blame, field};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Catalog, ChangeError, NewInvite, NewUser};
+use millrace_catalog::{Catalog, ChangeError, NewInvite, NewUser, Users};
 
 on_both!(
     spellings_of_an_address_are_one_account,
@@ -46,15 +46,17 @@ async fn spellings_of_an_address_are_one_account(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let catalog = &env.catalog;
     for ways in WRITTEN {
-        let made = catalog.create_user(user(ways[0])).await.unwrap();
+        let made = Users::new(catalog).create(user(ways[0])).await.unwrap();
         for way in ways {
-            let again = catalog.create_user(user(way)).await;
+            let again = Users::new(catalog).create(user(way)).await;
             assert!(matches!(again, Err(ChangeError::EmailTaken(_))), "{way}");
-            let found = catalog.user_by_email(way).await.unwrap();
+            let found = Users::new(catalog).by_email(way).await.unwrap();
             assert_eq!(found.as_ref(), Some(&made), "{way}");
         }
     }
-    let bad = catalog.create_user(user("a@xn--\u{80}.example")).await;
+    let bad = Users::new(catalog)
+        .create(user("a@xn--\u{80}.example"))
+        .await;
     assert!(matches!(bad, Err(ChangeError::BadEmail(_))), "{bad:?}");
 }
 

@@ -3,7 +3,7 @@
 use millrace_catalog::testing::{SourcesInProcess, TestDatabase};
 use millrace_catalog::{
     ActivityEntry, ActivityFilter, ActivityScope, Actor, BootstrapOptions, Catalog, Level, NewUser,
-    PageRequest, User,
+    PageRequest, User, Users,
 };
 use millrace_rows::{Clock, Micros, ProjectId, TestClock};
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl Fixture {
             first_name: "Mia".to_owned(),
             last_name: String::new(),
         };
-        let user = self.catalog.create_user(new).await.unwrap();
+        let user = Users::new(&self.catalog).create(new).await.unwrap();
         let organization_id = self.organization_id;
         let added = self
             .catalog

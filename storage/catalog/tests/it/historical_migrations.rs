@@ -4,7 +4,7 @@ use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityScope, Actor, ChangeError, HistoricalDecision, HistoricalGrant, HistoricalMigration,
-    Level, MigrationState, NewHistoricalMigration, NewUser,
+    Level, MigrationState, NewHistoricalMigration, NewUser, Users,
 };
 use uuid::Uuid;
 
@@ -234,7 +234,7 @@ async fn an_actor_whose_access_ended_meanwhile_changes_nothing(database: TestDat
         email: "mia@example.com".to_owned(),
         ..NewUser::default()
     };
-    let mia = catalog.create_user(new).await.unwrap();
+    let mia = Users::new(catalog).create(new).await.unwrap();
     let actor = Actor::user(&mia, None);
     for level in [None, Some(Level::Member), Some(Level::Administrator)] {
         match level {

@@ -1,7 +1,7 @@
 //! Opening a catalog: older schemas, many processes at once, and errors.
 
 use millrace_catalog::testing::{TestDatabase, TestPostgres};
-use millrace_catalog::{BootstrapOptions, Catalog, CatalogError};
+use millrace_catalog::{BootstrapOptions, Catalog, CatalogError, Users};
 
 on_both!(
     reopening_keeps_everything,
@@ -72,7 +72,10 @@ async fn every_older_schema_is_upgraded(database: TestDatabase) {
                 .unwrap()
                 .is_some()
         );
-        let kept = catalog.user_by_email("old@example.com").await.unwrap();
+        let kept = Users::new(&catalog)
+            .by_email("old@example.com")
+            .await
+            .unwrap();
         assert_eq!(kept.is_some(), steps > 0, "{steps} steps");
     }
 }

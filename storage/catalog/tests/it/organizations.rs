@@ -1,7 +1,9 @@
 //! Organizations, users and projects.
 
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, Catalog, ChangeError, NewPersonalKey, NewUser, PageRequest, Scopes};
+use millrace_catalog::{
+    Actor, Catalog, ChangeError, NewPersonalKey, NewUser, PageRequest, Scopes, Users,
+};
 
 on_both!(
     slugs_stay_unique,
@@ -16,7 +18,7 @@ async fn user(catalog: &Catalog, email: &str) -> i64 {
         email: email.to_owned(),
         ..NewUser::default()
     };
-    catalog.create_user(new).await.unwrap().id
+    Users::new(catalog).create(new).await.unwrap().id
 }
 
 fn key_of(email: &str) -> NewPersonalKey {
@@ -169,15 +171,15 @@ async fn users_are_found_in_any_case(database: TestDatabase) {
     let catalog = Catalog::open(database.url()).await.unwrap();
     user(&catalog, "Ann@Example.com").await;
     assert!(
-        catalog
-            .user_by_email(" ANN@example.COM")
+        Users::new(&catalog)
+            .by_email(" ANN@example.COM")
             .await
             .unwrap()
             .is_some()
     );
     assert!(
-        catalog
-            .user_by_email("bob@example.com")
+        Users::new(&catalog)
+            .by_email("bob@example.com")
             .await
             .unwrap()
             .is_none()
@@ -186,7 +188,7 @@ async fn users_are_found_in_any_case(database: TestDatabase) {
         email: "aNN@example.com".to_owned(),
         ..NewUser::default()
     };
-    let error = catalog.create_user(again).await.unwrap_err();
+    let error = Users::new(&catalog).create(again).await.unwrap_err();
     assert!(matches!(error, ChangeError::EmailTaken(_)), "{error:?}");
 }
 

@@ -4,7 +4,7 @@ use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Activity, ActivityScope, Actor, ChangeError, Level, NewUser, ProxyRecord, ProxyRecords,
-    ProxyStatus,
+    ProxyStatus, Users,
 };
 use std::collections::BTreeSet;
 use tokio::task::JoinSet;
@@ -354,7 +354,7 @@ async fn an_actor_who_lost_access_meanwhile_changes_nothing(database: TestDataba
         email: "mia@example.com".to_owned(),
         ..NewUser::default()
     };
-    let mia = catalog.create_user(new).await.unwrap();
+    let mia = Users::new(catalog).create(new).await.unwrap();
     let actor = Actor::user(&mia, None);
     for level in [None, Some(Level::Member), Some(Level::Administrator)] {
         match level {

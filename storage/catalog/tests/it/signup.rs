@@ -3,7 +3,7 @@
 use crate::seed::add_members;
 use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Activity, ActivityScope, Level, NewInvite, SentInvite};
+use millrace_catalog::{Activity, ActivityScope, Level, NewInvite, SentInvite, Users};
 use std::collections::BTreeSet;
 
 on_both!(
@@ -119,7 +119,7 @@ async fn an_address_is_proved_by_what_was_mailed_to_it(database: TestDatabase) {
     ];
     for (name, email, is_mailed, expected) in table {
         let address = format!("{name}@example.com");
-        let user = match env.catalog.user_by_email(&address).await.unwrap() {
+        let user = match Users::new(&env.catalog).by_email(&address).await.unwrap() {
             Some(user) => user,
             None => env.user(name).await,
         };
@@ -207,8 +207,8 @@ async fn invites_that_cannot_be_accepted_are_refused(database: TestDatabase) {
     let refused = env.catalog.accept_invite_as_new(token, "", "").await;
     assert_eq!(blame(refused), ("expired", None));
     assert!(
-        env.catalog
-            .user_by_email("bob@example.com")
+        Users::new(&env.catalog)
+            .by_email("bob@example.com")
             .await
             .unwrap()
             .is_none()

@@ -3,7 +3,7 @@
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityEntry, ActivityFilter, ActivityScope, Actor, Caller, Catalog, ChangeError,
-    NewPersonalKey, NewUser, PageRequest, Scopes, User, Violation,
+    NewPersonalKey, NewUser, PageRequest, Scopes, User, Users, Violation,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -98,7 +98,7 @@ async fn add_user(catalog: &Catalog, name: &str) -> User {
         first_name: name.to_owned(),
         last_name: String::new(),
     };
-    catalog.create_user(new).await.unwrap()
+    Users::new(catalog).create(new).await.unwrap()
 }
 
 pub fn actor(user: &User) -> Actor {

@@ -4,7 +4,7 @@ use crate::contention::holding;
 use crate::ended_keys::{KEPT, set_day};
 use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv};
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
-use millrace_catalog::{Actor, NewInvite, UtcTime};
+use millrace_catalog::{Actor, NewInvite, Users, UtcTime};
 
 on_both!(
     users_who_have_nothing_are_deleted_after_their_time,
@@ -33,7 +33,7 @@ async fn pass(env: &TestEnv) -> Vec<u64> {
 
 /// Names of all users.
 async fn users(env: &TestEnv) -> Vec<String> {
-    let users = env.catalog.list_users().await.unwrap();
+    let users = Users::new(&env.catalog).list().await.unwrap();
     users.into_iter().map(|user| user.first_name).collect()
 }
 

@@ -7,7 +7,7 @@ use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, Caller, Catalog, Domains, FeatureKeys, LeaseReport, Level, MigrationState, NewDomain,
     NewInvite, NewRole, NodeStarts, Organization, ProjectId, ProxyRecords, Published, Roles,
-    Scopes, UtcTime,
+    Scopes, Users, UtcTime,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -207,8 +207,8 @@ async fn organizations_of_the_first_schema_can_use_newer_resources(database: Tes
     catalog.delete_organization(&operator, ACME).await.unwrap();
     assert!(catalog.list_organizations().await.unwrap().is_empty());
     assert!(
-        catalog
-            .user_by_email("ann@example.com")
+        Users::new(&catalog)
+            .by_email("ann@example.com")
             .await
             .unwrap()
             .is_some()
