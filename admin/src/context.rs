@@ -7,7 +7,8 @@ use crate::services::Services;
 use http::HeaderMap;
 use http::uri::Uri;
 use millrace_catalog::{
-    Access, Actor, Caller, Catalog, Domains, Page, PageRequest, Project, ProxyRecords, Roles,
+    Access, Actor, Caller, Catalog, Domains, Members, Page, PageRequest, Project, ProxyRecords,
+    Roles,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -62,6 +63,11 @@ impl Context {
     /// Proxy records in the catalog of the request.
     pub(crate) fn proxy_records(&self) -> ProxyRecords<'_> {
         ProxyRecords::new(self.catalog())
+    }
+
+    /// Members in the catalog of the request.
+    pub(crate) fn members(&self) -> Members<'_> {
+        Members::new(self.catalog())
     }
 
     /// Replaces the catalog that the request reads and writes.

@@ -10,7 +10,7 @@ use crate::patch::Patch;
 use crate::response::WithStatus;
 use crate::timestamp::Timestamp;
 use http::StatusCode;
-use millrace_catalog::{Joined, OpenInvite};
+use millrace_catalog::{Joined, Members, OpenInvite};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -173,7 +173,11 @@ fn announce(context: &Context, joined: &Joined) {
     let (catalog, id, new) = (context.catalog().clone(), organization.id, user.id);
     slot.announce(notice, move |after| {
         let catalog = catalog.clone();
-        async move { catalog.addresses_beside(id, new, after).await }
+        async move {
+            Members::new(&catalog)
+                .addresses_beside(id, new, after)
+                .await
+        }
     });
 }
 

@@ -19,8 +19,8 @@ mod seed;
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityFilter, ActivityScope, Actor, Caller, Catalog, Domains, ExportPlace, NewPersonalKey,
-    NewRole, NewUser, PageRequest, ProxyRecords, RoleFilter, Roles, Scopes, Users,
+    ActivityFilter, ActivityScope, Actor, Caller, Catalog, Domains, ExportPlace, Members,
+    NewPersonalKey, NewRole, NewUser, PageRequest, ProxyRecords, RoleFilter, Roles, Scopes, Users,
 };
 use seed::{Sizes, add_lists};
 use std::time::{Duration, Instant};
@@ -99,7 +99,7 @@ const fn page(offset: u64) -> PageRequest {
 }
 
 async fn people(catalog: &Catalog, here: Uuid) {
-    let read = |page| catalog.members_of(here, None, page);
+    let read = |page| Members::new(catalog).list(here, None, page);
     time!("members, first 100", read(page(0)));
     time!("members, 100 in the middle", read(page(50_000)));
     time!("members, last 100", read(page(99_900)));
@@ -107,7 +107,7 @@ async fn people(catalog: &Catalog, here: Uuid) {
     let address = Some("crowd77777@example.com");
     time!(
         "members, by address",
-        catalog.members_of(here, address, page(0))
+        Members::new(catalog).list(here, address, page(0))
     );
     time!("invites, first 100", catalog.invites_of(here, page(0)));
     time!("invites, last 100", catalog.invites_of(here, page(9_900)));
@@ -176,7 +176,7 @@ async fn single_reads(catalog: &Catalog, caller: &Caller, here: Uuid) {
     let member = caller.user.uuid;
     time!("one organization", catalog.organization_of(caller, here));
     time!("access to an organization", catalog.access(caller, here));
-    time!("one member", catalog.member(here, member));
+    time!("one member", Members::new(catalog).get(here, member));
 }
 
 fn print(name: &str, mut took: Vec<Duration>) {

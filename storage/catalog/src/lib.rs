@@ -144,7 +144,7 @@ pub use ingest_nodes::{
 pub use invites::{Invite, InviteToken, Joined, NewInvite, OpenInvite, SentInvite};
 pub use level::Level;
 pub use limits::CatalogLimits;
-pub use members::Member;
+pub use members::{Member, Members};
 pub use millrace_rows::ProjectId;
 
 /// Escaping of foreign texts before people are shown them.

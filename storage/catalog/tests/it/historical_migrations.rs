@@ -4,7 +4,7 @@ use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityScope, Actor, ChangeError, HistoricalDecision, HistoricalGrant, HistoricalMigration,
-    Level, MigrationState, NewHistoricalMigration, NewUser, Users,
+    Level, Members, MigrationState, NewHistoricalMigration, NewUser, Users,
 };
 use uuid::Uuid;
 
@@ -241,7 +241,7 @@ async fn an_actor_whose_access_ended_meanwhile_changes_nothing(database: TestDat
             None => (),
             Some(Level::Member) => drop(catalog.add_member(id, mia.id, Level::Member).await),
             Some(level) => {
-                let set = catalog.set_member_level(&fixture.actor, id, mia.uuid, level);
+                let set = Members::new(catalog).set_level(&fixture.actor, id, mia.uuid, level);
                 set.await.unwrap();
             }
         }

@@ -4,8 +4,8 @@ use crate::seed::{numbers, random_uuid};
 use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Activity, ActivityScope, Actor, Level, NewInvite, NewProject, PageRequest, ProjectAccess,
-    ProjectAccessLevel, SentInvite,
+    Activity, ActivityScope, Actor, Level, Members, NewInvite, NewProject, PageRequest,
+    ProjectAccess, ProjectAccessLevel, SentInvite,
 };
 use millrace_rows::{Clock, Micros};
 use uuid::Uuid;
@@ -470,10 +470,14 @@ async fn a_demoted_member_loses_invites_above_the_new_level(database: TestDataba
     for (level, left) in steps {
         match level {
             Some(level) => {
-                let set = catalog.set_member_level(&env.owner, here, bob.uuid, level);
+                let set = Members::new(catalog).set_level(&env.owner, here, bob.uuid, level);
                 set.await.map(drop)
             }
-            None => catalog.remove_member(&env.owner, here, bob.uuid).await,
+            None => {
+                Members::new(catalog)
+                    .remove(&env.owner, here, bob.uuid)
+                    .await
+            }
         }
         .unwrap();
         assert_eq!(open().await, left, "{level:?}");

@@ -9,7 +9,8 @@ use millrace_catalog::limits::{
 };
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, ChangeError, Domains, NewDomain, NewHistoricalMigration, NewInvite, NewRole, Roles,
+    Actor, ChangeError, Domains, Members, NewDomain, NewHistoricalMigration, NewInvite, NewRole,
+    Roles,
 };
 
 on_both!(
@@ -108,7 +109,11 @@ async fn role_memberships_of_an_organization_are_limited(database: TestDatabase)
         limit: 2,
         offset: 0,
     };
-    let members = catalog.members_of(id, None, page).await.unwrap().rows;
+    let members = Members::new(catalog)
+        .list(id, None, page)
+        .await
+        .unwrap()
+        .rows;
     let [one, other] = members.as_slice() else {
         panic!("{members:?}");
     };

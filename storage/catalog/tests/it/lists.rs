@@ -4,7 +4,7 @@ use crate::seed::{Sizes, add_lists};
 use crate::test_env::TestEnv;
 use millrace_catalog::testing::{StatementCount, TestDatabase};
 use millrace_catalog::{
-    ActivityFilter, ActivityScope, Caller, Catalog, Domains, ExportLogFilter, ExportPlace,
+    ActivityFilter, ActivityScope, Caller, Catalog, Domains, ExportLogFilter, ExportPlace, Members,
     PageRequest, PluginFamily, ProxyRecords, RoleFilter, Roles, RunFilter,
 };
 use uuid::Uuid;
@@ -79,7 +79,7 @@ impl LongLists {
             };
         }
         let all = RoleFilter::default();
-        list!("members", catalog.members_of(here, None, PAGE));
+        list!("members", Members::new(catalog).list(here, None, PAGE));
         list!("invites", catalog.invites_of(here, PAGE));
         list!("domains", Domains::new(catalog).list(here, PAGE));
         list!("roles", Roles::new(catalog).list(here, &all, PAGE));
@@ -153,8 +153,16 @@ async fn a_page_is_the_same_near_and_far_from_the_start(database: TestDatabase) 
         limit: 7,
         offset: 900,
     };
-    let whole = catalog.members_of(here, None, near).await.unwrap().rows;
-    let part = catalog.members_of(here, None, far).await.unwrap().rows;
+    let whole = Members::new(catalog)
+        .list(here, None, near)
+        .await
+        .unwrap()
+        .rows;
+    let part = Members::new(catalog)
+        .list(here, None, far)
+        .await
+        .unwrap()
+        .rows;
     assert_eq!(part, whole[900..907]);
     let all = ActivityFilter {
         organization_id: here,

@@ -3,8 +3,8 @@
 use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Activity, ActivityScope, Actor, ChangeError, Level, NewUser, ProxyRecord, ProxyRecords,
-    ProxyStatus, Users,
+    Activity, ActivityScope, Actor, ChangeError, Level, Members, NewUser, ProxyRecord,
+    ProxyRecords, ProxyStatus, Users,
 };
 use std::collections::BTreeSet;
 use tokio::task::JoinSet;
@@ -361,7 +361,7 @@ async fn an_actor_who_lost_access_meanwhile_changes_nothing(database: TestDataba
             None => (),
             Some(Level::Member) => drop(catalog.add_member(id, mia.id, Level::Member).await),
             Some(level) => {
-                let set = catalog.set_member_level(owner, id, mia.uuid, level);
+                let set = Members::new(catalog).set_level(owner, id, mia.uuid, level);
                 set.await.unwrap();
             }
         }

@@ -4,8 +4,8 @@ use crate::seed::{add_members, numbers, random_uuid};
 use crate::test_env::{FIRST, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Activity, ActivityScope, Actor, ChangeError, FlagsAccess, Level, NewRole, PageRequest, Role,
-    RoleChange, RoleFilter, RoleMember, Roles, User,
+    Activity, ActivityScope, Actor, ChangeError, FlagsAccess, Level, Members, NewRole, PageRequest,
+    Role, RoleChange, RoleFilter, RoleMember, Roles, User,
 };
 use uuid::Uuid;
 
@@ -301,7 +301,10 @@ async fn a_member_who_leaves_loses_the_role(database: TestDatabase) {
     let engineers = role(&env, "Engineers").await;
     let bob = member(&env, "bob", Level::Member).await;
     give(&env, &engineers, &bob).await.unwrap();
-    catalog.remove_member(owner, here, bob.uuid).await.unwrap();
+    Members::new(catalog)
+        .remove(owner, here, bob.uuid)
+        .await
+        .unwrap();
     assert!(holders(&env, &engineers).await.is_empty());
     catalog
         .add_member(here, bob.id, Level::Member)
@@ -327,7 +330,13 @@ async fn members_of_a_deleted_role_stay_in_the_organization(database: TestDataba
         Roles::new(catalog).get(here, engineers.id).await.unwrap(),
         None
     );
-    assert!(catalog.member(here, env.ann.uuid).await.unwrap().is_some());
+    assert!(
+        Members::new(catalog)
+            .get(here, env.ann.uuid)
+            .await
+            .unwrap()
+            .is_some()
+    );
     role(&env, "Engineers").await;
 }
 

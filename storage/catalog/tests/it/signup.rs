@@ -3,7 +3,7 @@
 use crate::seed::add_members;
 use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Activity, ActivityScope, Level, NewInvite, SentInvite, Users};
+use millrace_catalog::{Activity, ActivityScope, Level, Members, NewInvite, SentInvite, Users};
 use std::collections::BTreeSet;
 
 on_both!(
@@ -237,7 +237,9 @@ async fn an_invite_is_accepted_only_once(database: TestDatabase) {
         }
     }
     assert_eq!(joined, 1);
-    let members = env.catalog.members_of(env.organization, None, FIRST).await;
+    let members = Members::new(&env.catalog)
+        .list(env.organization, None, FIRST)
+        .await;
     assert_eq!(members.unwrap().count, 2);
 }
 
@@ -252,8 +254,7 @@ async fn addresses_of_all_other_members_come_in_pages(database: TestDatabase) {
     let bob = joined.unwrap().member.user.id;
     let (mut told, mut pages, mut after) = (BTreeSet::new(), 0, 0);
     loop {
-        let page = env
-            .catalog
+        let page = Members::new(&env.catalog)
             .addresses_beside(env.organization, bob, after)
             .await
             .unwrap();

@@ -4,7 +4,7 @@ use crate::contention::holding;
 use crate::ended_keys::{KEPT, set_day};
 use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv};
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
-use millrace_catalog::{Actor, NewInvite, Users, UtcTime};
+use millrace_catalog::{Actor, Members, NewInvite, Users, UtcTime};
 
 on_both!(
     users_who_have_nothing_are_deleted_after_their_time,
@@ -198,6 +198,6 @@ async fn a_user_who_joins_meanwhile_is_not_deleted() {
     assert_eq!(pass(&env).await, [0; 0]);
     joining.commit().await.unwrap();
     assert_eq!(pass(&env).await, [0; 0]);
-    let members = env.catalog.members_of(env.organization, None, FIRST);
+    let members = Members::new(&env.catalog).list(env.organization, None, FIRST);
     assert_eq!(members.await.unwrap().rows.len(), 2);
 }

@@ -5,9 +5,9 @@
 use crate::test_env::FIRST;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, Caller, Catalog, Domains, FeatureKeys, LeaseReport, Level, MigrationState, NewDomain,
-    NewInvite, NewRole, NodeStarts, Organization, ProjectId, ProxyRecords, Published, Roles,
-    Scopes, Users, UtcTime,
+    Actor, Caller, Catalog, Domains, FeatureKeys, LeaseReport, Level, Members, MigrationState,
+    NewDomain, NewInvite, NewRole, NodeStarts, Organization, ProjectId, ProxyRecords, Published,
+    Roles, Scopes, Users, UtcTime,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -149,7 +149,10 @@ async fn everything_of_the_first_schema_is_kept(database: TestDatabase) {
     let keys = catalog.own_keys(&ann, FIRST).await.unwrap();
     let keys: Vec<_> = keys.rows.iter().map(|key| (key.id, &*key.label)).collect();
     assert_eq!(keys, [(ANNS_KEY, "First")]);
-    let members = catalog.members_of(ACME, None, FIRST).await.unwrap();
+    let members = Members::new(&catalog)
+        .list(ACME, None, FIRST)
+        .await
+        .unwrap();
     let members = members.rows.iter().map(|member| {
         let membership = &member.membership;
         (membership.id, membership.level, &*member.user.first_name)
@@ -197,12 +200,15 @@ async fn organizations_of_the_first_schema_can_use_newer_resources(database: Tes
         .await
         .unwrap();
     assert_eq!(held.record.membership_id, BOBS_MEMBERSHIP);
-    let promoted = catalog.set_member_level(&ann, ACME, BOB, Level::Owner);
+    let promoted = Members::new(&catalog).set_level(&ann, ACME, BOB, Level::Owner);
     assert_eq!(promoted.await.unwrap().membership.level, Level::Owner);
     let reset = catalog.reset_project_key(&ann, ACME, ProjectId(1)).await;
     assert_ne!(reset.unwrap().api_token.as_deref(), Some(PROJECT_VALUE));
     assert_eq!(catalog.keys_version().await.unwrap(), 8);
-    catalog.remove_member(&ann, ACME, ANN).await.unwrap();
+    Members::new(&catalog)
+        .remove(&ann, ACME, ANN)
+        .await
+        .unwrap();
     let operator = Actor::command_line();
     catalog.delete_organization(&operator, ACME).await.unwrap();
     assert!(catalog.list_organizations().await.unwrap().is_empty());

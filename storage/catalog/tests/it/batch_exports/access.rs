@@ -4,8 +4,8 @@ use super::{TestEnv, new_export};
 use crate::test_env::actor;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, BackfillRange, BatchExport, BatchExportChange, ChangeError, ExportWriter, NewRun,
-    OrganizationChange, UtcTime,
+    Actor, BackfillRange, BatchExport, BatchExportChange, ChangeError, ExportWriter, Members,
+    NewRun, OrganizationChange, UtcTime,
 };
 use uuid::Uuid;
 
@@ -120,7 +120,7 @@ async fn an_actor_whose_access_ended_meanwhile_cannot_write_exports(database: Te
     };
     let changed = catalog.update_organization(owner, organization_id, on);
     changed.await.unwrap();
-    let removed = catalog.remove_member(owner, organization_id, mia.uuid);
+    let removed = Members::new(catalog).remove(owner, organization_id, mia.uuid);
     removed.await.unwrap();
     all_are_forbidden(&env, &actor(&mia)).await;
 }

@@ -5,7 +5,8 @@ use crate::fixture::Fixture;
 use crate::test_env::actor;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, ChangeError, NewPlugin, OrganizationChange, PluginFamily, PluginFields, PluginWriter,
+    Actor, ChangeError, Members, NewPlugin, OrganizationChange, PluginFamily, PluginFields,
+    PluginWriter,
 };
 use serde_json::json;
 
@@ -77,7 +78,7 @@ async fn a_writer_who_lost_access_meanwhile_is_refused(database: TestDatabase) {
         assert!(done.is_ok(), "{what}: {done:?}");
     }
 
-    let removed = catalog.remove_member(&fixture.actor, organization_id, mia.uuid);
+    let removed = Members::new(catalog).remove(&fixture.actor, organization_id, mia.uuid);
     removed.await.unwrap();
     for (what, done) in outcomes(&fixture, &actor(&mia), id).await {
         assert_eq!(code_of(&done.unwrap_err()), (None, "forbidden"), "{what}");
