@@ -7,8 +7,8 @@ use crate::services::Services;
 use http::HeaderMap;
 use http::uri::Uri;
 use millrace_catalog::{
-    Access, Actor, Caller, Catalog, Domains, Members, Page, PageRequest, Project, ProxyRecords,
-    Roles,
+    Access, ActivityLog, Actor, Caller, Catalog, Domains, Members, Page, PageRequest, Project,
+    ProxyRecords, Roles,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -68,6 +68,11 @@ impl Context {
     /// Members in the catalog of the request.
     pub(crate) fn members(&self) -> Members<'_> {
         Members::new(self.catalog())
+    }
+
+    /// Activity log in the catalog of the request.
+    pub(crate) fn activity_log(&self) -> ActivityLog<'_> {
+        ActivityLog::new(self.catalog())
     }
 
     /// Replaces the catalog that the request reads and writes.

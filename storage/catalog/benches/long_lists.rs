@@ -19,8 +19,9 @@ mod seed;
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityFilter, ActivityScope, Actor, Caller, Catalog, Domains, ExportPlace, Members,
-    NewPersonalKey, NewRole, NewUser, PageRequest, ProxyRecords, RoleFilter, Roles, Scopes, Users,
+    ActivityFilter, ActivityLog, ActivityScope, Actor, Caller, Catalog, Domains, ExportPlace,
+    Members, NewPersonalKey, NewRole, NewUser, PageRequest, ProxyRecords, RoleFilter, Roles,
+    Scopes, Users,
 };
 use seed::{Sizes, add_lists};
 use std::time::{Duration, Instant};
@@ -162,11 +163,14 @@ async fn activity(catalog: &Catalog, here: Uuid) {
         item_id: Some("x".to_owned()),
         ..all.clone()
     };
-    time!("activity, first 100", catalog.list_activity(&all, page(0)));
-    let read = |offset| catalog.list_activity(&all, page(offset));
+    time!(
+        "activity, first 100",
+        ActivityLog::new(catalog).list(&all, page(0))
+    );
+    let read = |offset| ActivityLog::new(catalog).list(&all, page(offset));
     time!("activity, 100 in the middle", read(55_000));
     time!("activity, last 100", read(109_900));
-    let read = |filter| catalog.list_activity(filter, page(0));
+    let read = |filter| ActivityLog::new(catalog).list(filter, page(0));
     time!("activity, of a frequent scope", read(&many));
     time!("activity, of a rare scope", read(&few));
     time!("activity, of a busy item", read(&item));

@@ -94,7 +94,9 @@ mod transaction;
 mod users;
 
 pub use self::time::UtcTime;
-pub use activity::{Activity, ActivityChange, ActivityDetail, ActivityFilter, ActivityScope};
+pub use activity::{
+    Activity, ActivityChange, ActivityDetail, ActivityFilter, ActivityLog, ActivityScope,
+};
 pub use actor::Actor;
 pub use batch_exports::{
     BACKFILL_RUNS_AHEAD, BackfillRange, BackfillRoundRobin, BatchExportChange, BatchExportView,

@@ -3,8 +3,8 @@
 use crate::seed::{numbers, random_uuid};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Activity, ActivityEntry, ActivityFilter, ActivityScope, Actor, BootstrapOptions, Catalog,
-    NewPersonalKey, NewProject, PageRequest, ProjectChange, Scopes,
+    Activity, ActivityEntry, ActivityFilter, ActivityLog, ActivityScope, Actor, BootstrapOptions,
+    Catalog, NewPersonalKey, NewProject, PageRequest, ProjectChange, Scopes,
 };
 use millrace_rows::ProjectId;
 use serde_json::json;
@@ -32,7 +32,11 @@ async fn entries(catalog: &Catalog, organization_id: Uuid) -> Vec<ActivityEntry>
         scopes: Vec::new(),
         item_id: None,
     };
-    catalog.list_activity(&filter, ALL).await.unwrap().rows
+    ActivityLog::new(catalog)
+        .list(&filter, ALL)
+        .await
+        .unwrap()
+        .rows
 }
 
 fn anonymize() -> ProjectChange {
@@ -148,14 +152,17 @@ async fn entries_are_filtered_and_paged(database: TestDatabase) {
         limit: 2,
         offset: 1,
     };
-    let part = catalog.list_activity(&filter, page).await.unwrap();
+    let part = ActivityLog::new(&catalog)
+        .list(&filter, page)
+        .await
+        .unwrap();
     let names: Vec<_> = part.rows.iter().map(|e| e.detail.name.as_str()).collect();
     assert_eq!((part.count, names.as_slice()), (4, ["B", "A"].as_slice()));
     let filter = ActivityFilter {
         item_id: Some(project_id.to_string()),
         ..filter
     };
-    let part = catalog.list_activity(&filter, ALL).await.unwrap();
+    let part = ActivityLog::new(&catalog).list(&filter, ALL).await.unwrap();
     assert_eq!(part.count, 1);
     assert_eq!(part.rows[0].detail.name, "Default project");
 }
@@ -171,7 +178,11 @@ async fn count(catalog: &Catalog, organization_id: Uuid, scopes: &[ActivityScope
         limit: 0,
         offset: 0,
     };
-    catalog.list_activity(&filter, none).await.unwrap().count
+    ActivityLog::new(catalog)
+        .list(&filter, none)
+        .await
+        .unwrap()
+        .count
 }
 
 async fn entries_are_counted_per_scope_and_organization(database: TestDatabase) {

@@ -4,7 +4,7 @@ use crate::fixture::{ALL, Fixture};
 use millrace_catalog::leases::PERSONS_LEASE;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityFilter, ActivityScope, ApplyOptions, Catalog, PersonUpdate, ProjectId,
+    ActivityFilter, ActivityLog, ActivityScope, ApplyOptions, Catalog, PersonUpdate, ProjectId,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -181,10 +181,13 @@ async fn a_deleted_organization_takes_its_projects_persons_and_its_log_along(
     pieces(catalog).await;
     assert_eq!(rows_of(&database, fixture.project_id).await, 0);
     assert_eq!(rows_of(&database, fixture.foreign_project_id).await, 3);
-    let log = catalog.list_activity(&filter(id), ALL).await.unwrap();
+    let log = ActivityLog::new(catalog)
+        .list(&filter(id), ALL)
+        .await
+        .unwrap();
     assert_eq!((log.count, log.rows.len()), (0, 0));
     let foreign = filter(fixture.foreign_id);
-    let foreign = catalog.list_activity(&foreign, ALL).await.unwrap();
+    let foreign = ActivityLog::new(catalog).list(&foreign, ALL).await.unwrap();
     assert!(foreign.count > 0 && foreign.rows.len() as u64 == foreign.count);
     // An entry of no organization stays: that one was deleted, for the operator.
     let deletion = "SELECT activity FROM activity_log WHERE organization_id IS NULL";
@@ -265,7 +268,7 @@ async fn old_log_entries_are_deleted_in_pieces_and_from_the_count(database: Test
             scopes,
             item_id: None,
         };
-        let page = catalog.list_activity(&filter, ALL).await.unwrap();
+        let page = ActivityLog::new(catalog).list(&filter, ALL).await.unwrap();
         (page.count, page.rows.len())
     };
     let before = count(here, vec![]).await.0;

@@ -2,8 +2,8 @@
 
 use millrace_catalog::testing::{SourcesInProcess, TestDatabase};
 use millrace_catalog::{
-    ActivityEntry, ActivityFilter, ActivityScope, Actor, BootstrapOptions, Catalog, Level, NewUser,
-    PageRequest, User, Users,
+    ActivityEntry, ActivityFilter, ActivityLog, ActivityScope, Actor, BootstrapOptions, Catalog,
+    Level, NewUser, PageRequest, User, Users,
 };
 use millrace_rows::{Clock, Micros, ProjectId, TestClock};
 use std::sync::Arc;
@@ -88,6 +88,10 @@ impl Fixture {
             scopes: vec![scope],
             item_id: None,
         };
-        self.catalog.list_activity(&filter, ALL).await.unwrap().rows
+        ActivityLog::new(&self.catalog)
+            .list(&filter, ALL)
+            .await
+            .unwrap()
+            .rows
     }
 }

@@ -4,8 +4,8 @@ use crate::seed::{Sizes, add_lists};
 use crate::test_env::TestEnv;
 use millrace_catalog::testing::{StatementCount, TestDatabase};
 use millrace_catalog::{
-    ActivityFilter, ActivityScope, Caller, Catalog, Domains, ExportLogFilter, ExportPlace, Members,
-    PageRequest, PluginFamily, ProxyRecords, RoleFilter, Roles, RunFilter,
+    ActivityFilter, ActivityLog, ActivityScope, Caller, Catalog, Domains, ExportLogFilter,
+    ExportPlace, Members, PageRequest, PluginFamily, ProxyRecords, RoleFilter, Roles, RunFilter,
 };
 use uuid::Uuid;
 
@@ -112,7 +112,7 @@ impl LongLists {
                 scopes,
                 item_id,
             };
-            list!("activity", catalog.list_activity(&filter, PAGE));
+            list!("activity", ActivityLog::new(catalog).list(&filter, PAGE));
         }
         let place = ExportPlace {
             organization_id: here,
@@ -174,8 +174,16 @@ async fn a_page_is_the_same_near_and_far_from_the_start(database: TestDatabase) 
         ..all.clone()
     };
     for filter in [all, some] {
-        let whole = catalog.list_activity(&filter, near).await.unwrap().rows;
-        let part = catalog.list_activity(&filter, far).await.unwrap().rows;
+        let whole = ActivityLog::new(catalog)
+            .list(&filter, near)
+            .await
+            .unwrap()
+            .rows;
+        let part = ActivityLog::new(catalog)
+            .list(&filter, far)
+            .await
+            .unwrap()
+            .rows;
         assert_eq!(part, whole[900..907]);
     }
 }

@@ -4,7 +4,7 @@ use crate::test_env::{FIRST, TestEnv, actor, blame, field};
 use millrace_catalog::features::SAML;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Activity, ActivityFilter, Actor, FEATURES, NewOrganization, OrganizationChange,
+    Activity, ActivityFilter, ActivityLog, Actor, FEATURES, NewOrganization, OrganizationChange,
 };
 
 on_both!(
@@ -155,7 +155,11 @@ async fn a_deleted_organization_leaves_only_one_entry(database: TestDatabase) {
         item_id: None,
     };
     assert_eq!(
-        catalog.list_activity(&filter, FIRST).await.unwrap().count,
+        ActivityLog::new(catalog)
+            .list(&filter, FIRST)
+            .await
+            .unwrap()
+            .count,
         0
     );
     let again = catalog.delete_organization(&env.owner, id).await;

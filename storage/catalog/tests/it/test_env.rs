@@ -2,7 +2,7 @@
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityEntry, ActivityFilter, ActivityScope, Actor, Caller, Catalog, ChangeError,
+    ActivityEntry, ActivityFilter, ActivityLog, ActivityScope, Actor, Caller, Catalog, ChangeError,
     NewPersonalKey, NewUser, PageRequest, Scopes, User, Users, Violation,
 };
 use millrace_rows::{Micros, TestClock};
@@ -87,7 +87,7 @@ impl TestEnv {
             scopes: scope.into().into_iter().collect(),
             item_id: None,
         };
-        let entries = self.catalog.list_activity(&filter, FIRST).await;
+        let entries = ActivityLog::new(&self.catalog).list(&filter, FIRST).await;
         entries.unwrap().rows
     }
 }

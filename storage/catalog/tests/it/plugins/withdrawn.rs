@@ -4,7 +4,7 @@ use super::{COMMAND_LINE, code_of, create, files, foreign, named, writer_in};
 use crate::fixture::Fixture;
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{
-    Activity, ActivityFilter, ActivityScope, Actor, Catalog, ChangeError, PageRequest,
+    Activity, ActivityFilter, ActivityLog, ActivityScope, Actor, Catalog, ChangeError, PageRequest,
     PluginFamily, PluginFields, PluginWriter, ProjectId,
 };
 use serde_json::json;
@@ -211,7 +211,7 @@ async fn configurations_are_deleted_in_pieces_of_one_organization_each(database:
             limit: 1_000,
             offset: 0,
         };
-        let log = next.list_activity(&filter, page).await.unwrap();
+        let log = ActivityLog::new(&next).list(&filter, page).await.unwrap();
         assert_eq!((log.count, log.rows.len() as u64), (entries, entries));
     }
 }
