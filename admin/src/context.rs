@@ -7,8 +7,8 @@ use crate::services::Services;
 use http::HeaderMap;
 use http::uri::Uri;
 use millrace_catalog::{
-    Access, ActivityLog, Actor, Caller, Catalog, Domains, Members, Page, PageRequest, Project,
-    ProxyRecords, Roles,
+    Access, ActivityLog, Actor, Caller, Catalog, Domains, Invites, Members, Page, PageRequest,
+    Project, ProxyRecords, Roles,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -73,6 +73,11 @@ impl Context {
     /// Activity log in the catalog of the request.
     pub(crate) fn activity_log(&self) -> ActivityLog<'_> {
         ActivityLog::new(self.catalog())
+    }
+
+    /// Invites in the catalog of the request.
+    pub(crate) fn invites(&self) -> Invites<'_> {
+        Invites::new(self.catalog())
     }
 
     /// Replaces the catalog that the request reads and writes.

@@ -20,8 +20,8 @@ mod seed;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityFilter, ActivityLog, ActivityScope, Actor, Caller, Catalog, Domains, ExportPlace,
-    Members, NewPersonalKey, NewRole, NewUser, PageRequest, ProxyRecords, RoleFilter, Roles,
-    Scopes, Users,
+    Invites, Members, NewPersonalKey, NewRole, NewUser, PageRequest, ProxyRecords, RoleFilter,
+    Roles, Scopes, Users,
 };
 use seed::{Sizes, add_lists};
 use std::time::{Duration, Instant};
@@ -110,8 +110,14 @@ async fn people(catalog: &Catalog, here: Uuid) {
         "members, by address",
         Members::new(catalog).list(here, address, page(0))
     );
-    time!("invites, first 100", catalog.invites_of(here, page(0)));
-    time!("invites, last 100", catalog.invites_of(here, page(9_900)));
+    time!(
+        "invites, first 100",
+        Invites::new(catalog).list(here, page(0))
+    );
+    time!(
+        "invites, last 100",
+        Invites::new(catalog).list(here, page(9_900))
+    );
     time!(
         "domains, first 100",
         Domains::new(catalog).list(here, page(0))

@@ -143,7 +143,7 @@ pub use idempotency::{
 pub use ingest_nodes::{
     NODE_SILENCE_MAX, NextStart, NodeStart, NodeStarts, Published, RegisterError, Watermarks,
 };
-pub use invites::{Invite, InviteToken, Joined, NewInvite, OpenInvite, SentInvite};
+pub use invites::{Invite, InviteToken, Invites, Joined, NewInvite, OpenInvite, SentInvite};
 pub use level::Level;
 pub use limits::CatalogLimits;
 pub use members::{Member, Members};

@@ -2,7 +2,7 @@
 
 use crate::Fixture;
 use millrace_catalog::{
-    Actor, Level, LogLevel, NewExportLog, NewInvite, NewRun, PluginFamily, User, UtcTime,
+    Actor, Invites, Level, LogLevel, NewExportLog, NewInvite, NewRun, PluginFamily, User, UtcTime,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ impl SampleData {
         data.make_resources(fixture, name).await;
         let invite = NewInvite::to(&format!("link@{name}.example"));
         let system = Actor::system();
-        let invite = fixture.catalog.create_invite(&system, organization, invite);
+        let invite = Invites::new(&fixture.catalog).create(&system, organization, invite);
         data.set("signup", &invite.await.unwrap().token.expose());
         data
     }

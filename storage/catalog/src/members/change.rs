@@ -8,6 +8,7 @@ use crate::activity::{Activity, ActivityScope, AuditChange};
 use crate::actor::Actor;
 use crate::entities::organization_memberships as memberships;
 use crate::error::ChangeError;
+use crate::invites::Invites;
 use crate::level::Level;
 use crate::organizations::delete_membership;
 use crate::transaction::{Abort, acting_level, lock_organization};
@@ -74,8 +75,8 @@ impl Members<'_> {
         let audit = member_audit(Activity::Updated, &member);
         let audit = audit.field("level", before.number(), level.number());
         self.0.record(within, actor, audit).await?;
-        self.0
-            .drop_invites_by(within, actor, &member.membership, Some(level))
+        Invites::new(self.0)
+            .drop_by(within, actor, &member.membership, Some(level))
             .await?;
         Ok(member)
     }
@@ -117,8 +118,8 @@ impl Members<'_> {
         let audit = member_audit(Activity::Deleted, &member);
         let audit = audit.field("level", member.membership.level.number(), ());
         self.0.record(within, actor, audit).await?;
-        self.0
-            .drop_invites_by(within, actor, &member.membership, None)
+        Invites::new(self.0)
+            .drop_by(within, actor, &member.membership, None)
             .await
     }
 }

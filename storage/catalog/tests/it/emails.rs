@@ -2,7 +2,7 @@
 
 use crate::test_env::{TestEnv, blame, field};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Catalog, ChangeError, NewInvite, NewUser, Users};
+use millrace_catalog::{Catalog, ChangeError, Invites, NewInvite, NewUser, Users};
 
 on_both!(
     spellings_of_an_address_are_one_account,
@@ -65,9 +65,8 @@ async fn an_invite_is_mailed_to_the_normal_form_of_its_address(database: TestDat
     for ways in WRITTEN {
         let mut last = None;
         for way in ways {
-            let sent = env
-                .catalog
-                .create_invite(&env.owner, env.organization, NewInvite::to(way))
+            let sent = Invites::new(&env.catalog)
+                .create(&env.owner, env.organization, NewInvite::to(way))
                 .await
                 .unwrap();
             let record = sent.invite.record;
@@ -78,9 +77,8 @@ async fn an_invite_is_mailed_to_the_normal_form_of_its_address(database: TestDat
         }
     }
     let bad = NewInvite::to("a@xn--\u{80}.example");
-    let refused = env
-        .catalog
-        .create_invite(&env.owner, env.organization, bad)
+    let refused = Invites::new(&env.catalog)
+        .create(&env.owner, env.organization, bad)
         .await;
     assert_eq!(blame(refused), field("invalid_input", "target_email"));
 }

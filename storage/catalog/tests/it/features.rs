@@ -5,9 +5,9 @@ use crate::fixture::Fixture;
 use crate::lock_order::new_migration;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, ChangeError, DomainChange, Domains, FEATURES, NewDomain, NewInvite, NewPlugin, NewRole,
-    PluginFamily, PluginFields, PluginWriter, ProjectAccess, ProjectAccessLevel, ProxyRecords,
-    RoleChange, Roles,
+    Actor, ChangeError, DomainChange, Domains, FEATURES, Invites, NewDomain, NewInvite, NewPlugin,
+    NewRole, PluginFamily, PluginFields, PluginWriter, ProjectAccess, ProjectAccessLevel,
+    ProxyRecords, RoleChange, Roles,
 };
 
 on_both!(
@@ -126,9 +126,13 @@ async fn creating_and_changing_need_the_feature_of_the_locked_organization(datab
         }],
         ..NewInvite::to("new@example.org")
     };
-    let invited = catalog.create_invite(actor, id, invite.clone()).await;
+    let invited = Invites::new(catalog)
+        .create(actor, id, invite.clone())
+        .await;
     assert_eq!(missing(invited), "advanced_permissions");
-    let invited = catalog.create_invites(actor, id, vec![invite]).await;
+    let invited = Invites::new(catalog)
+        .create_all(actor, id, vec![invite])
+        .await;
     assert_eq!(missing(invited), "advanced_permissions");
 
     for family in [PluginFamily::Destinations, PluginFamily::Transformations] {
@@ -158,6 +162,6 @@ async fn ending_needs_no_feature(database: TestDatabase) {
     deleted.await.unwrap();
     let deleted = catalog.delete_plugin(made.writer(PluginFamily::Plugins), made.plugin);
     deleted.await.unwrap();
-    let invited = catalog.create_invite(actor, id, NewInvite::to("new@example.org"));
+    let invited = Invites::new(catalog).create(actor, id, NewInvite::to("new@example.org"));
     invited.await.unwrap();
 }

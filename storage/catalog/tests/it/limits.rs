@@ -9,8 +9,8 @@ use millrace_catalog::limits::{
 };
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, ChangeError, Domains, Members, NewDomain, NewHistoricalMigration, NewInvite, NewRole,
-    Roles,
+    Actor, ChangeError, Domains, Invites, Members, NewDomain, NewHistoricalMigration, NewInvite,
+    NewRole, Roles,
 };
 
 on_both!(
@@ -134,7 +134,7 @@ async fn invites_are_limited_and_one_may_be_replaced_at_the_limit(database: Test
         INVITE_VALUES,
     )
     .await;
-    let invite = |email| catalog.create_invite(actor, id, NewInvite::to(email));
+    let invite = |email| Invites::new(catalog).create(actor, id, NewInvite::to(email));
     invite("last@example.com").await.unwrap();
     must_be_refused(INVITES_MAX, invite("more@example.com").await);
     invite("last@example.com").await.unwrap();
@@ -144,7 +144,7 @@ async fn nobody_joins_an_organization_at_its_member_limit(database: TestDatabase
     let env = TestEnv::new(&database).await;
     let (catalog, actor, id) = (&env.catalog, &env.owner, env.organization);
     let invite = async |email: &str| {
-        let sent = catalog.create_invite(actor, id, NewInvite::to(email));
+        let sent = Invites::new(catalog).create(actor, id, NewInvite::to(email));
         sent.await.unwrap().token.expose().to_owned()
     };
     let tokens = [
@@ -158,11 +158,11 @@ async fn nobody_joins_an_organization_at_its_member_limit(database: TestDatabase
     add_members(&database, u32::try_from(MEMBERS_MAX - 2).unwrap()).await;
     let join = |token: &str| {
         let token = token.to_owned();
-        async move { catalog.accept_invite_as_new(&token, "A", "B").await }
+        async move { Invites::new(catalog).accept_as_new(&token, "A", "B").await }
     };
     join(&tokens[0]).await.unwrap();
     must_be_refused(MEMBERS_MAX, join(&tokens[1]).await);
-    let joined = catalog.accept_invite_as(&tokens[2], &bob).await;
+    let joined = Invites::new(catalog).accept_as(&tokens[2], &bob).await;
     must_be_refused(MEMBERS_MAX, joined);
     // A member who leaves makes room, and the invite still works.
     let last = "DELETE FROM organization_memberships WHERE user_id = (SELECT id FROM users WHERE \

@@ -5,7 +5,8 @@ use crate::test_env::TestEnv;
 use millrace_catalog::testing::{StatementCount, TestDatabase};
 use millrace_catalog::{
     ActivityFilter, ActivityLog, ActivityScope, Caller, Catalog, Domains, ExportLogFilter,
-    ExportPlace, Members, PageRequest, PluginFamily, ProxyRecords, RoleFilter, Roles, RunFilter,
+    ExportPlace, Invites, Members, PageRequest, PluginFamily, ProxyRecords, RoleFilter, Roles,
+    RunFilter,
 };
 use uuid::Uuid;
 
@@ -80,7 +81,7 @@ impl LongLists {
         }
         let all = RoleFilter::default();
         list!("members", Members::new(catalog).list(here, None, PAGE));
-        list!("invites", catalog.invites_of(here, PAGE));
+        list!("invites", Invites::new(catalog).list(here, PAGE));
         list!("domains", Domains::new(catalog).list(here, PAGE));
         list!("roles", Roles::new(catalog).list(here, &all, PAGE));
         let members = Roles::new(catalog).members(here, self.role, PAGE);

@@ -4,7 +4,7 @@ use crate::contention::holding;
 use crate::ended_keys::{KEPT, set_day};
 use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv};
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
-use millrace_catalog::{Actor, Members, NewInvite, Users, UtcTime};
+use millrace_catalog::{Actor, Invites, Members, NewInvite, Users, UtcTime};
 
 on_both!(
     users_who_have_nothing_are_deleted_after_their_time,
@@ -50,9 +50,7 @@ async fn users_who_have_nothing_are_deleted_after_their_time(database: TestDatab
     brief.await;
     env.user("invited").await;
     let invite = NewInvite::to("invited@example.com");
-    let invited = env
-        .catalog
-        .create_invite(&env.owner, env.organization, invite);
+    let invited = Invites::new(&env.catalog).create(&env.owner, env.organization, invite);
     invited.await.unwrap();
     let back = env.user("back").await;
     let everybody = ["ann", "idle", "keyed", "ended", "invited", "back"];
@@ -132,9 +130,9 @@ async fn a_key_and_a_membership_end_the_time_at_once(database: TestDatabase) {
             }
             _ => {
                 let invite = NewInvite::to("bob@example.com");
-                let sent = catalog.create_invite(&env.owner, env.organization, invite);
+                let sent = Invites::new(catalog).create(&env.owner, env.organization, invite);
                 let sent = sent.await.unwrap();
-                let joined = catalog.accept_invite_as(sent.token.expose(), &caller);
+                let joined = Invites::new(catalog).accept_as(sent.token.expose(), &caller);
                 joined.await.unwrap();
             }
         }

@@ -5,9 +5,9 @@
 use crate::test_env::FIRST;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, Caller, Catalog, Domains, FeatureKeys, LeaseReport, Level, Members, MigrationState,
-    NewDomain, NewInvite, NewRole, NodeStarts, Organization, ProjectId, ProxyRecords, Published,
-    Roles, Scopes, Users, UtcTime,
+    Actor, Caller, Catalog, Domains, FeatureKeys, Invites, LeaseReport, Level, Members,
+    MigrationState, NewDomain, NewInvite, NewRole, NodeStarts, Organization, ProjectId,
+    ProxyRecords, Published, Roles, Scopes, Users, UtcTime,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -184,9 +184,14 @@ async fn organizations_of_the_first_schema_can_use_newer_resources(database: Tes
     let catalog = upgraded(&database).await;
     let ann = caller(&catalog, ANNS_VALUE).await.actor();
     let invite = NewInvite::to("carl@example.com");
-    let sent = catalog.create_invite(&ann, ACME, invite).await.unwrap();
+    let sent = Invites::new(&catalog)
+        .create(&ann, ACME, invite)
+        .await
+        .unwrap();
     let token = sent.token.expose();
-    let joined = catalog.accept_invite_as_new(token, "Carl", "").await;
+    let joined = Invites::new(&catalog)
+        .accept_as_new(token, "Carl", "")
+        .await;
     assert_eq!(joined.unwrap().organization.id, ACME);
     let domain = NewDomain::named("acme.example");
     Domains::new(&catalog)
