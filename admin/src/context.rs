@@ -8,7 +8,7 @@ use http::HeaderMap;
 use http::uri::Uri;
 use millrace_catalog::{
     Access, ActivityLog, Actor, Caller, Catalog, Domains, Invites, Members, Page, PageRequest,
-    Project, ProxyRecords, Roles,
+    PersonalKeys, Project, ProxyRecords, Roles,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -78,6 +78,11 @@ impl Context {
     /// Invites in the catalog of the request.
     pub(crate) fn invites(&self) -> Invites<'_> {
         Invites::new(self.catalog())
+    }
+
+    /// Personal keys in the catalog of the request.
+    pub(crate) fn personal_keys(&self) -> PersonalKeys<'_> {
+        PersonalKeys::new(self.catalog())
     }
 
     /// Replaces the catalog that the request reads and writes.

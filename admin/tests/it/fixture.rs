@@ -3,8 +3,8 @@
 use millrace_admin::{ApiConfig, Services};
 use millrace_catalog::testing::{DatabaseKind, SourcesInProcess, TestDatabase};
 use millrace_catalog::{
-    Actor, Bootstrap, BootstrapOptions, Catalog, Level, NewPersonalKey, NewUser, Scopes, SecretKey,
-    User, Users,
+    Actor, Bootstrap, BootstrapOptions, Catalog, Level, NewPersonalKey, NewUser, PersonalKeys,
+    Scopes, SecretKey, User, Users,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,9 +140,8 @@ impl Fixture {
             expires_at: None,
             scoped_organizations: None,
         };
-        let key = self
-            .catalog
-            .create_personal_key(&Actor::system(), new)
+        let key = PersonalKeys::new(&self.catalog)
+            .create(&Actor::system(), new)
             .await;
         key.unwrap().value.expose().to_owned()
     }

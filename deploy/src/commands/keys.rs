@@ -7,7 +7,9 @@ use crate::connect;
 use crate::output;
 use anyhow::{Context, bail};
 use clap::{ArgGroup, Args, Subcommand};
-use millrace_catalog::{Actor, Catalog, NewPersonalKey, NewProject, Scopes, Users, UtcTime};
+use millrace_catalog::{
+    Actor, Catalog, NewPersonalKey, NewProject, PersonalKeys, Scopes, Users, UtcTime,
+};
 use millrace_rows::{ProjectId, shown};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -83,8 +85,8 @@ async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
                 shown(email)
             );
         }
-        let created = catalog
-            .create_personal_key(
+        let created = PersonalKeys::new(catalog)
+            .create(
                 &Actor::command_line(),
                 NewPersonalKey {
                     email: email.clone(),
@@ -171,8 +173,8 @@ async fn list(catalog: &Catalog) -> anyhow::Result<()> {
             .find(|user| user.id == id)
             .map_or_else(|| id.to_string(), |user| user.email.clone())
     };
-    let keys = catalog
-        .list_personal_keys(None)
+    let keys = PersonalKeys::new(catalog)
+        .list(None)
         .await?
         .into_iter()
         .map(|key| {
@@ -207,8 +209,8 @@ async fn list(catalog: &Catalog) -> anyhow::Result<()> {
 
 async fn revoke(catalog: &Catalog, key: &str) -> anyhow::Result<()> {
     if key.starts_with("phx_") || Uuid::parse_str(key).is_ok() {
-        let revoked = catalog
-            .revoke_personal_key(&Actor::command_line(), key)
+        let revoked = PersonalKeys::new(catalog)
+            .revoke(&Actor::command_line(), key)
             .await?;
         output::print(&format!(
             "The personal key {} ({}) is revoked.",

@@ -5,7 +5,7 @@
 use crate::read_only_commands::COMMANDS;
 use crate::server::{Server, millrace, on_own_ports};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Catalog, NewUser, Users};
+use millrace_catalog::{Catalog, NewUser, PersonalKeys, Users};
 use millrace_rows::is_control;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -179,7 +179,7 @@ fn no_command_prints_an_untrusted_text_unescaped() {
     env.inject();
     let id = env.runtime.block_on(async {
         let catalog = Catalog::open(env.database.url()).await.unwrap();
-        let keys = catalog.list_personal_keys(None).await.unwrap();
+        let keys = PersonalKeys::new(&catalog).list(None).await.unwrap();
         keys[0].id.to_string()
     });
     for command in SHOWING {

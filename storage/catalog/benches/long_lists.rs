@@ -20,8 +20,8 @@ mod seed;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityFilter, ActivityLog, ActivityScope, Actor, Caller, Catalog, Domains, ExportPlace,
-    Invites, Members, NewPersonalKey, NewRole, NewUser, PageRequest, ProxyRecords, RoleFilter,
-    Roles, Scopes, Users,
+    Invites, Members, NewPersonalKey, NewRole, NewUser, PageRequest, PersonalKeys, ProxyRecords,
+    RoleFilter, Roles, Scopes, Users,
 };
 use seed::{Sizes, add_lists};
 use std::time::{Duration, Instant};
@@ -77,8 +77,14 @@ async fn acme(catalog: &Catalog) -> (Caller, Uuid) {
         expires_at: None,
         scoped_organizations: None,
     };
-    let key = catalog.create_personal_key(&system, new).await.unwrap();
-    let caller = catalog.authenticate(key.value.expose()).await.unwrap();
+    let key = PersonalKeys::new(catalog)
+        .create(&system, new)
+        .await
+        .unwrap();
+    let caller = PersonalKeys::new(catalog)
+        .authenticate(key.value.expose())
+        .await
+        .unwrap();
     (caller.unwrap(), here)
 }
 

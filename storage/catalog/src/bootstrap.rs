@@ -9,7 +9,7 @@ use crate::error::{CatalogError, ChangeError};
 use crate::key::PersonalKey;
 use crate::level::Level;
 use crate::organizations::{insert_membership, insert_organization};
-use crate::personal_keys::{KeyConstraints, insert_personal_key, key_audit};
+use crate::personal_keys::{KeyConstraints, PersonalKeys, insert_personal_key, key_audit};
 use crate::projects::{CheckedProject, NewProject, insert_project};
 use crate::scopes::Scopes;
 use crate::users::{NewUser, checked_email, insert_user};
@@ -135,7 +135,8 @@ impl Catalog {
         let key =
             insert_personal_key(within, owner.id, &personal_api_key, constraints, now).await?;
         let audit = key_audit(Activity::Created, &key);
-        self.record_key_change(within, &Actor::System, audit, &key, None)
+        PersonalKeys::new(self)
+            .record_change(within, &Actor::System, audit, &key, None)
             .await?;
         self.keys_changed(within).await?;
         Ok(Some(Bootstrap {

@@ -155,7 +155,9 @@ pub mod text {
 }
 pub use organizations::{Access, MemberOrganization, NewOrganization, OrganizationChange};
 pub use page::{Page, PageRequest};
-pub use personal_keys::{Caller, CreatedPersonalKey, NewOwnKey, NewPersonalKey, OwnKeyChange};
+pub use personal_keys::{
+    Caller, CreatedPersonalKey, NewOwnKey, NewPersonalKey, OwnKeyChange, PersonalKeys,
+};
 pub use persons::{
     AppliedUpdates, ApplyOptions, ChangedGroup, ChangedId, ChangedPerson, Growth, GrowthLimits,
     LimitedProject, PersonBacklog, PersonProgress, PersonUpdate, RefusedMerge, UpdatePosition,

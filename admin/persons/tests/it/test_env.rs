@@ -2,8 +2,8 @@
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    BootstrapOptions, Catalog, NodeStarts, PersonUpdate, ProjectId, Published, UpdatePosition,
-    UtcTime, Watermarks,
+    BootstrapOptions, Catalog, NodeStarts, PersonUpdate, PersonalKeys, ProjectId, Published,
+    UpdatePosition, UtcTime, Watermarks,
 };
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::{gateway_with_page, shared};
@@ -33,7 +33,9 @@ impl TestEnv {
         let catalog = Catalog::open(database.url()).await.unwrap();
         let made = catalog.bootstrap(BootstrapOptions::default()).await;
         let made = made.unwrap().unwrap();
-        let caller = catalog.authenticate(made.personal_api_key.expose()).await;
+        let caller = PersonalKeys::new(&catalog)
+            .authenticate(made.personal_api_key.expose())
+            .await;
         let actor = caller.unwrap().unwrap().actor();
         let foreign = catalog.create_organization(&actor, "Foreign", None).await;
         let foreign = catalog.list_projects(Some(foreign.unwrap().id)).await;

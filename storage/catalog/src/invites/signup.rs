@@ -10,7 +10,7 @@ use crate::limits::{MEMBERS_MAX, must_have_fewer};
 use crate::members::{Member, joined, member_audit};
 use crate::names::checked_text;
 use crate::organizations::insert_membership;
-use crate::personal_keys::{Caller, CreatedPersonalKey, KeyConstraints};
+use crate::personal_keys::{Caller, CreatedPersonalKey, KeyConstraints, PersonalKeys};
 use crate::scopes::Scopes;
 use crate::transaction::{Abort, lock_organization};
 use crate::users::{NewUser, insert_user};
@@ -101,9 +101,8 @@ impl Invites<'_> {
                 scoped_organizations: None,
             };
             let user_id = joined.member.user.id;
-            let key = self
-                .0
-                .add_key(&transaction, &actor, user_id, constraints)
+            let key = PersonalKeys::new(self.0)
+                .add(&transaction, &actor, user_id, constraints)
                 .await?;
             joined.key = Some(key);
             Ok(joined)

@@ -4,7 +4,7 @@ use crate::seed::{numbers, random_uuid};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Activity, ActivityEntry, ActivityFilter, ActivityLog, ActivityScope, Actor, BootstrapOptions,
-    Catalog, NewPersonalKey, NewProject, PageRequest, ProjectChange, Scopes,
+    Catalog, NewPersonalKey, NewProject, PageRequest, PersonalKeys, ProjectChange, Scopes,
 };
 use millrace_rows::ProjectId;
 use serde_json::json;
@@ -52,7 +52,11 @@ async fn open(database: &TestDatabase) -> (Catalog, Actor, Uuid, ProjectId) {
     let options = BootstrapOptions::default();
     let made = catalog.bootstrap(options).await.unwrap().unwrap();
     let key = made.personal_api_key.expose();
-    let caller = catalog.authenticate(key).await.unwrap().unwrap();
+    let caller = PersonalKeys::new(&catalog)
+        .authenticate(key)
+        .await
+        .unwrap()
+        .unwrap();
     (
         catalog,
         caller.actor(),
@@ -126,7 +130,7 @@ async fn keys_are_logged_in_their_organizations_without_their_values(database: T
         expires_at: None,
         scoped_organizations: Some(vec![second]),
     };
-    let key = catalog.create_personal_key(&ann, new).await.unwrap();
+    let key = PersonalKeys::new(&catalog).create(&ann, new).await.unwrap();
     let there = entries(&catalog, second).await.remove(0);
     assert_eq!(there.scope, ActivityScope::PersonalKey);
     assert_eq!(there.item_id, key.record.id.to_string());

@@ -2,7 +2,9 @@
 
 use millrace_catalog::key::{PersonalKey, ProjectKeyForm};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, BootstrapOptions, Catalog, ChangeError, Level, PageRequest, Users};
+use millrace_catalog::{
+    Actor, BootstrapOptions, Catalog, ChangeError, Level, PageRequest, PersonalKeys, Users,
+};
 
 on_both!(
     an_empty_catalog_is_filled_once,
@@ -27,7 +29,7 @@ async fn an_empty_catalog_is_filled_once(database: TestDatabase) {
         ProjectKeyForm::of(&made.project_api_key),
         ProjectKeyForm::Ours
     );
-    let caller = catalog
+    let caller = PersonalKeys::new(&catalog)
         .authenticate(made.personal_api_key.expose())
         .await
         .unwrap()
@@ -77,7 +79,10 @@ async fn concurrent_starts_make_one_organization(database: TestDatabase) {
     assert_eq!(catalog.list_organizations().await.unwrap().len(), 1);
     assert_eq!(catalog.list_projects(None).await.unwrap().len(), 1);
     assert_eq!(Users::new(&catalog).list().await.unwrap().len(), 1);
-    assert_eq!(catalog.list_personal_keys(None).await.unwrap().len(), 1);
+    assert_eq!(
+        PersonalKeys::new(&catalog).list(None).await.unwrap().len(),
+        1
+    );
 }
 
 async fn chosen_keys_are_used(database: TestDatabase) {
@@ -97,7 +102,11 @@ async fn chosen_keys_are_used(database: TestDatabase) {
             .unwrap()
             .is_some()
     );
-    let caller = catalog.authenticate(mine.expose()).await.unwrap().unwrap();
+    let caller = PersonalKeys::new(&catalog)
+        .authenticate(mine.expose())
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(caller.user.email, "ann@example.com");
 }
 

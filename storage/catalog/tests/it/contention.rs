@@ -7,8 +7,8 @@ use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
     Actor, BatchExport, ChangeError, ConditionLocks, ConditionOutcome, DestinationChange,
     DestinationLimits, DestinationType, ExportPlace, ExportWriter, IdempotencyClaim,
-    IdempotencyKeys, Level, NewPersonalKey, NewPlugin, PluginFamily, PluginFields, PluginWriter,
-    ResponseOwners, Scopes, SecretKey,
+    IdempotencyKeys, Level, NewPersonalKey, NewPlugin, PersonalKeys, PluginFamily, PluginFields,
+    PluginWriter, ResponseOwners, Scopes, SecretKey,
 };
 use millrace_rows::Micros;
 use sea_orm::{ConnectionTrait, Database, DatabaseTransaction, TransactionTrait};
@@ -322,9 +322,12 @@ async fn nothing_is_logged_for_a_deleted_organization(database: TestDatabase) {
                     scoped_organizations: None,
                 };
                 let who = actor(&user);
-                let made = env.catalog.create_personal_key(&who, new).await?;
+                let made = PersonalKeys::new(&env.catalog).create(&who, new).await?;
                 let id = made.record.id.to_string();
-                env.catalog.revoke_personal_key(&who, &id).await.map(drop)
+                PersonalKeys::new(&env.catalog)
+                    .revoke(&who, &id)
+                    .await
+                    .map(drop)
             });
         }
         for id in organizations {

@@ -3,7 +3,7 @@
 use millrace_catalog::testing::{SourcesInProcess, TestDatabase};
 use millrace_catalog::{
     ActivityEntry, ActivityFilter, ActivityLog, ActivityScope, Actor, BootstrapOptions, Catalog,
-    Level, NewUser, PageRequest, User, Users,
+    Level, NewUser, PageRequest, PersonalKeys, User, Users,
 };
 use millrace_rows::{Clock, Micros, ProjectId, TestClock};
 use std::sync::Arc;
@@ -38,7 +38,11 @@ impl Fixture {
         let options = BootstrapOptions::default();
         let made = catalog.bootstrap(options).await.unwrap().unwrap();
         let key = made.personal_api_key.expose();
-        let caller = catalog.authenticate(key).await.unwrap().unwrap();
+        let caller = PersonalKeys::new(&catalog)
+            .authenticate(key)
+            .await
+            .unwrap()
+            .unwrap();
         let actor = caller.actor();
         let foreign = catalog
             .create_organization(&actor, "Foreign", None)

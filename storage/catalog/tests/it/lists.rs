@@ -5,8 +5,8 @@ use crate::test_env::TestEnv;
 use millrace_catalog::testing::{StatementCount, TestDatabase};
 use millrace_catalog::{
     ActivityFilter, ActivityLog, ActivityScope, Caller, Catalog, Domains, ExportLogFilter,
-    ExportPlace, Invites, Members, PageRequest, PluginFamily, ProxyRecords, RoleFilter, Roles,
-    RunFilter,
+    ExportPlace, Invites, Members, PageRequest, PersonalKeys, PluginFamily, ProxyRecords,
+    RoleFilter, Roles, RunFilter,
 };
 use uuid::Uuid;
 
@@ -92,7 +92,10 @@ impl LongLists {
             catalog.organizations_of(&self.caller, PAGE)
         );
         list!("projects", catalog.projects_of(here, None, PAGE));
-        list!("keys", catalog.own_keys(&self.caller, PAGE));
+        list!(
+            "keys",
+            PersonalKeys::new(catalog).list_own(&self.caller, PAGE)
+        );
         list!("proxy records", ProxyRecords::new(catalog).list(here, PAGE));
         let migrations = catalog.list_historical_migrations(here, PAGE);
         list!("historical migrations", migrations);

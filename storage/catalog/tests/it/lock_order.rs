@@ -6,8 +6,8 @@ use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
     Actor, BatchExport, CatalogError, ChangeError, DestinationChange, DestinationLimits,
     DestinationType, ExportPlace, ExportWriter, HistoricalGrant, Level, NewHistoricalMigration,
-    NewPersonalKey, NewRun, ProjectChange, ProjectId, ProxyRecords, RunProgress, RunStatus, Scopes,
-    SecretKey, User, UtcTime,
+    NewPersonalKey, NewRun, PersonalKeys, ProjectChange, ProjectId, ProxyRecords, RunProgress,
+    RunStatus, Scopes, SecretKey, User, UtcTime,
 };
 use serde_json::Map;
 use std::sync::Arc;
@@ -254,7 +254,7 @@ async fn make_key(env: &TestEnv, user: &User) -> Result<(), ChangeError> {
         scoped_organizations: None,
     };
     let who = actor(user);
-    let made = env.catalog.create_personal_key(&who, new);
+    let made = PersonalKeys::new(&env.catalog).create(&who, new);
     made.await.map(drop)
 }
 

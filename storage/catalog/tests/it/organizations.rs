@@ -2,7 +2,7 @@
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, Catalog, ChangeError, NewPersonalKey, NewUser, PageRequest, Scopes, Users,
+    Actor, Catalog, ChangeError, NewPersonalKey, NewUser, PageRequest, PersonalKeys, Scopes, Users,
 };
 
 on_both!(
@@ -80,11 +80,11 @@ async fn callers_see_their_own_organizations_in_pages(database: TestDatabase) {
         .await
         .unwrap()
         .id;
-    let key = catalog
-        .create_personal_key(&Actor::system(), key_of("ann@example.com"))
+    let key = PersonalKeys::new(&catalog)
+        .create(&Actor::system(), key_of("ann@example.com"))
         .await
         .unwrap();
-    let caller = catalog
+    let caller = PersonalKeys::new(&catalog)
         .authenticate(key.value.expose())
         .await
         .unwrap()
@@ -137,11 +137,11 @@ async fn a_key_for_some_organizations_sees_only_those(database: TestDatabase) {
         .id;
     let mut new = key_of("ann@example.com");
     new.scoped_organizations = Some(vec![seen]);
-    let key = catalog
-        .create_personal_key(&Actor::system(), new)
+    let key = PersonalKeys::new(&catalog)
+        .create(&Actor::system(), new)
         .await
         .unwrap();
-    let caller = catalog
+    let caller = PersonalKeys::new(&catalog)
         .authenticate(key.value.expose())
         .await
         .unwrap()

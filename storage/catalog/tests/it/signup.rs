@@ -4,7 +4,7 @@ use crate::seed::add_members;
 use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Activity, ActivityScope, Invites, Level, Members, NewInvite, SentInvite, Users,
+    Activity, ActivityScope, Invites, Level, Members, NewInvite, PersonalKeys, SentInvite, Users,
 };
 use std::collections::BTreeSet;
 
@@ -46,8 +46,7 @@ async fn a_new_account_gets_a_membership_and_a_key(database: TestDatabase) {
     assert_eq!(joined.member.membership.level, Level::Administrator);
     assert_eq!(joined.organization.id, env.organization);
     let key = joined.key.unwrap();
-    let caller = env
-        .catalog
+    let caller = PersonalKeys::new(&env.catalog)
         .authenticate(key.value.expose())
         .await
         .unwrap()

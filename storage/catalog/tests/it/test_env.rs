@@ -3,7 +3,7 @@
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityEntry, ActivityFilter, ActivityLog, ActivityScope, Actor, Caller, Catalog, ChangeError,
-    NewPersonalKey, NewUser, PageRequest, Scopes, User, Users, Violation,
+    NewPersonalKey, NewUser, PageRequest, PersonalKeys, Scopes, User, Users, Violation,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -69,9 +69,14 @@ impl TestEnv {
             scoped_organizations: None,
         };
         change(&mut new);
-        let made = self.catalog.create_personal_key(&actor(user), new).await;
+        let made = PersonalKeys::new(&self.catalog)
+            .create(&actor(user), new)
+            .await;
         let key = made.unwrap().value;
-        let caller = self.catalog.authenticate(key.expose()).await.unwrap();
+        let caller = PersonalKeys::new(&self.catalog)
+            .authenticate(key.expose())
+            .await
+            .unwrap();
         caller.unwrap()
     }
 

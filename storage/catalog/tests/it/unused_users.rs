@@ -4,7 +4,7 @@ use crate::contention::holding;
 use crate::ended_keys::{KEPT, set_day};
 use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv};
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
-use millrace_catalog::{Actor, Invites, Members, NewInvite, Users, UtcTime};
+use millrace_catalog::{Actor, Invites, Members, NewInvite, PersonalKeys, Users, UtcTime};
 
 on_both!(
     users_who_have_nothing_are_deleted_after_their_time,
@@ -64,7 +64,10 @@ async fn users_who_have_nothing_are_deleted_after_their_time(database: TestDatab
     let key = env.caller(&back).await;
     pass(&env).await;
     set_day(&env, 80);
-    env.catalog.delete_own_key(&key, key.key_id).await.unwrap();
+    PersonalKeys::new(&env.catalog)
+        .delete_own(&key, key.key_id)
+        .await
+        .unwrap();
     pass(&env).await;
     let table: [(i64, &[&str]); 7] = [
         (90, &everybody),
@@ -88,7 +91,10 @@ async fn a_user_whose_key_ended_between_two_passes_stays(database: TestDatabase)
     pass(&env).await;
     set_day(&env, 95);
     let key = env.caller(&brief).await;
-    env.catalog.delete_own_key(&key, key.key_id).await.unwrap();
+    PersonalKeys::new(&env.catalog)
+        .delete_own(&key, key.key_id)
+        .await
+        .unwrap();
     for (day, expected) in [(95, vec![]), (185, vec![]), (186, vec![1])] {
         set_day(&env, day);
         assert_eq!(pass(&env).await, expected, "day {day}");

@@ -6,8 +6,8 @@ use crate::test_env::FIRST;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, Caller, Catalog, Domains, FeatureKeys, Invites, LeaseReport, Level, Members,
-    MigrationState, NewDomain, NewInvite, NewRole, NodeStarts, Organization, ProjectId,
-    ProxyRecords, Published, Roles, Scopes, Users, UtcTime,
+    MigrationState, NewDomain, NewInvite, NewRole, NodeStarts, Organization, PersonalKeys,
+    ProjectId, ProxyRecords, Published, Roles, Scopes, Users, UtcTime,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -118,7 +118,10 @@ async fn upgraded(database: &TestDatabase) -> Catalog {
 }
 
 async fn caller(catalog: &Catalog, value: &str) -> Caller {
-    let caller = catalog.authenticate(value).await.unwrap();
+    let caller = PersonalKeys::new(catalog)
+        .authenticate(value)
+        .await
+        .unwrap();
     caller.unwrap()
 }
 
@@ -144,9 +147,15 @@ async fn everything_of_the_first_schema_is_kept(database: TestDatabase) {
     let bob = caller(&catalog, BOBS_VALUE).await;
     assert_eq!(bob.scopes, Scopes::parse(["organization:read"]).unwrap());
     assert!(catalog.access(&bob, ACME).await.unwrap().is_some());
-    let revoked = catalog.authenticate(REVOKED_VALUE).await.unwrap();
+    let revoked = PersonalKeys::new(&catalog)
+        .authenticate(REVOKED_VALUE)
+        .await
+        .unwrap();
     assert!(revoked.is_none());
-    let keys = catalog.own_keys(&ann, FIRST).await.unwrap();
+    let keys = PersonalKeys::new(&catalog)
+        .list_own(&ann, FIRST)
+        .await
+        .unwrap();
     let keys: Vec<_> = keys.rows.iter().map(|key| (key.id, &*key.label)).collect();
     assert_eq!(keys, [(ANNS_KEY, "First")]);
     let members = Members::new(&catalog)
