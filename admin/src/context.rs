@@ -8,7 +8,7 @@ use http::HeaderMap;
 use http::uri::Uri;
 use millrace_catalog::{
     Access, ActivityLog, Actor, Caller, Catalog, Domains, Invites, Members, Page, PageRequest,
-    PersonalKeys, Project, ProxyRecords, Roles,
+    PersonalKeys, Project, ProjectKeyChanges, Projects, ProxyRecords, Roles,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -83,6 +83,16 @@ impl Context {
     /// Personal keys in the catalog of the request.
     pub(crate) fn personal_keys(&self) -> PersonalKeys<'_> {
         PersonalKeys::new(self.catalog())
+    }
+
+    /// Projects in the catalog of the request.
+    pub(crate) fn projects(&self) -> Projects<'_> {
+        Projects::new(self.catalog())
+    }
+
+    /// Changes of project keys in the catalog of the request.
+    pub(crate) fn project_key_changes(&self) -> ProjectKeyChanges<'_> {
+        ProjectKeyChanges::new(self.catalog())
     }
 
     /// Replaces the catalog that the request reads and writes.

@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{self, Operation};
 use crate::request::uuid_text;
-use millrace_catalog::{Access, Caller, Catalog, Project, ProjectId};
+use millrace_catalog::{Access, Caller, Catalog, Project, ProjectId, Projects};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -88,11 +88,13 @@ impl OrganizationLookup<'_> {
 }
 
 async fn numbered_project(catalog: &Catalog, id: i64) -> Result<Project, ApiError> {
-    let found = catalog.project(ProjectId(id)).await?;
+    let found = Projects::new(catalog).get(ProjectId(id)).await?;
     found.ok_or_else(ApiError::not_found)
 }
 
 async fn lowest_project(catalog: &Catalog, access: &Access) -> Result<Project, ApiError> {
-    let all = catalog.list_projects(Some(access.organization.id)).await?;
+    let all = Projects::new(catalog)
+        .list_all(Some(access.organization.id))
+        .await?;
     all.into_iter().next().ok_or_else(ApiError::not_found)
 }

@@ -8,7 +8,8 @@ use crate::output;
 use anyhow::{Context, bail};
 use clap::{ArgGroup, Args, Subcommand};
 use millrace_catalog::{
-    Actor, Catalog, NewPersonalKey, NewProject, PersonalKeys, Scopes, Users, UtcTime,
+    Actor, Catalog, NewPersonalKey, NewProject, PersonalKeys, ProjectKeyChanges, Projects, Scopes,
+    Users, UtcTime,
 };
 use millrace_rows::{ProjectId, shown};
 use time::OffsetDateTime;
@@ -114,13 +115,13 @@ async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
                 key: create.key.clone(),
                 ..NewProject::named(name)
             };
-            catalog
-                .create_project(&Actor::command_line(), organization, project)
+            Projects::new(catalog)
+                .create(&Actor::command_line(), organization, project)
                 .await?
         }
         (None, Some(number)) if create.rotate => {
-            catalog
-                .rotate_project_key(
+            ProjectKeyChanges::new(catalog)
+                .rotate(
                     &Actor::command_line(),
                     ProjectId(number),
                     create.key.clone(),
@@ -130,8 +131,8 @@ async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
         (None, number) => {
             let project_id =
                 ProjectId(number.context("name a user, a new project or the id of a project")?);
-            catalog
-                .create_project_key(&Actor::command_line(), project_id, create.key.clone())
+            ProjectKeyChanges::new(catalog)
+                .create(&Actor::command_line(), project_id, create.key.clone())
                 .await?
         }
     };
@@ -148,8 +149,8 @@ async fn first_organization(catalog: &Catalog) -> anyhow::Result<Uuid> {
 }
 
 async fn list(catalog: &Catalog) -> anyhow::Result<()> {
-    let projects = catalog
-        .list_projects(None)
+    let projects = Projects::new(catalog)
+        .list_all(None)
         .await?
         .into_iter()
         .map(|project| {
@@ -218,8 +219,8 @@ async fn revoke(catalog: &Catalog, key: &str) -> anyhow::Result<()> {
             shown(&revoked.label)
         ));
     } else {
-        let project = catalog
-            .revoke_project_key(&Actor::command_line(), key)
+        let project = ProjectKeyChanges::new(catalog)
+            .revoke(&Actor::command_line(), key)
             .await?;
         output::print(&format!(
             "The key of project {} ({}) is revoked; `millrace keys create --team-id {}` gives it another.",

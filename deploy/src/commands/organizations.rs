@@ -6,7 +6,7 @@ use crate::connect;
 use crate::output;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use millrace_catalog::{Actor, Catalog, FEATURES, Users};
+use millrace_catalog::{Actor, Catalog, FEATURES, Projects, Users};
 use millrace_rows::shown;
 use uuid::Uuid;
 
@@ -116,7 +116,10 @@ async fn create(catalog: &Catalog, name: &str, owner: Option<&str>) -> anyhow::R
         shown(&organization.name),
         organization.id
     ));
-    for project in catalog.list_projects(Some(organization.id)).await? {
+    for project in Projects::new(catalog)
+        .list_all(Some(organization.id))
+        .await?
+    {
         let key = project.api_token.unwrap_or_default();
         output::print(&format!(
             "Its project {:?} has number {} and key {}",

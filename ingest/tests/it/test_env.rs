@@ -4,7 +4,7 @@ use crate::client::{Client, TestResponse};
 use crate::rows::{Stored, read_rows};
 use millrace_catalog::{
     Actor, Bootstrap, BootstrapOptions, Catalog, HistoricalGrant, HistoricalMigration, NewProject,
-    ProjectId, features,
+    ProjectId, Projects, features,
 };
 use millrace_ingest::keys::Keys;
 use millrace_ingest::watermark::{self, NodeWatermarks, RequestEpochs};
@@ -229,7 +229,9 @@ impl TestEnv {
         let (catalog, system) = (&self.catalog, Actor::system());
         let created = async {
             let other = catalog.create_organization(&system, "Another", None).await;
-            let projects = catalog.list_projects(Some(other.unwrap().id)).await;
+            let projects = Projects::new(catalog)
+                .list_all(Some(other.unwrap().id))
+                .await;
             projects.unwrap().remove(0).api_token.unwrap()
         };
         catalog.runtime().block_on(created)
@@ -378,7 +380,7 @@ async fn catalog(database: &str, clock: Arc<dyn Clock>) -> (Catalog, Bootstrap) 
     let mut other = NewProject::named("Another");
     other.key = Some(OTHER_KEY.to_owned());
     let (system, organization) = (Actor::system(), made.organization_id);
-    let created = catalog.create_project(&system, organization, other);
+    let created = Projects::new(&catalog).create(&system, organization, other);
     created.await.unwrap();
     (catalog, made)
 }

@@ -20,8 +20,8 @@ mod seed;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityFilter, ActivityLog, ActivityScope, Actor, Caller, Catalog, Domains, ExportPlace,
-    Invites, Members, NewPersonalKey, NewRole, NewUser, PageRequest, PersonalKeys, ProxyRecords,
-    RoleFilter, Roles, Scopes, Users,
+    Invites, Members, NewPersonalKey, NewRole, NewUser, PageRequest, PersonalKeys, Projects,
+    ProxyRecords, RoleFilter, Roles, Scopes, Users,
 };
 use seed::{Sizes, add_lists};
 use std::time::{Duration, Instant};
@@ -141,7 +141,7 @@ async fn people(catalog: &Catalog, here: Uuid) {
 async fn things(catalog: &Catalog, caller: &Caller, here: Uuid) {
     time!(
         "projects, first 100",
-        catalog.projects_of(here, None, page(0))
+        Projects::new(catalog).list(here, None, page(0))
     );
     time!(
         "organizations, first 100",

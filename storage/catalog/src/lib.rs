@@ -168,7 +168,9 @@ pub use plugins::{
     PluginFamily, PluginFields, PluginFiles, PluginRelease, PluginUse, PluginView, PluginWriter,
     SourceParseError, SourceParser, source_bytes,
 };
-pub use projects::{NewProject, ProjectChange, ProjectKey};
+pub use projects::{
+    NewProject, ProjectChange, ProjectKey, ProjectKeyChanges, ProjectKeys, Projects,
+};
 pub use proxy_records::{ProxyRecordView, ProxyRecords};
 pub use roles::{NewRole, RoleChange, RoleFilter, RoleMember, RoleView, Roles};
 pub use scopes::{OPERATOR, RequiredScope, SCOPE_FAMILIES, ScopeError, Scopes};

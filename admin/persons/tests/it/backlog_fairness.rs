@@ -4,7 +4,7 @@ use crate::fairness::{of_new_id, pass, rounds_until};
 use crate::test_env::TestEnv;
 use crate::working::{kept, register};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, NewProject, ProjectId};
+use millrace_catalog::{Actor, NewProject, ProjectId, Projects};
 use millrace_persons::Round;
 
 on_both!(
@@ -15,12 +15,14 @@ on_both!(
 /// Creates more projects of one organization, in the order of their ids.
 async fn projects(env: &TestEnv, count: usize) -> Vec<ProjectId> {
     let (catalog, actor) = (&env.catalog, Actor::system());
-    let first = catalog.list_projects(None).await.unwrap();
+    let first = Projects::new(catalog).list_all(None).await.unwrap();
     let organization = first[0].organization_id;
     let mut made = Vec::new();
     for number in 0..count {
         let new = NewProject::named(&format!("Project {number}"));
-        let project = catalog.create_project(&actor, organization, new).await;
+        let project = Projects::new(catalog)
+            .create(&actor, organization, new)
+            .await;
         made.push(ProjectId(project.unwrap().id));
     }
     made
@@ -33,7 +35,9 @@ async fn projects_apart(env: &TestEnv, count: usize) -> Vec<ProjectId> {
     for number in 0..count {
         let name = format!("Organization {number}");
         let organization = catalog.create_organization(&actor, &*name, None).await;
-        let projects = catalog.list_projects(Some(organization.unwrap().id)).await;
+        let projects = Projects::new(catalog)
+            .list_all(Some(organization.unwrap().id))
+            .await;
         made.push(ProjectId(projects.unwrap()[0].id));
     }
     made

@@ -2,8 +2,8 @@
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    BootstrapOptions, Catalog, NodeStarts, PersonUpdate, PersonalKeys, ProjectId, Published,
-    UpdatePosition, UtcTime, Watermarks,
+    BootstrapOptions, Catalog, NodeStarts, PersonUpdate, PersonalKeys, ProjectId, Projects,
+    Published, UpdatePosition, UtcTime, Watermarks,
 };
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::{gateway_with_page, shared};
@@ -38,7 +38,9 @@ impl TestEnv {
             .await;
         let actor = caller.unwrap().unwrap().actor();
         let foreign = catalog.create_organization(&actor, "Foreign", None).await;
-        let foreign = catalog.list_projects(Some(foreign.unwrap().id)).await;
+        let foreign = Projects::new(&catalog)
+            .list_all(Some(foreign.unwrap().id))
+            .await;
         let name = format!("persons_{}", Uuid::new_v4().simple());
         let mut settings = Settings::new(&shared().url, &shared().user, &shared().password);
         settings.database.clone_from(&name);

@@ -4,7 +4,8 @@ use crate::seed::{numbers, random_uuid};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Activity, ActivityEntry, ActivityFilter, ActivityLog, ActivityScope, Actor, BootstrapOptions,
-    Catalog, NewPersonalKey, NewProject, PageRequest, PersonalKeys, ProjectChange, Scopes,
+    Catalog, NewPersonalKey, NewProject, PageRequest, PersonalKeys, ProjectChange,
+    ProjectKeyChanges, Projects, Scopes,
 };
 use millrace_rows::ProjectId;
 use serde_json::json;
@@ -75,8 +76,8 @@ async fn every_write_leaves_an_entry_with_actor_and_change(database: TestDatabas
         (ActivityScope::Organization, Activity::Created),
     ];
     assert_eq!(first, made);
-    let changed = catalog
-        .update_project(&ann, id, project_id, anonymize())
+    let changed = Projects::new(&catalog)
+        .update(&ann, id, project_id, anonymize())
         .await;
     let changed = changed.unwrap();
     let newest = entries(&catalog, id).await.remove(0);
@@ -98,8 +99,8 @@ async fn every_write_leaves_an_entry_with_actor_and_change(database: TestDatabas
         }])
     );
     let operator = Actor::command_line();
-    let rotated = catalog
-        .rotate_project_key(&operator, project_id, None)
+    let rotated = ProjectKeyChanges::new(&catalog)
+        .rotate(&operator, project_id, None)
         .await;
     let key = rotated.unwrap().api_token.unwrap();
     let newest = entries(&catalog, id).await.remove(0);
@@ -113,7 +114,9 @@ async fn a_refused_write_leaves_no_entry(database: TestDatabase) {
     let (catalog, ann, id, project_id) = open(&database).await;
     let before = entries(&catalog, id).await;
     let bad = Some("a b".to_owned());
-    let refused = catalog.rotate_project_key(&ann, project_id, bad).await;
+    let refused = ProjectKeyChanges::new(&catalog)
+        .rotate(&ann, project_id, bad)
+        .await;
     refused.unwrap_err();
     assert_eq!(entries(&catalog, id).await, before);
 }
@@ -145,7 +148,7 @@ async fn entries_are_filtered_and_paged(database: TestDatabase) {
     let (catalog, ann, id, project_id) = open(&database).await;
     for name in ["A", "B", "C"] {
         let new = NewProject::named(name);
-        catalog.create_project(&ann, id, new).await.unwrap();
+        Projects::new(&catalog).create(&ann, id, new).await.unwrap();
     }
     let filter = ActivityFilter {
         organization_id: id,
@@ -193,7 +196,7 @@ async fn entries_are_counted_per_scope_and_organization(database: TestDatabase) 
     let (catalog, ann, here, _) = open(&database).await;
     let other = catalog.create_organization(&ann, "Other", ann.user_id());
     let other = other.await.unwrap().id;
-    let make = |name| catalog.create_project(&ann, other, NewProject::named(name));
+    let make = |name| Projects::new(&catalog).create(&ann, other, NewProject::named(name));
     // Concurrently: no entry may be lost, and no deadlock may happen.
     let (a, b, c) = tokio::join!(make("A"), make("B"), make("C"));
     for made in [a, b, c] {

@@ -3,7 +3,8 @@
 use millrace_catalog::key::{PersonalKey, ProjectKeyForm};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, BootstrapOptions, Catalog, ChangeError, Level, PageRequest, PersonalKeys, Users,
+    Actor, BootstrapOptions, Catalog, ChangeError, Level, PageRequest, PersonalKeys, ProjectKeys,
+    Projects, Users,
 };
 
 on_both!(
@@ -77,7 +78,10 @@ async fn concurrent_starts_make_one_organization(database: TestDatabase) {
     assert_eq!(made, 1);
     let catalog = open(&database).await;
     assert_eq!(catalog.list_organizations().await.unwrap().len(), 1);
-    assert_eq!(catalog.list_projects(None).await.unwrap().len(), 1);
+    assert_eq!(
+        Projects::new(&catalog).list_all(None).await.unwrap().len(),
+        1
+    );
     assert_eq!(Users::new(&catalog).list().await.unwrap().len(), 1);
     assert_eq!(
         PersonalKeys::new(&catalog).list(None).await.unwrap().len(),
@@ -96,8 +100,8 @@ async fn chosen_keys_are_used(database: TestDatabase) {
     let made = catalog.bootstrap(options).await.unwrap().unwrap();
     assert_eq!(made.project_api_key, "sTMFPsFhdP1Ssg");
     assert!(
-        catalog
-            .project_by_key("sTMFPsFhdP1Ssg")
+        ProjectKeys::new(&catalog)
+            .find("sTMFPsFhdP1Ssg")
             .await
             .unwrap()
             .is_some()

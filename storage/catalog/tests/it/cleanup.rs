@@ -5,6 +5,7 @@ use millrace_catalog::leases::PERSONS_LEASE;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityFilter, ActivityLog, ActivityScope, ApplyOptions, Catalog, PersonUpdate, ProjectId,
+    ProjectKeys, Projects,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -68,10 +69,11 @@ async fn rows_of(database: &TestDatabase, project_id: ProjectId) -> u64 {
 }
 
 async fn delete_project(fixture: &Fixture) {
-    let deleted =
-        fixture
-            .catalog
-            .delete_project(&fixture.actor, fixture.organization_id, fixture.project_id);
+    let deleted = Projects::new(&fixture.catalog).delete(
+        &fixture.actor,
+        fixture.organization_id,
+        fixture.project_id,
+    );
     deleted.await.unwrap();
 }
 
@@ -91,7 +93,7 @@ async fn a_deleted_project_is_gone_at_once_and_its_persons_follow_in_pieces(
 ) {
     let fixture = Fixture::open(&database).await;
     let (project_id, foreign) = (fixture.project_id, fixture.foreign_project_id);
-    let project = fixture.catalog.list_projects(Some(fixture.organization_id));
+    let project = Projects::new(&fixture.catalog).list_all(Some(fixture.organization_id));
     let token = project.await.unwrap()[0].api_token.clone().unwrap();
     fill(&database, project_id, PERSONS, 10).await;
     fill(&database, foreign, 5, 10).await;
@@ -99,7 +101,10 @@ async fn a_deleted_project_is_gone_at_once_and_its_persons_follow_in_pieces(
     delete_project(&fixture).await;
     // Nothing but the row and the mark was written.
     assert_eq!(rows_of(&database, project_id).await, 3 * PERSONS);
-    let by_key = fixture.catalog.project_by_key(&token).await.unwrap();
+    let by_key = ProjectKeys::new(&fixture.catalog)
+        .find(&token)
+        .await
+        .unwrap();
     assert!(by_key.is_none());
     let copied = fixture.catalog.changed_person_ids(0, None, 100).await;
     let copied = copied.unwrap();

@@ -3,7 +3,7 @@
 use millrace_catalog::testing::{SourcesInProcess, TestDatabase};
 use millrace_catalog::{
     ActivityEntry, ActivityFilter, ActivityLog, ActivityScope, Actor, BootstrapOptions, Catalog,
-    Level, NewUser, PageRequest, PersonalKeys, User, Users,
+    Level, NewUser, PageRequest, PersonalKeys, Projects, User, Users,
 };
 use millrace_rows::{Clock, Micros, ProjectId, TestClock};
 use std::sync::Arc;
@@ -48,7 +48,10 @@ impl Fixture {
             .create_organization(&actor, "Foreign", None)
             .await
             .unwrap();
-        let projects = catalog.list_projects(Some(foreign.id)).await.unwrap();
+        let projects = Projects::new(&catalog)
+            .list_all(Some(foreign.id))
+            .await
+            .unwrap();
         Self {
             catalog,
             clock,

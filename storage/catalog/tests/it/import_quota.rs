@@ -4,7 +4,7 @@ use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityScope, Actor, Catalog, HistoricalDecision, HistoricalGrant, HistoricalMigration,
-    LeaseDecision, LeaseReport, MigrationState, NodeStarts, ProjectId, features,
+    LeaseDecision, LeaseReport, MigrationState, NodeStarts, ProjectId, Projects, features,
 };
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -301,7 +301,10 @@ async fn projects_are_deleted_while_nodes_count(database: TestDatabase) {
         let system = Actor::system();
         let made = fixture.catalog.create_organization(&system, "Short", None);
         let id = made.await.unwrap().id;
-        let projects = fixture.catalog.list_projects(Some(id)).await.unwrap();
+        let projects = Projects::new(&fixture.catalog)
+            .list_all(Some(id))
+            .await
+            .unwrap();
         let project_id = ProjectId(projects[0].id);
         let mut changes = JoinSet::new();
         for holder in [A, B] {

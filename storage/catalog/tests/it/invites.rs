@@ -5,7 +5,7 @@ use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Activity, ActivityScope, Actor, Invites, Level, Members, NewInvite, NewProject, PageRequest,
-    ProjectAccess, ProjectAccessLevel, SentInvite,
+    ProjectAccess, ProjectAccessLevel, Projects, SentInvite,
 };
 use millrace_rows::{Clock, Micros};
 use uuid::Uuid;
@@ -181,8 +181,8 @@ async fn projects_of_an_invite_are_the_organizations_with_levels_up_to_the_invit
 ) {
     let env = TestEnv::new(&database).await;
     let (catalog, here) = (&env.catalog, env.organization);
-    let own = catalog
-        .list_projects(Some(here))
+    let own = Projects::new(catalog)
+        .list_all(Some(here))
         .await
         .unwrap()
         .remove(0)
@@ -192,8 +192,8 @@ async fn projects_of_an_invite_are_the_organizations_with_levels_up_to_the_invit
         .await
         .unwrap();
     let foreign = NewProject::named("Foreign");
-    let foreign = catalog
-        .create_project(&Actor::command_line(), other.id, foreign)
+    let foreign = Projects::new(catalog)
+        .create(&Actor::command_line(), other.id, foreign)
         .await;
     let foreign = foreign.unwrap().id;
     let member = env.user("member").await;

@@ -5,7 +5,7 @@ use crate::test_env::TestEnv;
 use millrace_catalog::testing::{StatementCount, TestDatabase};
 use millrace_catalog::{
     ActivityFilter, ActivityLog, ActivityScope, Caller, Catalog, Domains, ExportLogFilter,
-    ExportPlace, Invites, Members, PageRequest, PersonalKeys, PluginFamily, ProxyRecords,
+    ExportPlace, Invites, Members, PageRequest, PersonalKeys, PluginFamily, Projects, ProxyRecords,
     RoleFilter, Roles, RunFilter,
 };
 use uuid::Uuid;
@@ -91,7 +91,7 @@ impl LongLists {
             "organizations",
             catalog.organizations_of(&self.caller, PAGE)
         );
-        list!("projects", catalog.projects_of(here, None, PAGE));
+        list!("projects", Projects::new(catalog).list(here, None, PAGE));
         list!(
             "keys",
             PersonalKeys::new(catalog).list_own(&self.caller, PAGE)

@@ -6,8 +6,8 @@ use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
     Actor, BatchExport, CatalogError, ChangeError, DestinationChange, DestinationLimits,
     DestinationType, ExportPlace, ExportWriter, HistoricalGrant, Level, NewHistoricalMigration,
-    NewPersonalKey, NewRun, PersonalKeys, ProjectChange, ProjectId, ProxyRecords, RunProgress,
-    RunStatus, Scopes, SecretKey, User, UtcTime,
+    NewPersonalKey, NewRun, PersonalKeys, ProjectChange, ProjectId, Projects, ProxyRecords,
+    RunProgress, RunStatus, Scopes, SecretKey, User, UtcTime,
 };
 use serde_json::Map;
 use std::sync::Arc;
@@ -111,10 +111,10 @@ async fn make(
                 name: Some("Other".to_owned()),
                 ..ProjectChange::default()
             };
-            let changed = catalog.update_project(system, id, project_id, rename);
+            let changed = Projects::new(catalog).update(system, id, project_id, rename);
             changed.await.map(drop)
         }
-        _ => catalog.delete_project(system, id, project_id).await,
+        _ => Projects::new(catalog).delete(system, id, project_id).await,
     }
 }
 
@@ -124,7 +124,10 @@ async fn resources_are_created_while_their_organization_is_deleted(database: Tes
         let system = Actor::system();
         let organization = fixture.catalog.create_organization(&system, "Short", None);
         let id = organization.await.unwrap().id;
-        let projects = fixture.catalog.list_projects(Some(id)).await.unwrap();
+        let projects = Projects::new(&fixture.catalog)
+            .list_all(Some(id))
+            .await
+            .unwrap();
         let project_id = ProjectId(projects[0].id);
         let mut changes = JoinSet::new();
         for way in 0..6 {

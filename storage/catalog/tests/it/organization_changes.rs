@@ -5,6 +5,7 @@ use millrace_catalog::features::SAML;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Activity, ActivityFilter, ActivityLog, Actor, FEATURES, NewOrganization, OrganizationChange,
+    ProjectKeys, Projects,
 };
 
 on_both!(
@@ -131,14 +132,30 @@ async fn an_operator_takes_features_away_and_gives_them_back(database: TestDatab
 async fn a_deleted_organization_leaves_only_one_entry(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let (catalog, id) = (&env.catalog, env.organization);
-    let project = catalog.list_projects(Some(id)).await.unwrap().remove(0);
+    let project = Projects::new(catalog)
+        .list_all(Some(id))
+        .await
+        .unwrap()
+        .remove(0);
     let key = project.api_token.unwrap();
     let caller = env.caller(&env.ann).await;
     let before = catalog.keys_version().await.unwrap();
     catalog.delete_organization(&env.owner, id).await.unwrap();
     assert!(catalog.list_organizations().await.unwrap().is_empty());
-    assert!(catalog.list_projects(None).await.unwrap().is_empty());
-    assert!(catalog.project_by_key(&key).await.unwrap().is_none());
+    assert!(
+        Projects::new(catalog)
+            .list_all(None)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert!(
+        ProjectKeys::new(catalog)
+            .find(&key)
+            .await
+            .unwrap()
+            .is_none()
+    );
     assert!(catalog.access(&caller, id).await.unwrap().is_none());
     assert_eq!(
         catalog

@@ -7,7 +7,8 @@ use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, Caller, Catalog, Domains, FeatureKeys, Invites, LeaseReport, Level, Members,
     MigrationState, NewDomain, NewInvite, NewRole, NodeStarts, Organization, PersonalKeys,
-    ProjectId, ProxyRecords, Published, Roles, Scopes, Users, UtcTime,
+    ProjectId, ProjectKeyChanges, ProjectKeys, Projects, ProxyRecords, Published, Roles, Scopes,
+    Users, UtcTime,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -171,7 +172,7 @@ async fn everything_of_the_first_schema_is_kept(database: TestDatabase) {
         (BOBS_MEMBERSHIP, Level::Member, "Bob"),
     ];
     assert_eq!(members.collect::<Vec<_>>(), expected);
-    let projects = catalog.list_projects(Some(ACME)).await.unwrap();
+    let projects = Projects::new(&catalog).list_all(Some(ACME)).await.unwrap();
     let projects: Vec<_> = projects
         .iter()
         .map(|project| (project.id, project.uuid, &*project.timezone))
@@ -180,8 +181,8 @@ async fn everything_of_the_first_schema_is_kept(database: TestDatabase) {
         projects,
         [(1, PROJECT, "Europe/Berlin"), (2, KEYLESS, "UTC")]
     );
-    let key = catalog
-        .project_by_key(PROJECT_VALUE)
+    let key = ProjectKeys::new(&catalog)
+        .find(PROJECT_VALUE)
         .await
         .unwrap()
         .unwrap();
@@ -216,7 +217,9 @@ async fn organizations_of_the_first_schema_can_use_newer_resources(database: Tes
     assert_eq!(held.record.membership_id, BOBS_MEMBERSHIP);
     let promoted = Members::new(&catalog).set_level(&ann, ACME, BOB, Level::Owner);
     assert_eq!(promoted.await.unwrap().membership.level, Level::Owner);
-    let reset = catalog.reset_project_key(&ann, ACME, ProjectId(1)).await;
+    let reset = ProjectKeyChanges::new(&catalog)
+        .reset(&ann, ACME, ProjectId(1))
+        .await;
     assert_ne!(reset.unwrap().api_token.as_deref(), Some(PROJECT_VALUE));
     assert_eq!(catalog.keys_version().await.unwrap(), 8);
     Members::new(&catalog)

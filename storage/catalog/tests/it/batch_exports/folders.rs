@@ -5,7 +5,7 @@ use crate::fixture::ALL;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, BatchExportChange, BootstrapOptions, Catalog, DestinationChange, DestinationLimits,
-    DestinationType, ExportLogFilter, ExportPlace, ExportWriter, SecretKey,
+    DestinationType, ExportLogFilter, ExportPlace, ExportWriter, Projects, SecretKey,
 };
 use serde_json::json;
 use std::path::Path;
@@ -50,7 +50,7 @@ async fn exports_keep_their_folders_unless_others_have_files_there(database: Tes
     let acme = made.organization_id;
     let of = |id| {
         let old = old.clone();
-        async move { old.list_projects(Some(id)).await.unwrap()[0].id }
+        async move { Projects::new(&old).list_all(Some(id)).await.unwrap()[0].id }
     };
     let (acme_project, eve_project) = (of(acme).await, of(eve.id).await);
     old.close().await.unwrap();

@@ -5,7 +5,7 @@ use crate::fixture::ALL;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityScope, BatchExportChange, CatalogLimits, ChangeError, DestinationType, ExportModel,
-    ExportPlace, NewBatchExport, NewRun, PageRequest, UtcTime,
+    ExportPlace, NewBatchExport, NewRun, PageRequest, Projects, UtcTime,
 };
 use millrace_rows::ProjectId;
 use serde_json::json;
@@ -174,8 +174,8 @@ async fn an_export_belongs_to_a_project_of_its_organization(database: TestDataba
     assert_eq!(blame(&error), (Some("team_id".to_owned()), "invalid_input"));
 
     let new = millrace_catalog::NewProject::named("Second");
-    let second = catalog
-        .create_project(&fixture.actor, fixture.organization_id, new)
+    let second = Projects::new(catalog)
+        .create(&fixture.actor, fixture.organization_id, new)
         .await
         .unwrap();
     let in_second = ExportPlace {
@@ -341,8 +341,8 @@ async fn exports_are_deleted_with_their_project(database: TestDatabase) {
         .cancel_export_run(&fixture.actor, env.place(), id, run.id)
         .await
         .unwrap();
-    catalog
-        .delete_project(&fixture.actor, fixture.organization_id, fixture.project_id)
+    Projects::new(catalog)
+        .delete(&fixture.actor, fixture.organization_id, fixture.project_id)
         .await
         .unwrap();
     assert_eq!(catalog.batch_export(env.place(), id).await.unwrap(), None);

@@ -10,7 +10,7 @@ mod transactions;
 use crate::fixture::{Fixture, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ApplyOptions, Catalog, PersonProgress, PersonUpdate, ProjectId, UpdatePosition,
+    ApplyOptions, Catalog, PersonProgress, PersonUpdate, ProjectId, Projects, UpdatePosition,
 };
 use millrace_rows::{Micros, UpdateKind, person_id};
 use model::Model;
@@ -378,10 +378,11 @@ async fn persons_and_groups_are_deleted_with_their_project(database: TestDatabas
         numbered_update(fixture.foreign_project_id, 2),
     ];
     apply(&fixture.catalog, &updates).await;
-    let deleting =
-        fixture
-            .catalog
-            .delete_project(&fixture.actor, fixture.organization_id, fixture.project_id);
+    let deleting = Projects::new(&fixture.catalog).delete(
+        &fixture.actor,
+        fixture.organization_id,
+        fixture.project_id,
+    );
     deleting.await.unwrap();
     let stats = apply(&fixture.catalog, &[numbered_update(fixture.project_id, 3)]).await;
     assert_eq!((stats.applied, stats.without_project), (0, 1));

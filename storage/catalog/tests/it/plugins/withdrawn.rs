@@ -5,7 +5,7 @@ use crate::fixture::Fixture;
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{
     Activity, ActivityFilter, ActivityLog, ActivityScope, Actor, Catalog, ChangeError, PageRequest,
-    PluginFamily, PluginFields, PluginWriter, ProjectId,
+    PluginFamily, PluginFields, PluginWriter, ProjectId, Projects,
 };
 use serde_json::json;
 use std::sync::Arc;
@@ -62,7 +62,10 @@ async fn organization(fixture: &Fixture, name: &str) -> (Uuid, ProjectId) {
     let system = Actor::system();
     let made = fixture.catalog.create_organization(&system, name, None);
     let id = made.await.unwrap().id;
-    let projects = fixture.catalog.list_projects(Some(id)).await.unwrap();
+    let projects = Projects::new(&fixture.catalog)
+        .list_all(Some(id))
+        .await
+        .unwrap();
     (id, ProjectId(projects[0].id))
 }
 
