@@ -7,8 +7,8 @@ use crate::services::Services;
 use http::HeaderMap;
 use http::uri::Uri;
 use millrace_catalog::{
-    Access, ActivityLog, Actor, Caller, Catalog, Domains, Invites, Members, Page, PageRequest,
-    PersonalKeys, Project, ProjectKeyChanges, Projects, ProxyRecords, Roles,
+    Access, ActivityLog, Actor, Caller, Catalog, Domains, Invites, Members, Organizations, Page,
+    PageRequest, PersonalKeys, Project, ProjectKeyChanges, Projects, ProxyRecords, Roles,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -93,6 +93,11 @@ impl Context {
     /// Changes of project keys in the catalog of the request.
     pub(crate) fn project_key_changes(&self) -> ProjectKeyChanges<'_> {
         ProjectKeyChanges::new(self.catalog())
+    }
+
+    /// Organizations in the catalog of the request.
+    pub(crate) fn organizations(&self) -> Organizations<'_> {
+        Organizations::new(self.catalog())
     }
 
     /// Replaces the catalog that the request reads and writes.

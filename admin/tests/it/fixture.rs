@@ -3,8 +3,8 @@
 use millrace_admin::{ApiConfig, Services};
 use millrace_catalog::testing::{DatabaseKind, SourcesInProcess, TestDatabase};
 use millrace_catalog::{
-    Actor, Bootstrap, BootstrapOptions, Catalog, Level, NewPersonalKey, NewUser, PersonalKeys,
-    Scopes, SecretKey, User, Users,
+    Actor, Bootstrap, BootstrapOptions, Catalog, Level, NewPersonalKey, NewUser, Organizations,
+    PersonalKeys, Scopes, SecretKey, User, Users,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -212,7 +212,7 @@ impl Fixture {
     /// Creates an organization without members, with its project.
     pub async fn foreign_organization(&self) -> Uuid {
         let system = Actor::system();
-        let made = self.catalog.create_organization(&system, "Theirs", None);
+        let made = Organizations::new(&self.catalog).create(&system, "Theirs", None);
         made.await.unwrap().id
     }
 

@@ -8,8 +8,8 @@ use crate::output;
 use anyhow::{Context, bail};
 use clap::{ArgGroup, Args, Subcommand};
 use millrace_catalog::{
-    Actor, Catalog, NewPersonalKey, NewProject, PersonalKeys, ProjectKeyChanges, Projects, Scopes,
-    Users, UtcTime,
+    Actor, Catalog, NewPersonalKey, NewProject, Organizations, PersonalKeys, ProjectKeyChanges,
+    Projects, Scopes, Users, UtcTime,
 };
 use millrace_rows::{ProjectId, shown};
 use time::OffsetDateTime;
@@ -141,7 +141,7 @@ async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
 }
 
 async fn first_organization(catalog: &Catalog) -> anyhow::Result<Uuid> {
-    let organizations = catalog.list_organizations().await?;
+    let organizations = Organizations::new(catalog).list_all().await?;
     let first = organizations
         .first()
         .context("there is no organization; create one first")?;

@@ -5,7 +5,7 @@
 use crate::read_only_commands::COMMANDS;
 use crate::server::{Server, millrace, on_own_ports};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Catalog, NewUser, PersonalKeys, Users};
+use millrace_catalog::{Catalog, NewUser, Organizations, PersonalKeys, Users};
 use millrace_rows::is_control;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -84,7 +84,7 @@ impl TestEnv {
     fn fill(&self) {
         self.runtime.block_on(async {
             let catalog = Catalog::open(self.database.url()).await.unwrap();
-            let organization = catalog.list_organizations().await.unwrap()[0].id;
+            let organization = Organizations::new(&catalog).list_all().await.unwrap()[0].id;
             let new = NewUser {
                 email: "member@example.com".to_owned(),
                 ..NewUser::default()

@@ -4,7 +4,7 @@ use crate::client::{Client, TestResponse};
 use crate::rows::{Stored, read_rows};
 use millrace_catalog::{
     Actor, Bootstrap, BootstrapOptions, Catalog, HistoricalGrant, HistoricalMigration, NewProject,
-    ProjectId, Projects, features,
+    Organizations, ProjectId, Projects, features,
 };
 use millrace_ingest::keys::Keys;
 use millrace_ingest::watermark::{self, NodeWatermarks, RequestEpochs};
@@ -228,7 +228,9 @@ impl TestEnv {
     pub fn other_organization(&self) -> String {
         let (catalog, system) = (&self.catalog, Actor::system());
         let created = async {
-            let other = catalog.create_organization(&system, "Another", None).await;
+            let other = Organizations::new(catalog)
+                .create(&system, "Another", None)
+                .await;
             let projects = Projects::new(catalog)
                 .list_all(Some(other.unwrap().id))
                 .await;
@@ -254,7 +256,7 @@ impl TestEnv {
         };
         let (catalog, operator) = (&self.catalog, Actor::command_line());
         let switched =
-            catalog.set_organization_features(&operator, self.organization_id, &on, &off);
+            Organizations::new(catalog).set_features(&operator, self.organization_id, &on, &off);
         catalog.runtime().block_on(switched).unwrap();
     }
 

@@ -20,8 +20,8 @@ mod seed;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityFilter, ActivityLog, ActivityScope, Actor, Caller, Catalog, Domains, ExportPlace,
-    Invites, Members, NewPersonalKey, NewRole, NewUser, PageRequest, PersonalKeys, Projects,
-    ProxyRecords, RoleFilter, Roles, Scopes, Users,
+    Invites, Members, NewPersonalKey, NewRole, NewUser, Organizations, PageRequest, PersonalKeys,
+    Projects, ProxyRecords, RoleFilter, Roles, Scopes, Users,
 };
 use seed::{Sizes, add_lists};
 use std::time::{Duration, Instant};
@@ -66,7 +66,7 @@ async fn acme(catalog: &Catalog) -> (Caller, Uuid) {
     };
     let ann = Users::new(catalog).create(new).await.unwrap();
     let system = Actor::system();
-    let made = catalog.create_organization(&system, "Acme", Some(ann.id));
+    let made = Organizations::new(catalog).create(&system, "Acme", Some(ann.id));
     let here = made.await.unwrap().id;
     let role = Roles::new(catalog).create(&system, here, NewRole::named("Everybody"));
     role.await.unwrap();
@@ -145,7 +145,7 @@ async fn things(catalog: &Catalog, caller: &Caller, here: Uuid) {
     );
     time!(
         "organizations, first 100",
-        catalog.organizations_of(caller, page(0))
+        Organizations::new(catalog).list_of(caller, page(0))
     );
     time!(
         "proxy records, first 100",
@@ -190,8 +190,14 @@ async fn activity(catalog: &Catalog, here: Uuid) {
 
 async fn single_reads(catalog: &Catalog, caller: &Caller, here: Uuid) {
     let member = caller.user.uuid;
-    time!("one organization", catalog.organization_of(caller, here));
-    time!("access to an organization", catalog.access(caller, here));
+    time!(
+        "one organization",
+        Organizations::new(catalog).get_of(caller, here)
+    );
+    time!(
+        "access to an organization",
+        Organizations::new(catalog).access(caller, here)
+    );
     time!("one member", Members::new(catalog).get(here, member));
 }
 

@@ -8,7 +8,7 @@ use crate::entities::{catalog_versions, organizations};
 use crate::error::{CatalogError, ChangeError};
 use crate::key::PersonalKey;
 use crate::level::Level;
-use crate::organizations::{insert_membership, insert_organization};
+use crate::organizations::{Organizations, insert_membership, insert_organization};
 use crate::personal_keys::{KeyConstraints, PersonalKeys, insert_personal_key, key_audit};
 use crate::projects::{CheckedProject, NewProject, insert_project};
 use crate::scopes::Scopes;
@@ -124,7 +124,8 @@ impl Catalog {
         let owner = insert_user(within, owner, None, now).await?;
         insert_membership(within, organization.id, owner.id, Level::Owner, now).await?;
         let project = insert_project(within, organization.id, project, now).await?;
-        self.organization_made(within, &Actor::System, &organization, &project)
+        Organizations::new(self)
+            .record_creation(within, &Actor::System, &organization, &project)
             .await?;
         let constraints = KeyConstraints {
             label: KEY_LABEL.to_owned(),

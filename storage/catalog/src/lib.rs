@@ -153,7 +153,9 @@ pub use millrace_rows::ProjectId;
 pub mod text {
     pub use millrace_rows::{CONTROL_CLASS, TAG_CLASS, is_control, shown, shown_json, shown_lines};
 }
-pub use organizations::{Access, MemberOrganization, NewOrganization, OrganizationChange};
+pub use organizations::{
+    Access, MemberOrganization, NewOrganization, OrganizationChange, Organizations,
+};
 pub use page::{Page, PageRequest};
 pub use personal_keys::{
     Caller, CreatedPersonalKey, NewOwnKey, NewPersonalKey, OwnKeyChange, PersonalKeys,

@@ -4,7 +4,7 @@ use crate::fairness::{of_new_id, pass, rounds_until};
 use crate::test_env::TestEnv;
 use crate::working::{kept, register};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, NewProject, ProjectId, Projects};
+use millrace_catalog::{Actor, NewProject, Organizations, ProjectId, Projects};
 use millrace_persons::Round;
 
 on_both!(
@@ -34,7 +34,9 @@ async fn projects_apart(env: &TestEnv, count: usize) -> Vec<ProjectId> {
     let mut made = Vec::new();
     for number in 0..count {
         let name = format!("Organization {number}");
-        let organization = catalog.create_organization(&actor, &*name, None).await;
+        let organization = Organizations::new(catalog)
+            .create(&actor, &*name, None)
+            .await;
         let projects = Projects::new(catalog)
             .list_all(Some(organization.unwrap().id))
             .await;

@@ -2,8 +2,8 @@
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    BootstrapOptions, Catalog, NodeStarts, PersonUpdate, PersonalKeys, ProjectId, Projects,
-    Published, UpdatePosition, UtcTime, Watermarks,
+    BootstrapOptions, Catalog, NodeStarts, Organizations, PersonUpdate, PersonalKeys, ProjectId,
+    Projects, Published, UpdatePosition, UtcTime, Watermarks,
 };
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::{gateway_with_page, shared};
@@ -37,7 +37,9 @@ impl TestEnv {
             .authenticate(made.personal_api_key.expose())
             .await;
         let actor = caller.unwrap().unwrap().actor();
-        let foreign = catalog.create_organization(&actor, "Foreign", None).await;
+        let foreign = Organizations::new(&catalog)
+            .create(&actor, "Foreign", None)
+            .await;
         let foreign = Projects::new(&catalog)
             .list_all(Some(foreign.unwrap().id))
             .await;

@@ -12,7 +12,8 @@ use super::cache::{Keys, UNKNOWN_MAX};
 use futures_util::FutureExt;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, BootstrapOptions, Catalog, NewProject, ProjectChange, ProjectKeyChanges, Projects,
+    Actor, BootstrapOptions, Catalog, NewProject, Organizations, ProjectChange, ProjectKeyChanges,
+    Projects,
 };
 use millrace_parse::{KeyLookup, Project};
 use millrace_rows::ProjectId;
@@ -146,7 +147,11 @@ async fn caches_before_different_catalogs_do_not_mix() {
 #[tokio::test]
 async fn keys_that_share_a_thread_slot_are_told_apart() {
     let fixture = Fixture::new().await;
-    let organization = fixture.catalog.list_organizations().await.unwrap()[0].id;
+    let organization = Organizations::new(&fixture.catalog)
+        .list_all()
+        .await
+        .unwrap()[0]
+        .id;
     let mut made = vec![(fixture.key.clone(), fixture.project.id.0)];
     for (n, key) in ["same-tail-12345678", "other-same-tail-12345678", "12345678"]
         .iter()

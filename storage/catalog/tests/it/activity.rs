@@ -4,7 +4,7 @@ use crate::seed::{numbers, random_uuid};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Activity, ActivityEntry, ActivityFilter, ActivityLog, ActivityScope, Actor, BootstrapOptions,
-    Catalog, NewPersonalKey, NewProject, PageRequest, PersonalKeys, ProjectChange,
+    Catalog, NewPersonalKey, NewProject, Organizations, PageRequest, PersonalKeys, ProjectChange,
     ProjectKeyChanges, Projects, Scopes,
 };
 use millrace_rows::ProjectId;
@@ -124,7 +124,9 @@ async fn a_refused_write_leaves_no_entry(database: TestDatabase) {
 async fn keys_are_logged_in_their_organizations_without_their_values(database: TestDatabase) {
     let (catalog, ann, first, _) = open(&database).await;
     let owner = ann.user_id();
-    let second = catalog.create_organization(&ann, "Second", owner).await;
+    let second = Organizations::new(&catalog)
+        .create(&ann, "Second", owner)
+        .await;
     let second = second.unwrap().id;
     let new = NewPersonalKey {
         email: "owner@localhost".to_owned(),
@@ -194,7 +196,7 @@ async fn count(catalog: &Catalog, organization_id: Uuid, scopes: &[ActivityScope
 
 async fn entries_are_counted_per_scope_and_organization(database: TestDatabase) {
     let (catalog, ann, here, _) = open(&database).await;
-    let other = catalog.create_organization(&ann, "Other", ann.user_id());
+    let other = Organizations::new(&catalog).create(&ann, "Other", ann.user_id());
     let other = other.await.unwrap().id;
     let make = |name| Projects::new(&catalog).create(&ann, other, NewProject::named(name));
     // Concurrently: no entry may be lost, and no deadlock may happen.
@@ -209,7 +211,10 @@ async fn entries_are_counted_per_scope_and_organization(database: TestDatabase) 
     assert_eq!(count(&catalog, other, &[ActivityScope::Role]).await, 0);
     assert_eq!(count(&catalog, other, &[]).await, 5);
     assert_eq!(count(&catalog, here, &[]).await, 3);
-    catalog.delete_organization(&ann, other).await.unwrap();
+    Organizations::new(&catalog)
+        .delete(&ann, other)
+        .await
+        .unwrap();
     assert_eq!(count(&catalog, other, &[]).await, 0);
     assert_eq!(count(&catalog, here, &[]).await, 3);
 }

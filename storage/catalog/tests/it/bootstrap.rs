@@ -3,8 +3,8 @@
 use millrace_catalog::key::{PersonalKey, ProjectKeyForm};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, BootstrapOptions, Catalog, ChangeError, Level, PageRequest, PersonalKeys, ProjectKeys,
-    Projects, Users,
+    Actor, BootstrapOptions, Catalog, ChangeError, Level, Organizations, PageRequest, PersonalKeys,
+    ProjectKeys, Projects, Users,
 };
 
 on_both!(
@@ -41,7 +41,10 @@ async fn an_empty_catalog_is_filled_once(database: TestDatabase) {
         limit: 10,
         offset: 0,
     };
-    let page = catalog.organizations_of(&caller, all).await.unwrap();
+    let page = Organizations::new(&catalog)
+        .list_of(&caller, all)
+        .await
+        .unwrap();
     assert_eq!((page.count, page.rows.len()), (1, 1));
     let seen = &page.rows[0];
     assert_eq!(seen.organization.id, made.organization_id);
@@ -55,7 +58,10 @@ async fn an_empty_catalog_is_filled_once(database: TestDatabase) {
     assert_eq!(seen.projects[0].name, "Default project");
     assert_eq!(seen.projects[0].id, made.project_id.0);
     assert!(catalog.bootstrap(options).await.unwrap().is_none());
-    assert_eq!(catalog.list_organizations().await.unwrap().len(), 1);
+    assert_eq!(
+        Organizations::new(&catalog).list_all().await.unwrap().len(),
+        1
+    );
 }
 
 async fn concurrent_starts_make_one_organization(database: TestDatabase) {
@@ -77,7 +83,10 @@ async fn concurrent_starts_make_one_organization(database: TestDatabase) {
     }
     assert_eq!(made, 1);
     let catalog = open(&database).await;
-    assert_eq!(catalog.list_organizations().await.unwrap().len(), 1);
+    assert_eq!(
+        Organizations::new(&catalog).list_all().await.unwrap().len(),
+        1
+    );
     assert_eq!(
         Projects::new(&catalog).list_all(None).await.unwrap().len(),
         1
@@ -116,8 +125,8 @@ async fn chosen_keys_are_used(database: TestDatabase) {
 
 async fn bootstrap_does_nothing_if_organizations_exist(database: TestDatabase) {
     let catalog = open(&database).await;
-    catalog
-        .create_organization(&Actor::system(), "Ours", None)
+    Organizations::new(&catalog)
+        .create(&Actor::system(), "Ours", None)
         .await
         .unwrap();
     assert!(catalog.is_bootstrapped().await.unwrap());
@@ -128,7 +137,10 @@ async fn bootstrap_does_nothing_if_organizations_exist(database: TestDatabase) {
             .unwrap()
             .is_none()
     );
-    assert_eq!(catalog.list_organizations().await.unwrap().len(), 1);
+    assert_eq!(
+        Organizations::new(&catalog).list_all().await.unwrap().len(),
+        1
+    );
     let deleted = "DELETE FROM organizations";
     database.execute(deleted).await.unwrap();
     assert!(

@@ -4,8 +4,8 @@ use crate::fixture::{ALL, Fixture};
 use millrace_catalog::leases::PERSONS_LEASE;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityFilter, ActivityLog, ActivityScope, ApplyOptions, Catalog, PersonUpdate, ProjectId,
-    ProjectKeys, Projects,
+    ActivityFilter, ActivityLog, ActivityScope, ApplyOptions, Catalog, Organizations, PersonUpdate,
+    ProjectId, ProjectKeys, Projects,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -174,8 +174,8 @@ async fn a_deleted_organization_takes_its_projects_persons_and_its_log_along(
     let (catalog, id) = (&fixture.catalog, fixture.organization_id);
     fill(&database, fixture.project_id, 100, 10).await;
     fill(&database, fixture.foreign_project_id, 1, 10).await;
-    catalog
-        .delete_organization(&fixture.actor, id)
+    Organizations::new(catalog)
+        .delete(&fixture.actor, id)
         .await
         .unwrap();
     let filter = |organization_id| ActivityFilter {

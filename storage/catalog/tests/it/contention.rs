@@ -7,8 +7,8 @@ use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
     Actor, BatchExport, ChangeError, ConditionLocks, ConditionOutcome, DestinationChange,
     DestinationLimits, DestinationType, ExportPlace, ExportWriter, IdempotencyClaim,
-    IdempotencyKeys, Level, NewPersonalKey, NewPlugin, PersonalKeys, PluginFamily, PluginFields,
-    PluginWriter, ResponseOwners, Scopes, SecretKey,
+    IdempotencyKeys, Level, NewPersonalKey, NewPlugin, Organizations, PersonalKeys, PluginFamily,
+    PluginFields, PluginWriter, ResponseOwners, Scopes, SecretKey,
 };
 use millrace_rows::Micros;
 use sea_orm::{ConnectionTrait, Database, DatabaseTransaction, TransactionTrait};
@@ -165,9 +165,7 @@ async fn secrets_are_resealed_while_exports_are_paused_and_deleted() {
             let system = Actor::system();
             let feature = [DATA_PIPELINES.to_owned()];
             for (on, off) in [(&[][..], &feature[..]), (&feature, &[])] {
-                let set = pauser
-                    .catalog
-                    .set_organization_features(&system, id, on, off);
+                let set = Organizations::new(&pauser.catalog).set_features(&system, id, on, off);
                 set.await?;
             }
             Ok(())
@@ -304,7 +302,7 @@ async fn nothing_is_logged_for_a_deleted_organization(database: TestDatabase) {
         let mut organizations = Vec::new();
         for number in 0..12 {
             let (system, name) = (Actor::system(), format!("Organization {number}"));
-            let made = env.catalog.create_organization(&system, &*name, None);
+            let made = Organizations::new(&env.catalog).create(&system, &*name, None);
             let id = made.await.unwrap().id;
             let added = env.catalog.add_member(id, user.id, Level::Member);
             added.await.unwrap();
@@ -334,7 +332,7 @@ async fn nothing_is_logged_for_a_deleted_organization(database: TestDatabase) {
             let env = env.clone();
             changes.spawn(async move {
                 let system = Actor::system();
-                env.catalog.delete_organization(&system, id).await
+                Organizations::new(&env.catalog).delete(&system, id).await
             });
         }
         for outcome in changes.join_all().await {

@@ -5,7 +5,7 @@ use crate::test_env::{FIRST, START, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Activity, ActivityScope, Actor, ChangeError, Domain, DomainChange, Domains, Level, NewDomain,
-    PageRequest, UtcTime,
+    Organizations, PageRequest, UtcTime,
 };
 use uuid::Uuid;
 
@@ -75,9 +75,7 @@ fn jit(enabled: bool) -> DomainChange {
 }
 
 async fn other_organization(env: &TestEnv) -> Uuid {
-    let made = env
-        .catalog
-        .create_organization(&env.owner, "Other", Some(env.ann.id));
+    let made = Organizations::new(&env.catalog).create(&env.owner, "Other", Some(env.ann.id));
     made.await.unwrap().id
 }
 
@@ -167,9 +165,8 @@ async fn a_domain_is_proved_once_and_by_one_organization(database: TestDatabase)
     assert!(!kept.is_verified());
     let taken = change(&env, &another, renamed("acme.example")).await;
     assert_eq!(blame(taken), unique());
-    let third = env
-        .catalog
-        .create_organization(&env.owner, "Third", None)
+    let third = Organizations::new(&env.catalog)
+        .create(&env.owner, "Third", None)
         .await;
     let claimed = claim(&env, third.unwrap().id, "acme.example").await;
     assert_eq!(blame(claimed), unique());
@@ -184,9 +181,8 @@ async fn only_one_of_parallel_proofs_wins(database: TestDatabase) {
     let mut claims = Vec::new();
     for number in 0..8 {
         let name = format!("Organization {number}");
-        let made = env
-            .catalog
-            .create_organization(&env.owner, &*name, None)
+        let made = Organizations::new(&env.catalog)
+            .create(&env.owner, &*name, None)
             .await;
         claims.push(claim(&env, made.unwrap().id, "acme.example").await.unwrap());
     }
@@ -377,8 +373,8 @@ async fn domains_are_hidden_from_other_organizations(database: TestDatabase) {
             .count,
         0
     );
-    catalog
-        .delete_organization(owner, env.organization)
+    Organizations::new(catalog)
+        .delete(owner, env.organization)
         .await
         .unwrap();
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use crate::test_env::{TestEnv, blame, field};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Catalog, ChangeError, Invites, NewInvite, NewUser, Users};
+use millrace_catalog::{Catalog, ChangeError, Invites, NewInvite, NewUser, Organizations, Users};
 
 on_both!(
     spellings_of_an_address_are_one_account,
@@ -86,7 +86,7 @@ async fn an_invite_is_mailed_to_the_normal_form_of_its_address(database: TestDat
 async fn addresses_from_older_schemas_are_normalised(database: TestDatabase) {
     let old = database.open_old(BEFORE).await.unwrap();
     let system = millrace_catalog::Actor::system();
-    let acme = old.create_organization(&system, "Acme", None).await;
+    let acme = Organizations::new(&old).create(&system, "Acme", None).await;
     acme.unwrap();
     old.close().await.unwrap();
     let uuid = millrace_catalog::testing::random_uuid(&database);

@@ -6,8 +6,8 @@ use crate::lock_order::new_migration;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, ChangeError, DomainChange, Domains, FEATURES, Invites, NewDomain, NewInvite, NewPlugin,
-    NewRole, PluginFamily, PluginFields, PluginWriter, ProjectAccess, ProjectAccessLevel,
-    ProxyRecords, RoleChange, Roles,
+    NewRole, Organizations, PluginFamily, PluginFields, PluginWriter, ProjectAccess,
+    ProjectAccessLevel, ProxyRecords, RoleChange, Roles,
 };
 
 on_both!(
@@ -58,7 +58,7 @@ impl WithoutFeatures {
         let (role, plugin) = (role.unwrap().role.id, plugin.unwrap().plugin.id);
         let all = FEATURES.map(|feature| feature.key.to_owned());
         let operator = Actor::command_line();
-        let off = catalog.set_organization_features(&operator, id, &[], &all);
+        let off = Organizations::new(catalog).set_features(&operator, id, &[], &all);
         off.await.unwrap();
         Self {
             fixture,

@@ -3,7 +3,7 @@
 use millrace_catalog::testing::{SourcesInProcess, TestDatabase};
 use millrace_catalog::{
     ActivityEntry, ActivityFilter, ActivityLog, ActivityScope, Actor, BootstrapOptions, Catalog,
-    Level, NewUser, PageRequest, PersonalKeys, Projects, User, Users,
+    Level, NewUser, Organizations, PageRequest, PersonalKeys, Projects, User, Users,
 };
 use millrace_rows::{Clock, Micros, ProjectId, TestClock};
 use std::sync::Arc;
@@ -44,8 +44,8 @@ impl Fixture {
             .unwrap()
             .unwrap();
         let actor = caller.actor();
-        let foreign = catalog
-            .create_organization(&actor, "Foreign", None)
+        let foreign = Organizations::new(&catalog)
+            .create(&actor, "Foreign", None)
             .await
             .unwrap();
         let projects = Projects::new(&catalog)

@@ -4,7 +4,7 @@ use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityScope, Actor, ChangeError, HistoricalDecision, HistoricalGrant, HistoricalMigration,
-    Level, Members, MigrationState, NewHistoricalMigration, NewUser, Users,
+    Level, Members, MigrationState, NewHistoricalMigration, NewUser, Organizations, Users,
 };
 use uuid::Uuid;
 
@@ -253,8 +253,8 @@ async fn an_actor_whose_access_ended_meanwhile_changes_nothing(database: TestDat
             assert_eq!(refused, level < Some(Level::Administrator), "{outcome:?}");
         }
     }
-    catalog
-        .delete_organization(&fixture.actor, id)
+    Organizations::new(catalog)
+        .delete(&fixture.actor, id)
         .await
         .unwrap();
     let late = catalog.request_historical_migration(&fixture.actor, id, new_migration());

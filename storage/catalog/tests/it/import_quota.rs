@@ -4,7 +4,8 @@ use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityScope, Actor, Catalog, HistoricalDecision, HistoricalGrant, HistoricalMigration,
-    LeaseDecision, LeaseReport, MigrationState, NodeStarts, ProjectId, Projects, features,
+    LeaseDecision, LeaseReport, MigrationState, NodeStarts, Organizations, ProjectId, Projects,
+    features,
 };
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -282,14 +283,14 @@ async fn an_organization_without_the_feature_gets_nothing(database: TestDatabase
     renew(catalog, A, project_id, lease_report(0, 0, 10)).await;
     let feature = [features::HISTORICAL_MIGRATIONS.key.to_owned()];
     let operator = Actor::command_line();
-    let off = catalog.set_organization_features(&operator, id, &[], &feature);
+    let off = Organizations::new(catalog).set_features(&operator, id, &[], &feature);
     off.await.unwrap();
     let refused = renew(catalog, A, project_id, lease_report(4, 6, 1)).await;
     assert_eq!(
         (refused.is_allowed, refused.given, refused.give_back),
         (false, 0, 6)
     );
-    let on = catalog.set_organization_features(&operator, id, &feature, &[]);
+    let on = Organizations::new(catalog).set_features(&operator, id, &feature, &[]);
     on.await.unwrap();
     let back = renew(catalog, A, project_id, lease_report(4, 0, 1)).await;
     assert_eq!((back.is_allowed, back.given), (true, 1));
@@ -299,7 +300,7 @@ async fn projects_are_deleted_while_nodes_count(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     for _ in 0..8 {
         let system = Actor::system();
-        let made = fixture.catalog.create_organization(&system, "Short", None);
+        let made = Organizations::new(&fixture.catalog).create(&system, "Short", None);
         let id = made.await.unwrap().id;
         let projects = Projects::new(&fixture.catalog)
             .list_all(Some(id))
@@ -328,7 +329,10 @@ async fn projects_are_deleted_while_nodes_count(database: TestDatabase) {
             };
             // The project may be deleted by then.
             let _ = catalog.grant_historical_migration(&operator, grant).await;
-            catalog.delete_organization(&operator, id).await.unwrap();
+            Organizations::new(&catalog)
+                .delete(&operator, id)
+                .await
+                .unwrap();
         });
         changes.join_all().await;
         let report = lease_report(9, 0, 1);

@@ -4,8 +4,8 @@ use crate::seed::{numbers, random_uuid};
 use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Activity, ActivityScope, Actor, Invites, Level, Members, NewInvite, NewProject, PageRequest,
-    ProjectAccess, ProjectAccessLevel, Projects, SentInvite,
+    Activity, ActivityScope, Actor, Invites, Level, Members, NewInvite, NewProject, Organizations,
+    PageRequest, ProjectAccess, ProjectAccessLevel, Projects, SentInvite,
 };
 use millrace_rows::{Clock, Micros};
 use uuid::Uuid;
@@ -187,8 +187,8 @@ async fn projects_of_an_invite_are_the_organizations_with_levels_up_to_the_invit
         .unwrap()
         .remove(0)
         .id;
-    let other = catalog
-        .create_organization(&env.owner, "Other", None)
+    let other = Organizations::new(catalog)
+        .create(&env.owner, "Other", None)
         .await
         .unwrap();
     let foreign = NewProject::named("Foreign");
@@ -422,8 +422,8 @@ async fn any_member_deletes_an_invite_and_its_link_stops_working(database: TestD
     let (catalog, here) = (&env.catalog, env.organization);
     let bob = env.user("bob").await;
     let owner = Some(bob.id);
-    let theirs = catalog
-        .create_organization(&actor(&bob), "Bob's", owner)
+    let theirs = Organizations::new(catalog)
+        .create(&actor(&bob), "Bob's", owner)
         .await
         .unwrap()
         .id;

@@ -10,7 +10,7 @@ use millrace_catalog::limits::{
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, ChangeError, Domains, Invites, Members, NewDomain, NewHistoricalMigration, NewInvite,
-    NewRole, Roles,
+    NewRole, Organizations, Roles,
 };
 
 on_both!(
@@ -188,7 +188,7 @@ async fn organizations_that_a_user_owns_are_limited(database: TestDatabase) {
          updated_at) SELECT {uuid}, id, {ann}, 15, 1, 1 FROM organizations WHERE name <> 'Acme'"
     );
     database.execute(&owned).await.unwrap();
-    let organization = |owner| catalog.create_organization(actor, "One", owner);
+    let organization = |owner| Organizations::new(catalog).create(actor, "One", owner);
     organization(Some(ann)).await.unwrap();
     must_be_refused(OWNED_ORGANIZATIONS_MAX, organization(Some(ann)).await);
     organization(None).await.unwrap();
@@ -225,10 +225,13 @@ async fn others_write_while_an_organization_at_its_limits_is_deleted(database: T
         rows().await,
         [MEMBERS_MAX, ROLE_MEMBERSHIPS_MAX, INVITES_MAX]
     );
-    let other = catalog.create_organization(&system, "Other", None).await;
+    let other = Organizations::new(catalog)
+        .create(&system, "Other", None)
+        .await;
     let other = other.unwrap().id;
     let (deleter, owner, id) = (env.catalog.clone(), env.owner.clone(), env.organization);
-    let deleted = tokio::spawn(async move { deleter.delete_organization(&owner, id).await });
+    let deleted =
+        tokio::spawn(async move { Organizations::new(&deleter).delete(&owner, id).await });
     for number in 0..ROLES_MAX {
         let name = format!("Role {number}");
         let made = Roles::new(catalog).create(&system, other, NewRole::named(&name));

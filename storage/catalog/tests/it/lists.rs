@@ -5,8 +5,8 @@ use crate::test_env::TestEnv;
 use millrace_catalog::testing::{StatementCount, TestDatabase};
 use millrace_catalog::{
     ActivityFilter, ActivityLog, ActivityScope, Caller, Catalog, Domains, ExportLogFilter,
-    ExportPlace, Invites, Members, PageRequest, PersonalKeys, PluginFamily, Projects, ProxyRecords,
-    RoleFilter, Roles, RunFilter,
+    ExportPlace, Invites, Members, Organizations, PageRequest, PersonalKeys, PluginFamily,
+    Projects, ProxyRecords, RoleFilter, Roles, RunFilter,
 };
 use uuid::Uuid;
 
@@ -89,7 +89,7 @@ impl LongLists {
         list!("role members", members);
         list!(
             "organizations",
-            catalog.organizations_of(&self.caller, PAGE)
+            Organizations::new(catalog).list_of(&self.caller, PAGE)
         );
         list!("projects", Projects::new(catalog).list(here, None, PAGE));
         list!(

@@ -6,8 +6,8 @@ use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
     Actor, BatchExport, CatalogError, ChangeError, DestinationChange, DestinationLimits,
     DestinationType, ExportPlace, ExportWriter, HistoricalGrant, Level, NewHistoricalMigration,
-    NewPersonalKey, NewRun, PersonalKeys, ProjectChange, ProjectId, Projects, ProxyRecords,
-    RunProgress, RunStatus, Scopes, SecretKey, User, UtcTime,
+    NewPersonalKey, NewRun, Organizations, PersonalKeys, ProjectChange, ProjectId, Projects,
+    ProxyRecords, RunProgress, RunStatus, Scopes, SecretKey, User, UtcTime,
 };
 use serde_json::Map;
 use std::sync::Arc;
@@ -122,7 +122,7 @@ async fn resources_are_created_while_their_organization_is_deleted(database: Tes
     let fixture = Arc::new(Fixture::open(&database).await);
     for _ in 0..ROUNDS {
         let system = Actor::system();
-        let organization = fixture.catalog.create_organization(&system, "Short", None);
+        let organization = Organizations::new(&fixture.catalog).create(&system, "Short", None);
         let id = organization.await.unwrap().id;
         let projects = Projects::new(&fixture.catalog)
             .list_all(Some(id))
@@ -137,7 +137,9 @@ async fn resources_are_created_while_their_organization_is_deleted(database: Tes
         let fixture = fixture.clone();
         changes.spawn(async move {
             let system = Actor::system();
-            fixture.catalog.delete_organization(&system, id).await
+            Organizations::new(&fixture.catalog)
+                .delete(&system, id)
+                .await
         });
         all_end_well(changes).await;
     }
@@ -266,7 +268,7 @@ async fn keys_of_users_who_joined_in_opposite_orders_change_together(database: T
     let mut organizations = Vec::new();
     for number in 0..40 {
         let (system, name) = (Actor::system(), format!("Organization {number}"));
-        let made = env.catalog.create_organization(&system, &*name, None);
+        let made = Organizations::new(&env.catalog).create(&system, &*name, None);
         organizations.push(made.await.unwrap().id);
     }
     let mut users = Vec::new();

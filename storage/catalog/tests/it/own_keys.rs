@@ -4,7 +4,7 @@ use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Activity, ActivityScope, Actor, Caller, CreatedPersonalKey, NewOwnKey, OrganizationIds,
-    OwnKeyChange, PersonalKeys, Scopes, UtcTime,
+    Organizations, OwnKeyChange, PersonalKeys, Scopes, UtcTime,
 };
 use uuid::Uuid;
 
@@ -195,9 +195,8 @@ async fn a_deleted_key_is_refused(database: TestDatabase) {
 async fn a_key_creates_only_keys_that_fit_within_itself(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let (second, owner) = (env.owner.clone(), Some(env.ann.id));
-    let second = env
-        .catalog
-        .create_organization(&second, "Second", owner)
+    let second = Organizations::new(&env.catalog)
+        .create(&second, "Second", owner)
         .await;
     let second = second.unwrap().id;
     let first = env.organization;
@@ -328,9 +327,8 @@ async fn a_key_is_scoped_to_organizations_of_its_owner_only(database: TestDataba
     let ann = env.caller(&env.ann).await;
     let bob = env.user("bob").await;
     let (actor, owner) = (actor(&bob), Some(bob.id));
-    let theirs = env
-        .catalog
-        .create_organization(&actor, "Bob's", owner)
+    let theirs = Organizations::new(&env.catalog)
+        .create(&actor, "Bob's", owner)
         .await;
     for id in [theirs.unwrap().id, Uuid::now_v7()] {
         let new = NewOwnKey {
@@ -459,9 +457,7 @@ async fn a_revoked_key_stays_revoked_whatever_changes_it_meanwhile(database: Tes
 
 async fn logs_tell_no_organization_of_another_one_of_a_key(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
-    let second = env
-        .catalog
-        .create_organization(&env.owner, "Second", Some(env.ann.id));
+    let second = Organizations::new(&env.catalog).create(&env.owner, "Second", Some(env.ann.id));
     let second = second.await.unwrap().id;
     let first = env.organization;
     let ann = env.caller(&env.ann).await;

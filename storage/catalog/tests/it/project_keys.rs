@@ -2,8 +2,8 @@
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, Catalog, ChangeError, NewProject, Project, ProjectChange, ProjectKeyChanges,
-    ProjectKeys, Projects,
+    Actor, Catalog, ChangeError, NewProject, Organizations, Project, ProjectChange,
+    ProjectKeyChanges, ProjectKeys, Projects,
 };
 use millrace_rows::ProjectId;
 
@@ -24,8 +24,8 @@ const IMPORTED: &str = "phc_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 async fn open(database: &TestDatabase) -> (Catalog, Project) {
     let catalog = Catalog::open(database.url()).await.unwrap();
-    catalog
-        .create_organization(&SYSTEM, "Ours", None)
+    Organizations::new(&catalog)
+        .create(&SYSTEM, "Ours", None)
         .await
         .unwrap();
     let project = Projects::new(&catalog)
@@ -173,8 +173,8 @@ async fn every_change_increments_the_counter(database: TestDatabase) {
                     .unwrap();
             }
             _ => drop(
-                catalog
-                    .create_organization(&SYSTEM, "Theirs", None)
+                Organizations::new(&catalog)
+                    .create(&SYSTEM, "Theirs", None)
                     .await
                     .unwrap(),
             ),

@@ -3,8 +3,8 @@
 use crate::test_env::{FIRST, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Activity, Actor, NewProject, PageRequest, Project, ProjectChange, ProjectKeyChanges,
-    ProjectKeys, Projects,
+    Activity, Actor, NewProject, Organizations, PageRequest, Project, ProjectChange,
+    ProjectKeyChanges, ProjectKeys, Projects,
 };
 use millrace_rows::ProjectId;
 
@@ -99,7 +99,9 @@ async fn another_organizations_project_is_not_found(database: TestDatabase) {
     let (catalog, id) = (&env.catalog, ProjectId(first(&env).await.id));
     let bob = env.user("bob").await;
     let (owner, bob) = (Some(bob.id), actor(&bob));
-    let made = catalog.create_organization(&bob, "Bob's", owner).await;
+    let made = Organizations::new(catalog)
+        .create(&bob, "Bob's", owner)
+        .await;
     let theirs = made.unwrap().id;
     let change = ProjectChange::default();
     assert!(
@@ -216,7 +218,7 @@ async fn only_one_of_parallel_creations_succeeds_without_the_feature(database: T
     let (by, here) = (Actor::command_line(), env.organization);
     let feature = "organizations_projects";
     let off = [feature.to_owned()];
-    let switched = env.catalog.set_organization_features(&by, here, &[], &off);
+    let switched = Organizations::new(&env.catalog).set_features(&by, here, &[], &off);
     switched.await.unwrap();
     let only = ProjectId(first(&env).await.id);
     let deleted = Projects::new(&env.catalog).delete(&by, here, only);

@@ -3,8 +3,8 @@
 use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Activity, ActivityScope, Actor, ChangeError, Level, Members, NewUser, ProxyRecord,
-    ProxyRecords, ProxyStatus, Users,
+    Activity, ActivityScope, Actor, ChangeError, Level, Members, NewUser, Organizations,
+    ProxyRecord, ProxyRecords, ProxyStatus, Users,
 };
 use std::collections::BTreeSet;
 use tokio::task::JoinSet;
@@ -373,7 +373,7 @@ async fn an_actor_who_lost_access_meanwhile_changes_nothing(database: TestDataba
             assert_eq!(refused, level < Some(Level::Administrator), "{outcome:?}");
         }
     }
-    catalog.delete_organization(owner, id).await.unwrap();
+    Organizations::new(catalog).delete(owner, id).await.unwrap();
     let late = ProxyRecords::new(catalog).create(owner, id, "g.acme.example", BASE);
     let late = late.await;
     assert!(

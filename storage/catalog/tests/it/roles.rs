@@ -4,8 +4,8 @@ use crate::seed::{add_members, numbers, random_uuid};
 use crate::test_env::{FIRST, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Activity, ActivityScope, Actor, ChangeError, FlagsAccess, Level, Members, NewRole, PageRequest,
-    Role, RoleChange, RoleFilter, RoleMember, Roles, User,
+    Activity, ActivityScope, Actor, ChangeError, FlagsAccess, Level, Members, NewRole,
+    Organizations, PageRequest, Role, RoleChange, RoleFilter, RoleMember, Roles, User,
 };
 use uuid::Uuid;
 
@@ -135,8 +135,8 @@ async fn names_of_roles_are_unique_in_any_case(database: TestDatabase) {
             .await;
         assert_eq!(kept.unwrap().role.name, name);
     }
-    let there = catalog
-        .create_organization(owner, "Other", Some(env.ann.id))
+    let there = Organizations::new(catalog)
+        .create(owner, "Other", Some(env.ann.id))
         .await;
     let there = there.unwrap().id;
     Roles::new(catalog)
@@ -387,8 +387,8 @@ async fn administrators_change_roles_and_members_do_not(database: TestDatabase) 
 async fn roles_are_hidden_from_other_organizations(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let (catalog, owner) = (&env.catalog, &env.owner);
-    let made = catalog
-        .create_organization(owner, "Other", Some(env.ann.id))
+    let made = Organizations::new(catalog)
+        .create(owner, "Other", Some(env.ann.id))
         .await;
     let there = made.unwrap().id;
     let ours = role(&env, "Engineers").await;
@@ -429,8 +429,8 @@ async fn roles_are_hidden_from_other_organizations(database: TestDatabase) {
         blame(Roles::new(catalog).delete(owner, there, ours.id).await),
         MISSING
     );
-    catalog
-        .delete_organization(owner, env.organization)
+    Organizations::new(catalog)
+        .delete(owner, env.organization)
         .await
         .unwrap();
     assert_eq!(

@@ -4,7 +4,8 @@ use crate::seed::add_members;
 use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Activity, ActivityScope, Invites, Level, Members, NewInvite, PersonalKeys, SentInvite, Users,
+    Activity, ActivityScope, Invites, Level, Members, NewInvite, Organizations, PersonalKeys,
+    SentInvite, Users,
 };
 use std::collections::BTreeSet;
 
@@ -55,8 +56,7 @@ async fn a_new_account_gets_a_membership_and_a_key(database: TestDatabase) {
         (caller.user.id, caller.scopes.as_slice()),
         (user.id, &["*".to_owned()][..])
     );
-    let access = env
-        .catalog
+    let access = Organizations::new(&env.catalog)
         .access(&caller, env.organization)
         .await
         .unwrap()
@@ -106,7 +106,7 @@ async fn an_existing_account_accepts_with_its_key(database: TestDatabase) {
         (bob.id, Level::Member)
     );
     assert!(
-        env.catalog
+        Organizations::new(&env.catalog)
             .access(&caller, env.organization)
             .await
             .unwrap()
@@ -135,9 +135,7 @@ async fn an_address_is_proved_by_what_was_mailed_to_it(database: TestDatabase) {
             emailing_attempt_made: is_mailed,
             ..NewInvite::to(email)
         };
-        let made = env
-            .catalog
-            .create_organization(&env.owner, "Other", Some(env.ann.id));
+        let made = Organizations::new(&env.catalog).create(&env.owner, "Other", Some(env.ann.id));
         let organization = made.await.unwrap().id;
         let sent = Invites::new(&env.catalog)
             .create(&env.owner, organization, new)
@@ -182,9 +180,7 @@ async fn invites_that_cannot_be_accepted_are_refused(database: TestDatabase) {
         .await;
     assert_eq!(blame(refused), ("invalid_recipient", None));
     let owner = actor(&carol);
-    let elsewhere = env
-        .catalog
-        .create_organization(&owner, "Carol's", Some(carol.id));
+    let elsewhere = Organizations::new(&env.catalog).create(&owner, "Carol's", Some(carol.id));
     let elsewhere = elsewhere.await.unwrap().id;
     let limited = env.caller_with(&carol, |key| {
         key.scoped_organizations = Some(vec![elsewhere]);

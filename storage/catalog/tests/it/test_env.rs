@@ -3,7 +3,8 @@
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityEntry, ActivityFilter, ActivityLog, ActivityScope, Actor, Caller, Catalog, ChangeError,
-    NewPersonalKey, NewUser, PageRequest, PersonalKeys, Scopes, User, Users, Violation,
+    NewPersonalKey, NewUser, Organizations, PageRequest, PersonalKeys, Scopes, User, Users,
+    Violation,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -34,7 +35,7 @@ impl TestEnv {
         let catalog = opened.await.unwrap();
         let ann = add_user(&catalog, "ann").await;
         let owner = actor(&ann);
-        let made = catalog.create_organization(&owner, "Acme", Some(ann.id));
+        let made = Organizations::new(&catalog).create(&owner, "Acme", Some(ann.id));
         let organization = made.await.unwrap().id;
         Self {
             catalog,

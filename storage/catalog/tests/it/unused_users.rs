@@ -4,7 +4,9 @@ use crate::contention::holding;
 use crate::ended_keys::{KEPT, set_day};
 use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv};
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
-use millrace_catalog::{Actor, Invites, Members, NewInvite, PersonalKeys, Users, UtcTime};
+use millrace_catalog::{
+    Actor, Invites, Members, NewInvite, Organizations, PersonalKeys, Users, UtcTime,
+};
 
 on_both!(
     users_who_have_nothing_are_deleted_after_their_time,
@@ -108,9 +110,12 @@ async fn a_user_who_had_an_organization_between_two_passes_stays(database: TestD
     pass(&env).await;
     set_day(&env, 89);
     let (catalog, system) = (&env.catalog, Actor::system());
-    let made = catalog.create_organization(&system, "Brief", Some(brief.id));
+    let made = Organizations::new(catalog).create(&system, "Brief", Some(brief.id));
     let made = made.await.unwrap().id;
-    catalog.delete_organization(&system, made).await.unwrap();
+    Organizations::new(catalog)
+        .delete(&system, made)
+        .await
+        .unwrap();
     for (day, expected) in [(91, vec![]), (181, vec![]), (182, vec![1])] {
         set_day(&env, day);
         assert_eq!(pass(&env).await, expected, "day {day}");
@@ -131,7 +136,7 @@ async fn a_key_and_a_membership_end_the_time_at_once(database: TestDatabase) {
         match way {
             "key" => drop(env.caller(&bob).await),
             "organization" => {
-                let made = catalog.create_organization(&env.owner, "Bob's", Some(bob.id));
+                let made = Organizations::new(catalog).create(&env.owner, "Bob's", Some(bob.id));
                 made.await.unwrap();
             }
             _ => {

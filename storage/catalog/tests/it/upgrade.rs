@@ -6,9 +6,9 @@ use crate::test_env::FIRST;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, Caller, Catalog, Domains, FeatureKeys, Invites, LeaseReport, Level, Members,
-    MigrationState, NewDomain, NewInvite, NewRole, NodeStarts, Organization, PersonalKeys,
-    ProjectId, ProjectKeyChanges, ProjectKeys, Projects, ProxyRecords, Published, Roles, Scopes,
-    Users, UtcTime,
+    MigrationState, NewDomain, NewInvite, NewRole, NodeStarts, Organization, Organizations,
+    PersonalKeys, ProjectId, ProjectKeyChanges, ProjectKeys, Projects, ProxyRecords, Published,
+    Roles, Scopes, Users, UtcTime,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -142,12 +142,21 @@ async fn everything_of_the_first_schema_is_kept(database: TestDatabase) {
         disabled_features: FeatureKeys(vec!["saml".to_owned()]),
         member_count: 2,
     };
-    assert_eq!(catalog.list_organizations().await.unwrap(), [acme]);
+    assert_eq!(
+        Organizations::new(&catalog).list_all().await.unwrap(),
+        [acme]
+    );
     let ann = caller(&catalog, ANNS_VALUE).await;
     assert_eq!((ann.user.uuid, &*ann.user.email), (ANN, "ann@example.com"));
     let bob = caller(&catalog, BOBS_VALUE).await;
     assert_eq!(bob.scopes, Scopes::parse(["organization:read"]).unwrap());
-    assert!(catalog.access(&bob, ACME).await.unwrap().is_some());
+    assert!(
+        Organizations::new(&catalog)
+            .access(&bob, ACME)
+            .await
+            .unwrap()
+            .is_some()
+    );
     let revoked = PersonalKeys::new(&catalog)
         .authenticate(REVOKED_VALUE)
         .await
@@ -227,8 +236,17 @@ async fn organizations_of_the_first_schema_can_use_newer_resources(database: Tes
         .await
         .unwrap();
     let operator = Actor::command_line();
-    catalog.delete_organization(&operator, ACME).await.unwrap();
-    assert!(catalog.list_organizations().await.unwrap().is_empty());
+    Organizations::new(&catalog)
+        .delete(&operator, ACME)
+        .await
+        .unwrap();
+    assert!(
+        Organizations::new(&catalog)
+            .list_all()
+            .await
+            .unwrap()
+            .is_empty()
+    );
     assert!(
         Users::new(&catalog)
             .by_email("ann@example.com")
@@ -285,11 +303,8 @@ async fn older_proxy_records_are_kept_and_block_only_if_proven(database: TestDat
         database.execute(&row).await.unwrap();
     }
     let catalog = Catalog::open(database.url()).await.unwrap();
-    let kept = ProxyRecords::new(&catalog)
-        .list(ACME, FIRST)
-        .await
-        .unwrap()
-        .rows;
+    let proxy_records = ProxyRecords::new(&catalog);
+    let kept = proxy_records.list(ACME, FIRST).await.unwrap().rows;
     let kept = kept.iter().map(|seen| {
         let record = &seen.record;
         let by = seen.created_by.as_ref().map(|user| user.uuid);
@@ -305,7 +320,9 @@ async fn older_proxy_records_are_kept_and_block_only_if_proven(database: TestDat
     });
     assert_eq!(kept.collect::<Vec<_>>(), statuses);
     let operator = Actor::command_line();
-    let other = catalog.create_organization(&operator, "Other", None).await;
+    let other = Organizations::new(&catalog)
+        .create(&operator, "Other", None)
+        .await;
     let other = other.unwrap().id;
     for status in statuses {
         for (organization_id, is_free) in [
@@ -313,14 +330,16 @@ async fn older_proxy_records_are_kept_and_block_only_if_proven(database: TestDat
             (other, !["valid", "warning"].contains(&status)),
         ] {
             let domain = format!("{status}.example");
-            let made =
-                ProxyRecords::new(&catalog).create(&operator, organization_id, &domain, "base");
+            let made = proxy_records.create(&operator, organization_id, &domain, "base");
             assert_eq!(made.await.is_ok(), is_free, "{status} {organization_id}");
         }
     }
     // Resources of an organization are deleted with it, as before.
-    catalog.delete_organization(&operator, ACME).await.unwrap();
-    let left = ProxyRecords::new(&catalog).list(ACME, FIRST).await.unwrap();
+    Organizations::new(&catalog)
+        .delete(&operator, ACME)
+        .await
+        .unwrap();
+    let left = proxy_records.list(ACME, FIRST).await.unwrap();
     assert_eq!(left.count, 0);
 }
 

@@ -5,7 +5,7 @@ use crate::test_env::actor;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, BackfillRange, BatchExport, BatchExportChange, ChangeError, ExportWriter, Members,
-    NewRun, OrganizationChange, UtcTime,
+    NewRun, OrganizationChange, Organizations, UtcTime,
 };
 use uuid::Uuid;
 
@@ -109,7 +109,7 @@ async fn an_actor_whose_access_ended_meanwhile_cannot_write_exports(database: Te
         members_can_write_pipelines: Some(false),
         ..OrganizationChange::default()
     };
-    let changed = catalog.update_organization(owner, organization_id, off);
+    let changed = Organizations::new(catalog).update(owner, organization_id, off);
     changed.await.unwrap();
     all_are_forbidden(&env, &actor(&mia)).await;
     all_pass(&env, owner).await;
@@ -118,7 +118,7 @@ async fn an_actor_whose_access_ended_meanwhile_cannot_write_exports(database: Te
         members_can_write_pipelines: Some(true),
         ..OrganizationChange::default()
     };
-    let changed = catalog.update_organization(owner, organization_id, on);
+    let changed = Organizations::new(catalog).update(owner, organization_id, on);
     changed.await.unwrap();
     let removed = Members::new(catalog).remove(owner, organization_id, mia.uuid);
     removed.await.unwrap();

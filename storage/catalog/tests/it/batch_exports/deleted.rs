@@ -6,8 +6,8 @@ use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{
     BackfillRange, BackfillRoundRobin, BatchExport, Catalog, ExportLogFilter, ExportWriter,
-    LogLevel, NewExportLog, NewRun, Projects, RunFilter, RunOutcome, RunProgress, RunStatus,
-    UtcTime,
+    LogLevel, NewExportLog, NewRun, Organizations, Projects, RunFilter, RunOutcome, RunProgress,
+    RunStatus, UtcTime,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -236,7 +236,7 @@ async fn exports_are_deleted_with_their_project_and_their_organization_in_pieces
         Projects::new(catalog).delete(&fixture.actor, fixture.organization_id, fixture.project_id);
     deleted.await.unwrap();
     assert_eq!(rows_of(&database, own.id).await, of_own);
-    let deleted = catalog.delete_organization(&COMMAND_LINE, fixture.foreign_id);
+    let deleted = Organizations::new(catalog).delete(&COMMAND_LINE, fixture.foreign_id);
     deleted.await.unwrap();
     assert_eq!(rows_of(&database, other.id).await, of_other);
     let pieces = pieces(catalog).await;

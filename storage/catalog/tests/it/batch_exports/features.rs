@@ -5,7 +5,7 @@ use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     BackfillRange, BatchExportChange, ChangeError, ExportLogFilter, ExportWriter, NewBatchExport,
-    NewRun, RunStatus, UtcTime,
+    NewRun, Organizations, RunStatus, UtcTime,
 };
 
 on_both!(
@@ -17,7 +17,7 @@ async fn switch(env: &TestEnv, on: &[&str], off: &[&str]) {
     let keys = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect::<Vec<_>>();
     let (catalog, id) = (&env.fixture.catalog, env.fixture.organization_id);
     let (on, off) = (keys(on), keys(off));
-    let set = catalog.set_organization_features(&COMMAND_LINE, id, &on, &off);
+    let set = Organizations::new(catalog).set_features(&COMMAND_LINE, id, &on, &off);
     set.await.unwrap();
 }
 

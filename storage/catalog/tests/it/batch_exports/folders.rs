@@ -5,7 +5,8 @@ use crate::fixture::ALL;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, BatchExportChange, BootstrapOptions, Catalog, DestinationChange, DestinationLimits,
-    DestinationType, ExportLogFilter, ExportPlace, ExportWriter, Projects, SecretKey,
+    DestinationType, ExportLogFilter, ExportPlace, ExportWriter, Organizations, Projects,
+    SecretKey,
 };
 use serde_json::json;
 use std::path::Path;
@@ -46,7 +47,10 @@ async fn exports_keep_their_folders_unless_others_have_files_there(database: Tes
     let old = database.open_old(BEFORE).await.unwrap();
     let made = old.bootstrap(BootstrapOptions::default()).await;
     let made = made.unwrap().unwrap();
-    let eve = old.create_organization(&SYSTEM, "Eve", None).await.unwrap();
+    let eve = Organizations::new(&old)
+        .create(&SYSTEM, "Eve", None)
+        .await
+        .unwrap();
     let acme = made.organization_id;
     let of = |id| {
         let old = old.clone();

@@ -5,7 +5,8 @@ use super::{COMMAND_LINE, TestEnv, new_export};
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    BackfillRange, ExportWriter, RunOutcome, RunRoundRobin, RunStatus, UnknownExportValue, UtcTime,
+    BackfillRange, ExportWriter, Organizations, RunOutcome, RunRoundRobin, RunStatus,
+    UnknownExportValue, UtcTime,
 };
 use uuid::Uuid;
 
@@ -102,7 +103,7 @@ async fn an_export_of_an_unknown_model_stops_neither_lists_nor_rotations_nor_pau
     catalog.reseal_secrets(&env.key).await.unwrap();
     let off = ["data_pipelines".to_owned()];
     let organization_id = env.fixture.organization_id;
-    let set = catalog.set_organization_features(&COMMAND_LINE, organization_id, &[], &off);
+    let set = Organizations::new(catalog).set_features(&COMMAND_LINE, organization_id, &[], &off);
     set.await.unwrap();
     let paused = "SELECT CAST(COUNT(*) AS TEXT) FROM batch_exports WHERE paused";
     assert_eq!(database.first_column(paused).await.unwrap(), ["2"]);

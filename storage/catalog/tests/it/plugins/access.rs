@@ -5,8 +5,8 @@ use crate::fixture::Fixture;
 use crate::test_env::actor;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, ChangeError, Members, NewPlugin, OrganizationChange, PluginFamily, PluginFields,
-    PluginWriter,
+    Actor, ChangeError, Members, NewPlugin, OrganizationChange, Organizations, PluginFamily,
+    PluginFields, PluginWriter,
 };
 use serde_json::json;
 
@@ -66,7 +66,7 @@ async fn a_writer_who_lost_access_meanwhile_is_refused(database: TestDatabase) {
         members_can_write_pipelines: Some(false),
         ..OrganizationChange::default()
     };
-    let changed = catalog.update_organization(&fixture.actor, organization_id, off);
+    let changed = Organizations::new(catalog).update(&fixture.actor, organization_id, off);
     changed.await.unwrap();
     for (what, done) in outcomes(&fixture, &actor(&mia), id).await {
         match done {
@@ -84,7 +84,7 @@ async fn a_writer_who_lost_access_meanwhile_is_refused(database: TestDatabase) {
         assert_eq!(code_of(&done.unwrap_err()), (None, "forbidden"), "{what}");
     }
 
-    let deleted = catalog.delete_organization(&fixture.actor, organization_id);
+    let deleted = Organizations::new(catalog).delete(&fixture.actor, organization_id);
     deleted.await.unwrap();
     for who in [&fixture.actor, &actor(&mia)] {
         for (what, done) in outcomes(&fixture, who, id).await {
@@ -147,7 +147,8 @@ async fn without_the_feature_no_family_creates_or_changes_a_destination_or_a_tra
     let before = catalog.create_plugin(writer(PluginFamily::Plugins), made_of(of_before));
     let before = before.await.unwrap().plugin.id;
     let off = ["data_pipelines".to_owned()];
-    let taken = catalog.set_organization_features(&fixture.actor, organization_id, &[], &off);
+    let taken =
+        Organizations::new(catalog).set_features(&fixture.actor, organization_id, &[], &off);
     taken.await.unwrap();
     for family in PluginFamily::ALL {
         if matches!(

@@ -3,7 +3,7 @@
 use super::{create, files, writer_in};
 use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Catalog, PluginFamily, PluginFields};
+use millrace_catalog::{Catalog, Organizations, PluginFamily, PluginFields};
 
 on_both!(
     sources_of_deleted_plugins_follow_one_plugin_after_the_other,
@@ -49,7 +49,7 @@ async fn sources_of_deleted_plugins_follow_one_plugin_after_the_other(database: 
     let read = catalog.plugin_files(fixture.organization_id, family, ids[0]);
     assert!(read.await.unwrap().is_none());
     assert_eq!(pieces(catalog).await, [2, 1], "the last one is the mark");
-    let deleted = catalog.delete_organization(&fixture.actor, fixture.organization_id);
+    let deleted = Organizations::new(catalog).delete(&fixture.actor, fixture.organization_id);
     deleted.await.unwrap();
     assert_eq!(sources(&database).await, 4);
     // The mark of its project, and the files of a plugin.

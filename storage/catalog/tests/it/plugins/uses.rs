@@ -3,7 +3,9 @@
 use super::{code_of, create, files, foreign, named, writer_in};
 use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{ChangeError, PluginFamily, PluginFields, PluginWriter, ProjectId};
+use millrace_catalog::{
+    ChangeError, Organizations, PluginFamily, PluginFields, PluginWriter, ProjectId,
+};
 use serde_json::{Value, json};
 
 on_both!(
@@ -93,7 +95,7 @@ async fn an_organization_whose_global_plugins_others_use_is_not_deleted(database
         shared.push(id);
     }
     // The operator is refused as well.
-    let delete = || catalog.delete_organization(operator(&fixture).actor, foreign_id);
+    let delete = || Organizations::new(catalog).delete(operator(&fixture).actor, foreign_id);
     let refused = delete().await.unwrap_err();
     assert_eq!(code_of(&refused), (None, "invalid_input"));
     let said = refused.to_string();
@@ -127,7 +129,7 @@ async fn an_organization_whose_global_plugins_others_use_is_not_deleted(database
     assert_eq!(gone.await.unwrap(), None, "nobody else used it");
     let writer = writer_in(&fixture, everything);
     create(writer, &fixture, "Own").await;
-    let own = catalog.delete_organization(&fixture.actor, fixture.organization_id);
+    let own = Organizations::new(catalog).delete(&fixture.actor, fixture.organization_id);
     own.await.unwrap();
 }
 
@@ -140,7 +142,7 @@ async fn what_an_error_asks_for_is_possible_without_the_feature(database: TestDa
     configure(&fixture, id, fixture.project_id, ENABLED).await;
     let actor = operator(&fixture).actor;
     let off = ["data_pipelines".to_owned()];
-    let taken = catalog.set_organization_features(actor, foreign_id, &[], &off);
+    let taken = Organizations::new(catalog).set_features(actor, foreign_id, &[], &off);
     taken.await.unwrap();
     let asks = |refused: Result<(), ChangeError>| {
         let refused = refused.unwrap_err();
@@ -150,12 +152,12 @@ async fn what_an_error_asks_for_is_possible_without_the_feature(database: TestDa
         assert!(!said.contains("true"), "{said}");
     };
     asks(catalog.delete_plugin(operator(&fixture), id).await);
-    asks(catalog.delete_organization(actor, foreign_id).await);
+    asks(Organizations::new(catalog).delete(actor, foreign_id).await);
     let withdrawn = catalog.update_plugin(operator(&fixture), id, local()).await;
     withdrawn.unwrap();
     clean_up(&fixture).await;
     catalog.delete_plugin(foreign(&fixture), id).await.unwrap();
-    let deleted = catalog.delete_organization(actor, foreign_id).await;
+    let deleted = Organizations::new(catalog).delete(actor, foreign_id).await;
     deleted.unwrap();
 }
 

@@ -4,8 +4,8 @@ use super::{COMMAND_LINE, code_of, create, files, foreign, named, writer_in};
 use crate::fixture::Fixture;
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{
-    Activity, ActivityFilter, ActivityLog, ActivityScope, Actor, Catalog, ChangeError, PageRequest,
-    PluginFamily, PluginFields, PluginWriter, ProjectId, Projects,
+    Activity, ActivityFilter, ActivityLog, ActivityScope, Actor, Catalog, ChangeError,
+    Organizations, PageRequest, PluginFamily, PluginFields, PluginWriter, ProjectId, Projects,
 };
 use serde_json::json;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ async fn withdraw(fixture: &Fixture, plugin: i64) {
 /// Organization with a project.
 async fn organization(fixture: &Fixture, name: &str) -> (Uuid, ProjectId) {
     let system = Actor::system();
-    let made = fixture.catalog.create_organization(&system, name, None);
+    let made = Organizations::new(&fixture.catalog).create(&system, name, None);
     let id = made.await.unwrap().id;
     let projects = Projects::new(&fixture.catalog)
         .list_all(Some(id))
@@ -252,7 +252,9 @@ async fn plugins_are_withdrawn_while_their_users_are_deleted(database: TestDatab
                 let fixture = fixture.clone();
                 changes.spawn(async move {
                     let system = Actor::system();
-                    fixture.catalog.delete_organization(&system, user).await
+                    Organizations::new(&fixture.catalog)
+                        .delete(&system, user)
+                        .await
                 });
             }
         }
@@ -391,14 +393,15 @@ async fn configurations_that_earlier_versions_left_are_deleted_after_the_upgrade
                 WHERE is_global OR projects.organization_id = plugins.organization_id";
     assert_eq!(count(&database, kept).await, 3);
     assert_eq!(count(&database, "plugin_configs").await, 3);
-    let deleted = catalog.delete_organization(&COMMAND_LINE, organization_id(&catalog).await);
+    let deleted =
+        Organizations::new(&catalog).delete(&COMMAND_LINE, organization_id(&catalog).await);
     let refused = deleted.await.unwrap_err();
     assert_eq!(code_of(&refused), (None, "invalid_input"));
 }
 
 /// Id of the organization that owns the plugins.
 async fn organization_id(catalog: &Catalog) -> Uuid {
-    let all = catalog.list_organizations().await.unwrap();
+    let all = Organizations::new(catalog).list_all().await.unwrap();
     let owner = all.iter().find(|organization| organization.slug == "owner");
     owner.unwrap().id
 }

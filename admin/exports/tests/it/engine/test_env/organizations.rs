@@ -3,7 +3,7 @@
 use super::TestEnv;
 use millrace_catalog::{
     BatchExport, BatchExportRun, DestinationLimits, ExportPlace, ExportWriter, NewBatchExport,
-    PageRequest, ProjectId, RunFilter, RunOrder,
+    Organizations, PageRequest, ProjectId, RunFilter, RunOrder,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 impl TestEnv {
     /// Creates an organization with a project.
     pub async fn organization(&self, name: &str) -> ExportPlace {
-        let made = self.catalog.create_organization(&self.actor, name, None);
+        let made = Organizations::new(&self.catalog).create(&self.actor, name, None);
         ExportPlace {
             organization_id: made.await.unwrap().id,
             project_id: None,
