@@ -7,8 +7,9 @@ use crate::services::Services;
 use http::HeaderMap;
 use http::uri::Uri;
 use millrace_catalog::{
-    Access, ActivityLog, Actor, Caller, Catalog, Domains, Invites, Members, Organizations, Page,
-    PageRequest, PersonalKeys, Project, ProjectKeyChanges, Projects, ProxyRecords, Roles,
+    Access, ActivityLog, Actor, Caller, Catalog, Domains, HistoricalMigrations, Invites, Members,
+    Organizations, Page, PageRequest, PersonalKeys, Project, ProjectKeyChanges, Projects,
+    ProxyRecords, Roles,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -98,6 +99,11 @@ impl Context {
     /// Organizations in the catalog of the request.
     pub(crate) fn organizations(&self) -> Organizations<'_> {
         Organizations::new(self.catalog())
+    }
+
+    /// Historical migrations in the catalog of the request.
+    pub(crate) fn historical_migrations(&self) -> HistoricalMigrations<'_> {
+        HistoricalMigrations::new(self.catalog())
     }
 
     /// Replaces the catalog that the request reads and writes.

@@ -4,7 +4,7 @@ use super::lease::{Cause, QuotaLease};
 use super::project::Project;
 use super::refusal::{CatalogDecision, ImportRefusal};
 use crate::metrics;
-use millrace_catalog::{Catalog, LeaseDecision, LeaseReport};
+use millrace_catalog::{Catalog, ImportQuotas, LeaseDecision, LeaseReport};
 use millrace_pipeline::ImportReservation;
 use millrace_rows::{Clock, ProjectId};
 use std::collections::BTreeMap;
@@ -260,9 +260,8 @@ impl LeaseRenewer {
             // It is never closed.
             let _permit = self.calls.acquire().await;
             self.begin().await?;
-            let renewed = self
-                .catalog
-                .renew_import_lease(self.holder, id, lease_report);
+            let renewed =
+                ImportQuotas::new(&self.catalog).renew_lease(self.holder, id, lease_report);
             renewed.await.map_err(|error| error.to_string())
         };
         let answer = timeout(CATALOG_TIMEOUT, asked).await;
@@ -271,7 +270,7 @@ impl LeaseRenewer {
 
     /// Tells the catalog of this start, once.
     async fn begin(&self) -> Result<(), String> {
-        let tell = || self.catalog.start_import_quota(&self.node);
+        let tell = || ImportQuotas::new(&self.catalog).start(&self.node);
         let begun = timeout(CATALOG_TIMEOUT, self.started.get_or_try_init(tell)).await;
         match begun {
             Ok(Ok(_)) => Ok(()),

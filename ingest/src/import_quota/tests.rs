@@ -6,8 +6,8 @@
 use super::{ImportQuota, ImportRefusal, RunningImportQuota};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, BootstrapOptions, Catalog, HistoricalGrant, HistoricalMigration, MigrationState,
-    NodeStarts,
+    Actor, BootstrapOptions, Catalog, HistoricalGrant, HistoricalMigration, HistoricalMigrations,
+    MigrationState, NodeStarts,
 };
 use millrace_pipeline::{Ack, Pipeline, PipelineError, PipelineOptions, Running};
 use millrace_rows::{
@@ -57,7 +57,9 @@ impl TestEnv {
             note: None,
         };
         let operator = Actor::command_line();
-        let granted = catalog.grant_historical_migration(&operator, grant).await;
+        let granted = HistoricalMigrations::new(&catalog)
+            .grant(&operator, grant)
+            .await;
         Self {
             database,
             clock,
@@ -81,9 +83,8 @@ impl TestEnv {
     }
 
     async fn migration(&self) -> HistoricalMigration {
-        let found = self
-            .catalog
-            .historical_migration(self.organization_id, self.migration);
+        let found =
+            HistoricalMigrations::new(&self.catalog).get(self.organization_id, self.migration);
         found.await.unwrap().unwrap()
     }
 
@@ -391,7 +392,7 @@ async fn a_killed_node_forfeits_its_lease_and_its_next_start_imports_the_rest() 
         note: None,
     };
     let operator = Actor::command_line();
-    let granted = env.catalog.grant_historical_migration(&operator, grant);
+    let granted = HistoricalMigrations::new(&env.catalog).grant(&operator, grant);
     granted.await.unwrap();
     let mut node = env.node(0).await;
     node.import_patiently(held).await.unwrap();

@@ -3,8 +3,8 @@
 use crate::client::{Client, TestResponse};
 use crate::rows::{Stored, read_rows};
 use millrace_catalog::{
-    Actor, Bootstrap, BootstrapOptions, Catalog, HistoricalGrant, HistoricalMigration, NewProject,
-    Organizations, ProjectId, Projects, features,
+    Actor, Bootstrap, BootstrapOptions, Catalog, HistoricalGrant, HistoricalMigration,
+    HistoricalMigrations, NewProject, Organizations, ProjectId, Projects, features,
 };
 use millrace_ingest::keys::Keys;
 use millrace_ingest::watermark::{self, NodeWatermarks, RequestEpochs};
@@ -220,7 +220,7 @@ impl TestEnv {
             note: None,
         };
         let operator = Actor::command_line();
-        let granted = self.catalog.grant_historical_migration(&operator, grant);
+        let granted = HistoricalMigrations::new(&self.catalog).grant(&operator, grant);
         self.catalog.runtime().block_on(granted).unwrap()
     }
 
@@ -241,7 +241,7 @@ impl TestEnv {
 
     /// Reads a migration from the catalog.
     pub fn migration(&self, id: Uuid) -> HistoricalMigration {
-        let found = self.catalog.historical_migration(self.organization_id, id);
+        let found = HistoricalMigrations::new(&self.catalog).get(self.organization_id, id);
         let found = self.catalog.runtime().block_on(found).unwrap();
         found.unwrap()
     }

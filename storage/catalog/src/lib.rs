@@ -135,7 +135,8 @@ pub use entities::users::Model as User;
 pub use error::{CatalogError, ChangeError, Violation};
 pub use features::{FEATURES, Feature};
 pub use historical_migrations::{
-    HistoricalDecision, HistoricalGrant, LeaseDecision, LeaseReport, NewHistoricalMigration,
+    HistoricalDecision, HistoricalGrant, HistoricalMigrations, ImportQuotas, LeaseDecision,
+    LeaseReport, NewHistoricalMigration,
 };
 pub use idempotency::{
     IdempotencyClaim, IdempotencyKeys, ResponseOwners, ResponsesFull, StoredResponse,

@@ -6,7 +6,7 @@
 use super::bucket::Bucket;
 use super::project_quota::{LeaseDecision, LeaseReport};
 use super::quota_rows::{DEFAULT_QUOTA_PER_MINUTE, read_quota, write_lease, write_quota};
-use crate::catalog::Catalog;
+use super::{HistoricalMigrations, ImportQuotas};
 use crate::entities::historical_migrations::{self as migrations, MigrationState};
 use crate::entities::ingest_nodes::{self, NodeState};
 use crate::entities::{import_leases as leases, import_quotas as quotas, organizations, projects};
@@ -25,19 +25,19 @@ use sea_orm::{
 /// running.
 const RUNS_MICROS: i64 = 30_000_000;
 
-impl Catalog {
+impl ImportQuotas<'_> {
     /// Starts the rate limit of every project anew and ends all leases, if no other node runs.
     ///
     /// # Errors
     ///
     /// Any database error; then the node must accept no imports.
-    pub async fn start_import_quota(&self, node: &str) -> Result<(), CatalogError> {
+    pub async fn start(self, node: &str) -> Result<(), CatalogError> {
         let started = async {
             let running = ingest_nodes::Entity::find()
                 .filter(ingest_nodes::Column::Name.ne(node))
                 .filter(ingest_nodes::Column::State.ne(NodeState::Stopped))
-                .filter(ingest_nodes::Column::PublishedAt.gt(self.now().0 - RUNS_MICROS))
-                .one(&self.db)
+                .filter(ingest_nodes::Column::PublishedAt.gt(self.0.now().0 - RUNS_MICROS))
+                .one(&self.0.db)
                 .await?;
             if running.is_some() {
                 return Ok(());
@@ -46,15 +46,15 @@ impl Catalog {
             quotas::Entity::update_many()
                 .col_expr(quotas::Column::BucketUnits, Expr::value(units))
                 .col_expr(quotas::Column::BucketPerMinute, Expr::value(per_minute))
-                .exec(&self.writer)
+                .exec(&self.0.writer)
                 .await?;
             leases::Entity::update_many()
                 .col_expr(leases::Column::ExpiresAt, Expr::value(0_i64))
-                .exec(&self.writer)
+                .exec(&self.0.writer)
                 .await
                 .map(drop)
         };
-        started.await.map_err(|error: DbErr| self.error(&error))
+        started.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Counts the events of a project that a node imported, and leases it what it needs. `holder`
@@ -64,18 +64,18 @@ impl Catalog {
     ///
     /// Any database error; then it is unknown whether the lease was renewed, and the node reports
     /// again, without what it may have been leased.
-    pub async fn renew_import_lease(
-        &self,
+    pub async fn renew_lease(
+        self,
         holder: Uuid,
         project_id: ProjectId,
         lease_report: LeaseReport,
     ) -> Result<Option<LeaseDecision>, ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let renewed = async {
             let Some(owner) = lock_owner(&transaction, project_id).await? else {
                 return Ok(None);
             };
-            let now = self.shared_now(&transaction).await?;
+            let now = self.0.shared_now(&transaction).await?;
             let mut quota = read_quota(&transaction, project_id, holder, now).await?;
             quota.is_allowed = owner.has_feature(HISTORICAL_MIGRATIONS);
             let decision = quota.settle(now, lease_report, DEFAULT_QUOTA_PER_MINUTE);
@@ -84,7 +84,7 @@ impl Catalog {
             Ok(Some((decision, quota.used_up(now))))
         };
         let renewed = renewed.await;
-        let Some((decision, used_up)) = self.finish(transaction, renewed).await? else {
+        let Some((decision, used_up)) = self.0.finish(transaction, renewed).await? else {
             return Ok(None);
         };
         for id in used_up {
@@ -95,8 +95,8 @@ impl Catalog {
 
     /// Finishes a migration whose events are all leased and settled. Separate from the renewal, as
     /// the entry of the activity log needs the organization.
-    async fn finish_used_up(&self, id: Uuid) -> Result<(), ChangeError> {
-        let transaction = self.begin().await?;
+    async fn finish_used_up(self, id: Uuid) -> Result<(), ChangeError> {
+        let transaction = self.0.begin().await?;
         let finished = async {
             let query = migrations::Entity::find_by_id(id)
                 .filter(migrations::Column::State.eq(MigrationState::Approved));
@@ -112,13 +112,14 @@ impl Catalog {
                 let mut after = before.clone();
                 after.state = MigrationState::Finished;
                 let system = crate::actor::Actor::System;
-                self.save_migration(&transaction, &system, &before, after)
+                HistoricalMigrations::new(self.0)
+                    .save(&transaction, &system, &before, after)
                     .await?;
             }
             Ok::<(), Abort>(())
         };
         let finished = finished.await;
-        self.finish(transaction, finished).await
+        self.0.finish(transaction, finished).await
     }
 }
 

@@ -5,9 +5,9 @@ use crate::fixture::Fixture;
 use crate::lock_order::new_migration;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, ChangeError, DomainChange, Domains, FEATURES, Invites, NewDomain, NewInvite, NewPlugin,
-    NewRole, Organizations, PluginFamily, PluginFields, PluginWriter, ProjectAccess,
-    ProjectAccessLevel, ProxyRecords, RoleChange, Roles,
+    Actor, ChangeError, DomainChange, Domains, FEATURES, HistoricalMigrations, Invites, NewDomain,
+    NewInvite, NewPlugin, NewRole, Organizations, PluginFamily, PluginFields, PluginWriter,
+    ProjectAccess, ProjectAccessLevel, ProxyRecords, RoleChange, Roles,
 };
 
 on_both!(
@@ -117,7 +117,7 @@ async fn creating_and_changing_need_the_feature_of_the_locked_organization(datab
 
     let proxy = ProxyRecords::new(catalog).create(actor, id, "f.a.example", "proxy.example");
     assert_eq!(missing(proxy.await), "managed_reverse_proxy");
-    let asked = catalog.request_historical_migration(actor, id, new_migration());
+    let asked = HistoricalMigrations::new(catalog).request(actor, id, new_migration());
     assert_eq!(missing(asked.await), "historical_migrations");
     let invite = NewInvite {
         private_project_access: vec![ProjectAccess {

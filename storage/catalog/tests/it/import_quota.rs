@@ -4,8 +4,8 @@ use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityScope, Actor, Catalog, HistoricalDecision, HistoricalGrant, HistoricalMigration,
-    LeaseDecision, LeaseReport, MigrationState, NodeStarts, Organizations, ProjectId, Projects,
-    features,
+    HistoricalMigrations, ImportQuotas, LeaseDecision, LeaseReport, MigrationState, NodeStarts,
+    Organizations, ProjectId, Projects, features,
 };
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -39,15 +39,13 @@ async fn granted(fixture: &Fixture, total: i64, per_minute: i64) -> HistoricalMi
         events_per_minute: per_minute,
         note: None,
     };
-    let granted = fixture.catalog.grant_historical_migration(&operator, grant);
+    let granted = HistoricalMigrations::new(&fixture.catalog).grant(&operator, grant);
     granted.await.unwrap()
 }
 
 /// State of a migration, and the events that were imported.
 async fn imported(fixture: &Fixture, id: Uuid) -> (MigrationState, i64) {
-    let found = fixture
-        .catalog
-        .historical_migration(fixture.organization_id, id);
+    let found = HistoricalMigrations::new(&fixture.catalog).get(fixture.organization_id, id);
     let found = found.await.unwrap().unwrap();
     (found.state, found.events_imported)
 }
@@ -58,7 +56,7 @@ async fn renew(
     project_id: ProjectId,
     lease_report: LeaseReport,
 ) -> LeaseDecision {
-    let decided = catalog.renew_import_lease(holder, project_id, lease_report);
+    let decided = ImportQuotas::new(catalog).renew_lease(holder, project_id, lease_report);
     decided.await.unwrap().unwrap()
 }
 
@@ -136,7 +134,7 @@ async fn an_approval_replaces_the_default_quota(database: TestDatabase) {
     assert_eq!(imported(&fixture, made.id).await.1, 2);
     // Given up: from now on the default quota holds, of which the rest is left.
     let finished =
-        catalog.finish_historical_migration(&fixture.actor, fixture.organization_id, made.id);
+        HistoricalMigrations::new(catalog).finish(&fixture.actor, fixture.organization_id, made.id);
     finished.await.unwrap();
     let ended = renew(catalog, A, project_id, lease_report(42, 1, 10)).await;
     assert_eq!((ended.give_back, ended.per_minute), (1, 10_000));
@@ -245,7 +243,7 @@ async fn a_lease_that_expired_counts_late_and_returns_nothing(database: TestData
         ..HistoricalDecision::default()
     };
     let operator = Actor::command_line();
-    let decided = catalog.decide_historical_migration(&operator, None, made.id, decision);
+    let decided = HistoricalMigrations::new(catalog).decide(&operator, None, made.id, decision);
     decided.await.unwrap();
     let again = renew(catalog, A, project_id, lease_report(10, 0, 90)).await;
     assert_eq!((again.given, again.free), (90, 0));
@@ -260,14 +258,14 @@ async fn the_rate_limit_starts_anew_only_when_no_other_node_runs(database: TestD
     let all = renew(catalog, A, project_id, lease_report(0, 0, 10_000)).await;
     assert_eq!(all.given, 10_000);
     // The node is killed and starts again.
-    catalog.start_import_quota("a").await.unwrap();
+    ImportQuotas::new(catalog).start("a").await.unwrap();
     let refused = renew(catalog, B, project_id, lease_report(0, 0, 1)).await;
     assert_eq!((refused.given, refused.held_elsewhere), (0, 10_000));
     catalog
         .stop_ingest_node("b", &starts, fixture.now().into())
         .await
         .unwrap();
-    catalog.start_import_quota("a").await.unwrap();
+    ImportQuotas::new(catalog).start("a").await.unwrap();
     let anew = renew(catalog, B, project_id, lease_report(0, 0, 10_000)).await;
     assert_eq!((anew.given, anew.held_elsewhere), (10_000, 0));
     assert_eq!(anew.free, 19_980_000, "the volume never starts anew");
@@ -314,7 +312,8 @@ async fn projects_are_deleted_while_nodes_count(database: TestDatabase) {
                 for turn in 0..5 {
                     // The project may be deleted by then.
                     let report = lease_report(turn, 0, 3);
-                    let decided = catalog.renew_import_lease(holder, project_id, report);
+                    let decided =
+                        ImportQuotas::new(&catalog).renew_lease(holder, project_id, report);
                     decided.await.unwrap();
                 }
             });
@@ -328,7 +327,9 @@ async fn projects_are_deleted_while_nodes_count(database: TestDatabase) {
                 note: None,
             };
             // The project may be deleted by then.
-            let _ = catalog.grant_historical_migration(&operator, grant).await;
+            let _ = HistoricalMigrations::new(&catalog)
+                .grant(&operator, grant)
+                .await;
             Organizations::new(&catalog)
                 .delete(&operator, id)
                 .await
@@ -336,7 +337,7 @@ async fn projects_are_deleted_while_nodes_count(database: TestDatabase) {
         });
         changes.join_all().await;
         let report = lease_report(9, 0, 1);
-        let gone = fixture.catalog.renew_import_lease(A, project_id, report);
+        let gone = ImportQuotas::new(&fixture.catalog).renew_lease(A, project_id, report);
         assert_eq!(gone.await.unwrap(), None);
     }
 }

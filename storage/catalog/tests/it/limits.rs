@@ -9,8 +9,8 @@ use millrace_catalog::limits::{
 };
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, ChangeError, Domains, Invites, Members, NewDomain, NewHistoricalMigration, NewInvite,
-    NewRole, Organizations, Roles,
+    Actor, ChangeError, Domains, HistoricalMigrations, Invites, Members, NewDomain,
+    NewHistoricalMigration, NewInvite, NewRole, Organizations, Roles,
 };
 
 on_both!(
@@ -80,7 +80,7 @@ async fn roles_domains_and_migrations_of_an_organization_are_limited(database: T
             total_events: 1,
             events_per_minute: 1,
         };
-        catalog.request_historical_migration(actor, id, new)
+        HistoricalMigrations::new(catalog).request(actor, id, new)
     };
     migration().await.unwrap();
     must_be_refused(HISTORICAL_MIGRATIONS_MAX, migration().await);

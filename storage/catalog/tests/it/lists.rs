@@ -5,8 +5,8 @@ use crate::test_env::TestEnv;
 use millrace_catalog::testing::{StatementCount, TestDatabase};
 use millrace_catalog::{
     ActivityFilter, ActivityLog, ActivityScope, Caller, Catalog, Domains, ExportLogFilter,
-    ExportPlace, Invites, Members, Organizations, PageRequest, PersonalKeys, PluginFamily,
-    Projects, ProxyRecords, RoleFilter, Roles, RunFilter,
+    ExportPlace, HistoricalMigrations, Invites, Members, Organizations, PageRequest, PersonalKeys,
+    PluginFamily, Projects, ProxyRecords, RoleFilter, Roles, RunFilter,
 };
 use uuid::Uuid;
 
@@ -97,7 +97,7 @@ impl LongLists {
             PersonalKeys::new(catalog).list_own(&self.caller, PAGE)
         );
         list!("proxy records", ProxyRecords::new(catalog).list(here, PAGE));
-        let migrations = catalog.list_historical_migrations(here, PAGE);
+        let migrations = HistoricalMigrations::new(catalog).list(here, PAGE);
         list!("historical migrations", migrations);
         list!(
             "plugins",

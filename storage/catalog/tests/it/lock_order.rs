@@ -5,9 +5,9 @@ use crate::test_env::{TestEnv, actor};
 use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
     Actor, BatchExport, CatalogError, ChangeError, DestinationChange, DestinationLimits,
-    DestinationType, ExportPlace, ExportWriter, HistoricalGrant, Level, NewHistoricalMigration,
-    NewPersonalKey, NewRun, Organizations, PersonalKeys, ProjectChange, ProjectId, Projects,
-    ProxyRecords, RunProgress, RunStatus, Scopes, SecretKey, User, UtcTime,
+    DestinationType, ExportPlace, ExportWriter, HistoricalGrant, HistoricalMigrations, Level,
+    NewHistoricalMigration, NewPersonalKey, NewRun, Organizations, PersonalKeys, ProjectChange,
+    ProjectId, Projects, ProxyRecords, RunProgress, RunStatus, Scopes, SecretKey, User, UtcTime,
 };
 use serde_json::Map;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ async fn make(
     let (catalog, system) = (&fixture.catalog, &Actor::system());
     match way {
         0 => {
-            let asked = catalog.request_historical_migration(system, id, new_migration());
+            let asked = HistoricalMigrations::new(catalog).request(system, id, new_migration());
             asked.await.map(drop)
         }
         1 => {
@@ -94,7 +94,7 @@ async fn make(
                 events_per_minute: 9,
                 note: None,
             };
-            let granted = catalog.grant_historical_migration(system, grant);
+            let granted = HistoricalMigrations::new(catalog).grant(system, grant);
             granted.await.map(drop)
         }
         2 => {

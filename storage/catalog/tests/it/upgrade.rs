@@ -5,10 +5,10 @@
 use crate::test_env::FIRST;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, Caller, Catalog, Domains, FeatureKeys, Invites, LeaseReport, Level, Members,
-    MigrationState, NewDomain, NewInvite, NewRole, NodeStarts, Organization, Organizations,
-    PersonalKeys, ProjectId, ProjectKeyChanges, ProjectKeys, Projects, ProxyRecords, Published,
-    Roles, Scopes, Users, UtcTime,
+    Actor, Caller, Catalog, Domains, FeatureKeys, HistoricalMigrations, ImportQuotas, Invites,
+    LeaseReport, Level, Members, MigrationState, NewDomain, NewInvite, NewRole, NodeStarts,
+    Organization, Organizations, PersonalKeys, ProjectId, ProjectKeyChanges, ProjectKeys, Projects,
+    ProxyRecords, Published, Roles, Scopes, Users, UtcTime,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -394,14 +394,20 @@ async fn imports_of_before_count_and_what_nodes_held_of_their_quota_is_back(
         database.execute(row).await.unwrap();
     }
     let catalog = Catalog::open(database.url()).await.unwrap();
-    let migrations = catalog.list_all_historical_migrations(None).await.unwrap();
+    let migrations = HistoricalMigrations::new(&catalog)
+        .list_all(None)
+        .await
+        .unwrap();
     assert_eq!(migrations[0].state, MigrationState::Approved);
     let counts = (migrations[0].events_imported, migrations[0].events_leased);
     assert_eq!(counts, (30, 30));
     let holder = Uuid::from_u128(2);
     for (project, left) in [(1, 70), (2, 20_000_000 - 8)] {
-        let renewed =
-            catalog.renew_import_lease(holder, ProjectId(project), LeaseReport::default());
+        let renewed = ImportQuotas::new(&catalog).renew_lease(
+            holder,
+            ProjectId(project),
+            LeaseReport::default(),
+        );
         let decision = renewed.await.unwrap().unwrap();
         assert_eq!(decision.free, left, "project {project}");
     }
