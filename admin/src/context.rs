@@ -8,7 +8,7 @@ use http::HeaderMap;
 use http::uri::Uri;
 use millrace_catalog::{
     Access, ActivityLog, Actor, Caller, Catalog, Domains, HistoricalMigrations, Invites, Members,
-    Organizations, Page, PageRequest, PersonalKeys, Project, ProjectKeyChanges, Projects,
+    Organizations, Page, PageRequest, PersonalKeys, Plugins, Project, ProjectKeyChanges, Projects,
     ProxyRecords, Roles,
 };
 use serde::Serialize;
@@ -104,6 +104,11 @@ impl Context {
     /// Historical migrations in the catalog of the request.
     pub(crate) fn historical_migrations(&self) -> HistoricalMigrations<'_> {
         HistoricalMigrations::new(self.catalog())
+    }
+
+    /// Plugins in the catalog of the request.
+    pub(crate) fn plugins(&self) -> Plugins<'_> {
+        Plugins::new(self.catalog())
     }
 
     /// Replaces the catalog that the request reads and writes.

@@ -169,7 +169,7 @@ pub use persons::{
 pub use plugins::{
     FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginCapabilities,
     PluginFamily, PluginFields, PluginFiles, PluginRelease, PluginUse, PluginView, PluginWriter,
-    SourceParseError, SourceParser, source_bytes,
+    Plugins, SourceParseError, SourceParser, source_bytes,
 };
 pub use projects::{
     NewProject, ProjectChange, ProjectKey, ProjectKeyChanges, ProjectKeys, Projects,

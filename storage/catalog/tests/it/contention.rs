@@ -8,7 +8,7 @@ use millrace_catalog::{
     Actor, BatchExport, ChangeError, ConditionLocks, ConditionOutcome, DestinationChange,
     DestinationLimits, DestinationType, ExportPlace, ExportWriter, IdempotencyClaim,
     IdempotencyKeys, Level, NewPersonalKey, NewPlugin, Organizations, PersonalKeys, PluginFamily,
-    PluginFields, PluginWriter, ResponseOwners, Scopes, SecretKey,
+    PluginFields, PluginWriter, Plugins, ResponseOwners, Scopes, SecretKey,
 };
 use millrace_rows::Micros;
 use sea_orm::{ConnectionTrait, Database, DatabaseTransaction, TransactionTrait};
@@ -244,7 +244,7 @@ async fn a_withdrawal_on_a_condition_waits_for_no_organization_that_uses_the_plu
         fields: global_is(true),
         ..NewPlugin::default()
     };
-    let plugin = fixture.catalog.create_plugin(writer, new).await;
+    let plugin = Plugins::new(&fixture.catalog).create(writer, new).await;
     let plugin = plugin.unwrap().plugin.id;
     let added = fixture
         .catalog
@@ -261,7 +261,7 @@ async fn a_withdrawal_on_a_condition_waits_for_no_organization_that_uses_the_plu
     };
     let catalog = fixture.catalog.clone();
     let catalog = catalog.on_condition(locks, |_| async { ConditionOutcome::Holds });
-    let withdrawn = catalog.update_plugin(writer, plugin, global_is(false));
+    let withdrawn = Plugins::new(&catalog).update(writer, plugin, global_is(false));
     let withdrawn = tokio::time::timeout(TEST_TIMEOUT, withdrawn).await;
     withdrawn.expect("it waits").unwrap();
     other.commit().await.unwrap();

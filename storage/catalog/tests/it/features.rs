@@ -7,7 +7,7 @@ use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, ChangeError, DomainChange, Domains, FEATURES, HistoricalMigrations, Invites, NewDomain,
     NewInvite, NewPlugin, NewRole, Organizations, PluginFamily, PluginFields, PluginWriter,
-    ProjectAccess, ProjectAccessLevel, ProxyRecords, RoleChange, Roles,
+    Plugins, ProjectAccess, ProjectAccessLevel, ProxyRecords, RoleChange, Roles,
 };
 
 on_both!(
@@ -54,7 +54,7 @@ impl WithoutFeatures {
             family: PluginFamily::Plugins,
             is_operator: false,
         };
-        let plugin = catalog.create_plugin(writer, plugin()).await;
+        let plugin = Plugins::new(catalog).create(writer, plugin()).await;
         let (role, plugin) = (role.unwrap().role.id, plugin.unwrap().plugin.id);
         let all = FEATURES.map(|feature| feature.key.to_owned());
         let operator = Actor::command_line();
@@ -136,13 +136,15 @@ async fn creating_and_changing_need_the_feature_of_the_locked_organization(datab
     assert_eq!(missing(invited), "advanced_permissions");
 
     for family in [PluginFamily::Destinations, PluginFamily::Transformations] {
-        let new = catalog.create_plugin(made.writer(family), plugin()).await;
+        let new = Plugins::new(catalog)
+            .create(made.writer(family), plugin())
+            .await;
         assert_eq!(missing(new), "data_pipelines");
         let fields = PluginFields::default();
-        let changed = catalog.update_plugin(made.writer(family), made.plugin, fields);
+        let changed = Plugins::new(catalog).update(made.writer(family), made.plugin, fields);
         assert_eq!(missing(changed.await), "data_pipelines");
     }
-    let other = catalog.create_plugin(made.writer(PluginFamily::Plugins), plugin());
+    let other = Plugins::new(catalog).create(made.writer(PluginFamily::Plugins), plugin());
     assert_eq!(missing(other.await), "none");
 }
 
@@ -160,7 +162,7 @@ async fn ending_needs_no_feature(database: TestDatabase) {
         .unwrap();
     let deleted = ProxyRecords::new(catalog).delete(actor, id, made.proxy);
     deleted.await.unwrap();
-    let deleted = catalog.delete_plugin(made.writer(PluginFamily::Plugins), made.plugin);
+    let deleted = Plugins::new(catalog).delete(made.writer(PluginFamily::Plugins), made.plugin);
     deleted.await.unwrap();
     let invited = Invites::new(catalog).create(actor, id, NewInvite::to("new@example.org"));
     invited.await.unwrap();

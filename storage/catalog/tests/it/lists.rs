@@ -6,7 +6,7 @@ use millrace_catalog::testing::{StatementCount, TestDatabase};
 use millrace_catalog::{
     ActivityFilter, ActivityLog, ActivityScope, Caller, Catalog, Domains, ExportLogFilter,
     ExportPlace, HistoricalMigrations, Invites, Members, Organizations, PageRequest, PersonalKeys,
-    PluginFamily, Projects, ProxyRecords, RoleFilter, Roles, RunFilter,
+    PluginFamily, Plugins, Projects, ProxyRecords, RoleFilter, Roles, RunFilter,
 };
 use uuid::Uuid;
 
@@ -101,11 +101,11 @@ impl LongLists {
         list!("historical migrations", migrations);
         list!(
             "plugins",
-            catalog.list_plugins(here, PluginFamily::Plugins, PAGE)
+            Plugins::new(catalog).list(here, PluginFamily::Plugins, PAGE)
         );
-        let unused = catalog.list_unused_plugins(here, PluginFamily::Plugins, PAGE);
+        let unused = Plugins::new(catalog).list_unused(here, PluginFamily::Plugins, PAGE);
         list!("unused plugins", unused);
-        let exporting = catalog.list_exporting_plugins(here, PluginFamily::Plugins, PAGE);
+        let exporting = Plugins::new(catalog).list_exporting(here, PluginFamily::Plugins, PAGE);
         list!("exporting plugins", exporting);
         for (scopes, item_id) in [
             (vec![], None),

@@ -3,7 +3,7 @@
 use super::{create, files, writer_in};
 use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Catalog, Organizations, PluginFamily, PluginFields};
+use millrace_catalog::{Catalog, Organizations, PluginFamily, PluginFields, Plugins};
 
 on_both!(
     sources_of_deleted_plugins_follow_one_plugin_after_the_other,
@@ -36,17 +36,18 @@ async fn sources_of_deleted_plugins_follow_one_plugin_after_the_other(database: 
     for name in ["First", "Second", "Third"] {
         let id = create(writer, &fixture, name).await.plugin.id;
         let changes = files(&[("a.ts", Some("a")), ("b.ts", Some("b"))]);
-        let written = catalog.update_plugin_source(writer, id, PluginFields::default(), changes);
+        let written =
+            Plugins::new(catalog).update_source(writer, id, PluginFields::default(), changes);
         written.await.unwrap();
         ids.push(id);
     }
     assert!(!catalog.has_leftovers().await.unwrap());
-    catalog.delete_plugin(writer, ids[0]).await.unwrap();
+    Plugins::new(catalog).delete(writer, ids[0]).await.unwrap();
     // Nothing but the row and the mark was written.
     assert_eq!(sources(&database).await, 6);
     assert!(catalog.has_leftovers().await.unwrap());
     let family = PluginFamily::Plugins;
-    let read = catalog.plugin_files(fixture.organization_id, family, ids[0]);
+    let read = Plugins::new(catalog).files(fixture.organization_id, family, ids[0]);
     assert!(read.await.unwrap().is_none());
     assert_eq!(pieces(catalog).await, [2, 1], "the last one is the mark");
     let deleted = Organizations::new(catalog).delete(&fixture.actor, fixture.organization_id);

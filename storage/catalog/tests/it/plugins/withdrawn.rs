@@ -5,7 +5,8 @@ use crate::fixture::Fixture;
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{
     Activity, ActivityFilter, ActivityLog, ActivityScope, Actor, Catalog, ChangeError,
-    Organizations, PageRequest, PluginFamily, PluginFields, PluginWriter, ProjectId, Projects,
+    Organizations, PageRequest, PluginFamily, PluginFields, PluginWriter, Plugins, ProjectId,
+    Projects,
 };
 use serde_json::json;
 use std::sync::Arc;
@@ -45,15 +46,13 @@ fn operator(fixture: &Fixture) -> PluginWriter<'_> {
 async fn global(fixture: &Fixture, name: &str) -> i64 {
     let mut new = named(name);
     new.fields.is_global = Some(true);
-    let made = fixture.catalog.create_plugin(operator(fixture), new);
+    let made = Plugins::new(&fixture.catalog).create(operator(fixture), new);
     made.await.unwrap().plugin.id
 }
 
 async fn withdraw(fixture: &Fixture, plugin: i64) {
     let fields = global_is(false);
-    let changed = fixture
-        .catalog
-        .update_plugin(operator(fixture), plugin, fields);
+    let changed = Plugins::new(&fixture.catalog).update(operator(fixture), plugin, fields);
     changed.await.unwrap();
 }
 
@@ -85,7 +84,7 @@ async fn count(database: &TestDatabase, rows: &str) -> u64 {
 
 async fn is_seen(fixture: &Fixture, plugin: i64) -> bool {
     let (here, family) = (fixture.organization_id, PluginFamily::Plugins);
-    let seen = fixture.catalog.plugin(here, family, plugin);
+    let seen = Plugins::new(&fixture.catalog).get(here, family, plugin);
     seen.await.unwrap().is_some()
 }
 
@@ -113,23 +112,26 @@ async fn a_withdrawn_plugin_is_gone_at_once_and_removed_with_an_entry_in_the_log
         assert!(!catalog.has_leftovers().await.unwrap());
         let done = match way {
             "update" => {
-                let done = catalog.update_plugin(operator, plugin, fields());
+                let done = Plugins::new(catalog).update(operator, plugin, fields());
                 done.await.map(drop)
             }
             "upgrade" => {
-                let done = catalog.upgrade_plugin(operator, plugin, fields(), None);
+                let done = Plugins::new(catalog).upgrade(operator, plugin, fields(), None);
                 done.await.map(drop)
             }
             _ => {
                 let changes = files(&[("a.js", Some("a"))]);
-                let done = catalog.update_plugin_source(operator, plugin, fields(), changes);
+                let done = Plugins::new(catalog).update_source(operator, plugin, fields(), changes);
                 done.await.map(drop)
             }
         };
         done.unwrap();
         assert!(!is_seen(&fixture, plugin).await, "{way}");
         assert!(catalog.has_leftovers().await.unwrap());
-        let refused = catalog.delete_plugin(operator, plugin).await.unwrap_err();
+        let refused = Plugins::new(catalog)
+            .delete(operator, plugin)
+            .await
+            .unwrap_err();
         assert!(matches!(refused, ChangeError::Unavailable(_)), "{way}");
         assert_eq!(pieces(catalog).await, [1, 1], "the last one is the mark");
         assert!(!catalog.has_leftovers().await.unwrap());
@@ -146,8 +148,8 @@ async fn a_withdrawn_plugin_is_gone_at_once_and_removed_with_an_entry_in_the_log
             1,
             "the owner goes on using it"
         );
-        catalog
-            .delete_plugin(foreign(&fixture), plugin)
+        Plugins::new(catalog)
+            .delete(foreign(&fixture), plugin)
             .await
             .unwrap();
         pieces(catalog).await;
@@ -156,8 +158,11 @@ async fn a_withdrawn_plugin_is_gone_at_once_and_removed_with_an_entry_in_the_log
     let own = writer_in(&fixture, PluginFamily::Plugins);
     let id = create(own, &fixture, "Own").await.plugin.id;
     configure(&fixture, id, fixture.project_id).await;
-    catalog.update_plugin(own, id, fields()).await.unwrap();
-    catalog.delete_plugin(own, id).await.unwrap();
+    Plugins::new(catalog)
+        .update(own, id, fields())
+        .await
+        .unwrap();
+    Plugins::new(catalog).delete(own, id).await.unwrap();
 }
 
 /// Adds projects to the first organization, and a plugin to each project of it.
@@ -225,18 +230,21 @@ async fn a_plugin_that_is_global_again_stays_in_the_projects_of_others(database:
     let plugin = global(&fixture, "Shared").await;
     configure(&fixture, plugin, fixture.project_id).await;
     withdraw(&fixture, plugin).await;
-    let again = catalog.update_plugin(operator(&fixture), plugin, global_is(true));
+    let again = Plugins::new(catalog).update(operator(&fixture), plugin, global_is(true));
     again.await.unwrap();
     assert_eq!(pieces(catalog).await, [1], "the mark");
     assert!(is_seen(&fixture, plugin).await);
     assert_eq!(count(&database, "plugin_configs").await, 1);
     // Before anything was cleaned up, it is withdrawn for the second time.
     for is_global in [false, true, false] {
-        let changed = catalog.update_plugin(operator(&fixture), plugin, global_is(is_global));
+        let changed =
+            Plugins::new(catalog).update(operator(&fixture), plugin, global_is(is_global));
         changed.await.unwrap();
     }
     assert_eq!(pieces(catalog).await, [1, 1]);
-    let deleted = catalog.delete_plugin(operator(&fixture), plugin).await;
+    let deleted = Plugins::new(catalog)
+        .delete(operator(&fixture), plugin)
+        .await;
     deleted.unwrap();
 }
 
@@ -262,7 +270,7 @@ async fn plugins_are_withdrawn_while_their_users_are_deleted(database: TestDatab
         changes.spawn(async move {
             let catalog = &cleaner.catalog;
             let fields = global_is(false);
-            let withdrawn = catalog.update_plugin(operator(&cleaner), plugin, fields);
+            let withdrawn = Plugins::new(catalog).update(operator(&cleaner), plugin, fields);
             withdrawn.await?;
             // The process with the lease, while the others go on.
             for _ in 0..4 {
@@ -306,7 +314,9 @@ async fn a_withdrawn_plugin_goes_before_all_other_leftovers(database: TestDataba
         assert_eq!(count(&database, "plugin_configs").await, 0);
         assert_eq!(count(&database, "withdrawn_plugins").await, left, "marks");
     }
-    let deleted = catalog.delete_plugin(operator(&fixture), plugin).await;
+    let deleted = Plugins::new(catalog)
+        .delete(operator(&fixture), plugin)
+        .await;
     deleted.unwrap();
     let pieces = pieces(catalog).await;
     assert!(pieces.starts_with(&[2_000, 100]), "{pieces:?}");
@@ -325,7 +335,9 @@ async fn uses_of_a_plugin_without_a_mark_are_found_and_deleted(database: TestDat
     let unmarked = format!("UPDATE plugins SET is_global = false WHERE id = {plugin}");
     database.execute(&unmarked).await.unwrap();
     assert!(!catalog.has_leftovers().await.unwrap());
-    let refused = catalog.delete_plugin(operator(&fixture), plugin).await;
+    let refused = Plugins::new(catalog)
+        .delete(operator(&fixture), plugin)
+        .await;
     assert!(matches!(refused, Err(ChangeError::Unavailable(_))));
     for marked in [1, 0] {
         let found = catalog.mark_withdrawn_plugins().await;
@@ -333,7 +345,9 @@ async fn uses_of_a_plugin_without_a_mark_are_found_and_deleted(database: TestDat
     }
     assert_eq!(pieces(catalog).await, [1, 1], "the last one is the mark");
     assert_eq!(count(&database, "plugin_configs").await, 3);
-    let deleted = catalog.delete_plugin(operator(&fixture), plugin).await;
+    let deleted = Plugins::new(catalog)
+        .delete(operator(&fixture), plugin)
+        .await;
     deleted.unwrap();
 }
 
