@@ -11,7 +11,7 @@ use crate::credentials::Credentials;
 use crate::data_dir::{self, INGEST_ROLE};
 use crate::{connect, engine, preflight, restore_mark};
 use anyhow::{Context, bail};
-use millrace_catalog::Catalog;
+use millrace_catalog::{Catalog, PersonStore};
 use millrace_clickhouse::ClickHouse;
 use millrace_embedded::Supervisor;
 use std::path::Path;
@@ -93,7 +93,7 @@ async fn adapt_catalog(catalog: &Catalog) -> anyhow::Result<()> {
         );
     }
     catalog.deregister_ingest_nodes().await?;
-    catalog.copy_persons_again().await?;
+    PersonStore::new(catalog).copy_again().await?;
     Ok(())
 }
 

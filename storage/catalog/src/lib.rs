@@ -163,8 +163,8 @@ pub use personal_keys::{
 };
 pub use persons::{
     AppliedUpdates, ApplyOptions, ChangedGroup, ChangedId, ChangedPerson, Growth, GrowthLimits,
-    LimitedProject, PersonBacklog, PersonProgress, PersonUpdate, RefusedMerge, UpdatePosition,
-    UpdateStats,
+    LimitedProject, PersonBacklog, PersonProgress, PersonStore, PersonUpdate, RefusedMerge,
+    UpdatePosition, UpdateStats,
 };
 pub use plugins::{
     FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginCapabilities,

@@ -4,7 +4,7 @@ use crate::fairness::{of_new_id, pass, rounds_until};
 use crate::test_env::TestEnv;
 use crate::working::{kept, register};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, NewProject, Organizations, ProjectId, Projects};
+use millrace_catalog::{Actor, NewProject, Organizations, PersonStore, ProjectId, Projects};
 use millrace_persons::Round;
 
 on_both!(
@@ -73,7 +73,7 @@ async fn no_project_waits_for_an_organization_of_many_small_ones(
         rounds += 1;
         assert!(rounds < 50, "they are not applied");
     }
-    let progress = env.catalog.person_progress().await.unwrap();
+    let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
     assert_eq!(progress.backlogs, []);
     let ids = format!(
         "SELECT uniqExact(distinct_id) FROM `{}`.person_distinct_ids",
@@ -91,8 +91,11 @@ async fn empty_backlogs_keep_no_other_project_waiting(one: TestDatabase, _: Test
     let busy = apart[8];
     let worker = env.worker(20);
     for (start, moves) in [(0, false), (1_000, true)] {
-        let from = env.catalog.person_progress().await.unwrap();
-        let deferred = env.catalog.defer_persons(&from, &apart).await.unwrap();
+        let from = PersonStore::new(&env.catalog).progress().await.unwrap();
+        let deferred = PersonStore::new(&env.catalog)
+            .defer(&from, &apart)
+            .await
+            .unwrap();
         assert_eq!(deferred, apart.len());
         // The others have more than half a round twice, and none of them more than a share.
         let common = others.iter().chain(&others).zip(start..);
@@ -107,11 +110,11 @@ async fn empty_backlogs_keep_no_other_project_waiting(one: TestDatabase, _: Test
         // Eight of the nine organizations had their turn in the first round.
         let id = format!("id {}", start + 100);
         assert_eq!(rounds_until(&env, &worker, busy, &id).await, 1);
-        let progress = env.catalog.person_progress().await.unwrap();
+        let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
         assert_eq!(progress.backlogs.len(), apart.len());
         // Backlogs that are not read again are still as far as the others.
         assert_eq!(worker.round().await.unwrap(), Round::Done);
-        let progress = env.catalog.person_progress().await.unwrap();
+        let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
         assert_eq!(progress.backlogs, []);
         let last = format!("id {} id {} ", busy.0, start + 102);
         let kept = kept(&env.catalog).await;

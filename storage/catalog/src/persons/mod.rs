@@ -104,7 +104,19 @@ pub struct RefusedMerge {
     pub uuid: Uuid,
 }
 
-impl Catalog {
+/// Persons and groups, and how far events have changed them.
+#[derive(Clone, Copy, Debug)]
+pub struct PersonStore<'a>(&'a Catalog);
+
+impl<'a> PersonStore<'a> {
+    /// Returns a handle to the persons in a catalog.
+    #[must_use]
+    pub const fn new(catalog: &'a Catalog) -> Self {
+        Self(catalog)
+    }
+}
+
+impl PersonStore<'_> {
     /// Applies updates that follow those of `from`, those of each project in their order, but no
     /// more than keeps other writers waiting for a moment; the caller repeats the call for the
     /// rest. `None`: another process has applied updates since.
@@ -112,21 +124,21 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error; then nothing was applied.
-    pub async fn apply_person_updates(
-        &self,
+    pub async fn apply(
+        self,
         from: &PersonProgress,
         updates: &[PersonUpdate],
         options: ApplyOptions,
     ) -> Result<Option<AppliedUpdates>, CatalogError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let applied = apply(&transaction, from, updates, options).await;
         match applied {
             Ok(Some(applied)) => {
-                self.commit(transaction).await?;
+                self.0.commit(transaction).await?;
                 Ok(Some(applied))
             }
             Ok(None) => Ok(None),
-            Err(error) => Err(self.error(&error)),
+            Err(error) => Err(self.0.error(&error)),
         }
     }
 }

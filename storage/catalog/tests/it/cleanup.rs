@@ -4,8 +4,8 @@ use crate::fixture::{ALL, Fixture};
 use millrace_catalog::leases::PERSONS_LEASE;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityFilter, ActivityLog, ActivityScope, ApplyOptions, Catalog, Organizations, PersonUpdate,
-    ProjectId, ProjectKeys, Projects,
+    ActivityFilter, ActivityLog, ActivityScope, ApplyOptions, Catalog, Organizations, PersonStore,
+    PersonUpdate, ProjectId, ProjectKeys, Projects,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -106,10 +106,15 @@ async fn a_deleted_project_is_gone_at_once_and_its_persons_follow_in_pieces(
         .await
         .unwrap();
     assert!(by_key.is_none());
-    let copied = fixture.catalog.changed_person_ids(0, None, 100).await;
+    let copied = PersonStore::new(&fixture.catalog)
+        .changed_ids(0, None, 100)
+        .await;
     let copied = copied.unwrap();
     assert!(copied.len() == 5 && copied.iter().all(|id| id.team_id == foreign.0));
-    let groups = fixture.catalog.changed_groups(0, None, 100).await.unwrap();
+    let groups = PersonStore::new(&fixture.catalog)
+        .changed_groups(0, None, 100)
+        .await
+        .unwrap();
     assert_eq!(groups.len(), 5);
     // Each piece is a transaction: others see exactly that many rows less.
     let mut left = 3 * PERSONS;
@@ -147,14 +152,14 @@ async fn other_projects_go_on_while_one_is_deleted(database: TestDatabase) {
     let others = async {
         let holder = Uuid::from_u128(7);
         for number in 1..=30 {
-            let from = catalog.person_progress().await.unwrap();
+            let from = PersonStore::new(catalog).progress().await.unwrap();
             let update = PersonUpdate {
                 distinct_id: format!("d{number}"),
                 ..crate::persons::update(fixture.foreign_project_id, number)
             };
             let updates = [update];
             let options = ApplyOptions::default();
-            let applied = catalog.apply_person_updates(&from, &updates, options);
+            let applied = PersonStore::new(catalog).apply(&from, &updates, options);
             assert_eq!(applied.await.unwrap().unwrap().stats.applied, 1);
             let lasts = Duration::from_secs(5);
             let held = catalog.hold_lease(PERSONS_LEASE, holder, lasts).await;

@@ -7,8 +7,8 @@ use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, Caller, Catalog, Domains, FeatureKeys, HistoricalMigrations, ImportQuotas, Invites,
     LeaseReport, Level, Members, MigrationState, NewDomain, NewInvite, NewRole, NodeStarts,
-    Organization, Organizations, PersonalKeys, ProjectId, ProjectKeyChanges, ProjectKeys, Projects,
-    ProxyRecords, Published, Roles, Scopes, Users, UtcTime,
+    Organization, Organizations, PersonStore, PersonalKeys, ProjectId, ProjectKeyChanges,
+    ProjectKeys, Projects, ProxyRecords, Published, Roles, Scopes, Users, UtcTime,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -264,7 +264,14 @@ async fn an_index_that_was_created_before_the_upgrade_is_kept(database: TestData
         ON person_distinct_ids (team_id, person_id, identified_at, identified_by)";
     database.execute(index).await.unwrap();
     let catalog = Catalog::open(database.url()).await.unwrap();
-    assert_eq!(catalog.person_progress().await.unwrap().backlogs, []);
+    assert_eq!(
+        PersonStore::new(&catalog)
+            .progress()
+            .await
+            .unwrap()
+            .backlogs,
+        []
+    );
     // The index that it replaces is gone.
     let without = "DROP INDEX person_distinct_ids_of_person";
     database.execute(without).await.unwrap_err();

@@ -3,7 +3,7 @@
 use super::gateway::{Gateway, Page};
 use super::test_env::{NOW, TestEnv, WINDOW, new_export};
 use millrace_catalog::testing::{TestDatabase, on_both};
-use millrace_catalog::{DestinationType, ExportModel, RunStatus, UtcTime};
+use millrace_catalog::{DestinationType, ExportModel, PersonStore, RunStatus, UtcTime};
 use serde_json::json;
 use std::time::Duration;
 use uuid::Uuid;
@@ -90,9 +90,9 @@ async fn an_export_waits_until_persons_are_up_to_date_and_uses_up_no_try(databas
     let _process = env.start();
     env.until_tried(export_id, TRIES).await;
     assert_waits(&env, export_id).await;
-    let progress = env.catalog.person_progress().await.unwrap();
+    let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
     let passed = UtcTime(NOW.0 + WINDOW);
-    let noted = env.catalog.note_persons_passed(&progress, passed);
+    let noted = PersonStore::new(&env.catalog).note_passed(&progress, passed);
     noted.await.unwrap();
     assert_completes(&env, export_id, 1).await;
 }
