@@ -5,7 +5,9 @@ use crate::failure::Failure;
 use crate::leader::Leader;
 use crate::round_size::RoundSize;
 use crate::{metrics, replicate, retention};
-use millrace_catalog::{ApplyOptions, Catalog, GrowthLimits, PersonProgress, PersonStore, UtcTime};
+use millrace_catalog::{
+    ApplyOptions, Catalog, GrowthLimits, Nodes, PersonProgress, PersonStore, UtcTime,
+};
 use millrace_clickhouse::{ClickHouse, QueryError};
 use millrace_rows::Month;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -263,7 +265,7 @@ impl Worker {
         if progress.copied < progress.version {
             self.copy(&progress).await?;
         }
-        let watermark = self.catalog.updates_watermark().await?;
+        let watermark = Nodes::new(&self.catalog).updates_watermark().await?;
         metrics::backlogs(progress.backlogs.len());
         let Some(watermark) = watermark else {
             return Ok((Round::Done, progress.watermark()));

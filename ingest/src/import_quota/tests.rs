@@ -7,7 +7,7 @@ use super::{ImportQuota, ImportRefusal, RunningImportQuota};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, BootstrapOptions, Catalog, HistoricalGrant, HistoricalMigration, HistoricalMigrations,
-    MigrationState, NodeStarts,
+    MigrationState, NodeStarts, Nodes,
 };
 use millrace_pipeline::{Ack, Pipeline, PipelineError, PipelineOptions, Running};
 use millrace_rows::{
@@ -46,7 +46,7 @@ impl TestEnv {
         let catalog = catalog.await.unwrap();
         // With another node running, a start ends no leases.
         let starts = NodeStarts::default();
-        let other = catalog.register_ingest_node("elsewhere", "host", &starts);
+        let other = Nodes::new(&catalog).register("elsewhere", "host", &starts);
         other.await.unwrap();
         let made = catalog.bootstrap(BootstrapOptions::default()).await;
         let made = made.unwrap().unwrap();

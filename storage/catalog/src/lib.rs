@@ -142,7 +142,7 @@ pub use idempotency::{
     IdempotencyClaim, IdempotencyKeys, ResponseOwners, ResponsesFull, StoredResponse,
 };
 pub use ingest_nodes::{
-    NODE_SILENCE_MAX, NextStart, NodeStart, NodeStarts, Published, RegisterError, Watermarks,
+    NODE_SILENCE_MAX, NextStart, NodeStart, NodeStarts, Nodes, Published, RegisterError, Watermarks,
 };
 pub use invites::{Invite, InviteToken, Invites, Joined, NewInvite, OpenInvite, SentInvite};
 pub use level::Level;

@@ -14,7 +14,9 @@ use super::panics::caught;
 use super::planner::{PlanError, in_time};
 use super::state::Inner;
 use crate::error::ExportErrorKind;
-use millrace_catalog::{BackfillRoundRobin, CatalogError, IntervalError, OpenBackfill, UtcTime};
+use millrace_catalog::{
+    BackfillRoundRobin, CatalogError, IntervalError, Nodes, OpenBackfill, UtcTime,
+};
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -172,7 +174,7 @@ impl BackfillScheduler {
             let Some(open) = self.next().await? else {
                 return Ok(());
             };
-            let Some(watermark) = inner.catalog.exports_watermark().await? else {
+            let Some(watermark) = Nodes::new(&inner.catalog).exports_watermark().await? else {
                 return Ok(());
             };
             let organization_id = open.export.organization_id;

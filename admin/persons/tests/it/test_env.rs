@@ -2,8 +2,8 @@
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    BootstrapOptions, Catalog, NodeStarts, Organizations, PersonUpdate, PersonalKeys, ProjectId,
-    Projects, Published, UpdatePosition, UtcTime, Watermarks,
+    BootstrapOptions, Catalog, NodeStarts, Nodes, Organizations, PersonUpdate, PersonalKeys,
+    ProjectId, Projects, Published, UpdatePosition, UtcTime, Watermarks,
 };
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::{gateway_with_page, shared};
@@ -63,7 +63,7 @@ impl TestEnv {
     pub async fn pass(&self, node: &str, at: i64) {
         let (starts, at) = (NodeStarts::default(), UtcTime(NOW + at));
         let watermarks = Some(Watermarks::of(at));
-        let published = self.catalog.publish_watermarks(node, &starts, watermarks);
+        let published = Nodes::new(&self.catalog).publish(node, &starts, watermarks);
         assert_eq!(published.await.unwrap(), Published::Done);
     }
 

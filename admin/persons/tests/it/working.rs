@@ -2,7 +2,9 @@
 
 use crate::test_env::{NODES, NOW, TestEnv, update};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{ApplyOptions, Catalog, NodeStarts, PersonStore, PersonUpdate, UtcTime};
+use millrace_catalog::{
+    ApplyOptions, Catalog, NodeStarts, Nodes, PersonStore, PersonUpdate, UtcTime,
+};
 use millrace_persons::{Failure, Round};
 use millrace_rows::{Month, UpdateKind};
 use std::collections::BTreeSet;
@@ -106,8 +108,8 @@ pub async fn in_one_pass(database: &TestDatabase, updates: &[PersonUpdate]) -> B
 
 pub async fn register(env: &TestEnv) {
     for node in NODES {
-        env.catalog
-            .register_ingest_node(node, "host", &NodeStarts::default())
+        Nodes::new(&env.catalog)
+            .register(node, "host", &NodeStarts::default())
             .await
             .unwrap();
     }

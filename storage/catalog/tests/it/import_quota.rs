@@ -5,7 +5,7 @@ use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityScope, Actor, Catalog, HistoricalDecision, HistoricalGrant, HistoricalMigration,
     HistoricalMigrations, ImportQuotas, LeaseDecision, LeaseReport, MigrationState, NodeStarts,
-    Organizations, ProjectId, Projects, features,
+    Nodes, Organizations, ProjectId, Projects, features,
 };
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -253,7 +253,7 @@ async fn the_rate_limit_starts_anew_only_when_no_other_node_runs(database: TestD
     let fixture = Fixture::open(&database).await;
     let (catalog, project_id) = (&fixture.catalog, fixture.project_id);
     let starts = NodeStarts::default();
-    let registered = catalog.register_ingest_node("b", "host", &starts);
+    let registered = Nodes::new(catalog).register("b", "host", &starts);
     registered.await.unwrap();
     let all = renew(catalog, A, project_id, lease_report(0, 0, 10_000)).await;
     assert_eq!(all.given, 10_000);
@@ -261,8 +261,8 @@ async fn the_rate_limit_starts_anew_only_when_no_other_node_runs(database: TestD
     ImportQuotas::new(catalog).start("a").await.unwrap();
     let refused = renew(catalog, B, project_id, lease_report(0, 0, 1)).await;
     assert_eq!((refused.given, refused.held_elsewhere), (0, 10_000));
-    catalog
-        .stop_ingest_node("b", &starts, fixture.now().into())
+    Nodes::new(catalog)
+        .stop("b", &starts, fixture.now().into())
         .await
         .unwrap();
     ImportQuotas::new(catalog).start("a").await.unwrap();

@@ -6,7 +6,7 @@ use crate::test_env::FIRST;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, Caller, Catalog, Domains, FeatureKeys, HistoricalMigrations, ImportQuotas, Invites,
-    LeaseReport, Level, Members, MigrationState, NewDomain, NewInvite, NewRole, NodeStarts,
+    LeaseReport, Level, Members, MigrationState, NewDomain, NewInvite, NewRole, NodeStarts, Nodes,
     Organization, Organizations, PersonStore, PersonalKeys, ProjectId, ProjectKeyChanges,
     ProjectKeys, Projects, ProxyRecords, Published, Roles, Scopes, Users, UtcTime,
 };
@@ -357,14 +357,14 @@ async fn older_nodes_accept_folders_without_counted_starts(database: TestDatabas
         VALUES ('a', 'h', 'running', 5, 6, 7)";
     database.execute(row).await.unwrap();
     let catalog = Catalog::open(database.url()).await.unwrap();
-    let node = catalog.ingest_node("a").await.unwrap();
+    let node = Nodes::new(&catalog).get("a").await.unwrap();
     let folder = NodeStarts::default();
     let next = folder.next(node.as_ref(), "first".to_owned(), UtcTime(6));
     let next = next.unwrap();
     assert_eq!((next.is_behind, next.starts.own.count), (false, 1));
-    let min_created_at = catalog.register_ingest_node("a", "h", &next.starts).await;
+    let min_created_at = Nodes::new(&catalog).register("a", "h", &next.starts).await;
     assert_eq!(min_created_at.unwrap(), Some(UtcTime(5)));
-    let published = catalog.publish_watermarks("a", &next.starts, None).await;
+    let published = Nodes::new(&catalog).publish("a", &next.starts, None).await;
     assert_eq!(published.unwrap(), Published::Done);
 }
 

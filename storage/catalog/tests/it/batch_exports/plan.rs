@@ -7,7 +7,7 @@ use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     BackfillRange, BatchExportChange, BatchExportRun, ExportWriter, NewBatchExport, NodeStarts,
-    Published, RunFilter, RunOrder, RunRoundRobin, RunStatus, UtcTime, Watermarks,
+    Nodes, Published, RunFilter, RunOrder, RunRoundRobin, RunStatus, UtcTime, Watermarks,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -320,11 +320,11 @@ async fn there_is_work_while_something_is_due(database: TestDatabase) {
     let starts = NodeStarts::default();
     let pass = async |node: &str, until| {
         let watermarks = Some(Watermarks::of(until));
-        let published = catalog.publish_watermarks(node, &starts, watermarks).await;
+        let published = Nodes::new(catalog).publish(node, &starts, watermarks).await;
         assert_eq!(published.unwrap(), Published::Done);
     };
     for node in ["fast", "slow"] {
-        let registered = catalog.register_ingest_node(node, "host", &starts);
+        let registered = Nodes::new(catalog).register(node, "host", &starts);
         registered.await.unwrap();
     }
     assert!(!work().await, "there is no export");
