@@ -7,9 +7,9 @@ use crate::services::Services;
 use http::HeaderMap;
 use http::uri::Uri;
 use millrace_catalog::{
-    Access, ActivityLog, Actor, Caller, Catalog, Domains, HistoricalMigrations, Invites, Members,
-    Organizations, Page, PageRequest, PersonalKeys, Plugins, Project, ProjectKeyChanges, Projects,
-    ProxyRecords, Roles,
+    Access, ActivityLog, Actor, Backfills, BatchExports, Caller, Catalog, Domains, ExportLogs,
+    ExportRuns, HistoricalMigrations, Invites, Members, Organizations, Page, PageRequest,
+    PersonalKeys, Plugins, Project, ProjectKeyChanges, Projects, ProxyRecords, Roles,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -109,6 +109,26 @@ impl Context {
     /// Plugins in the catalog of the request.
     pub(crate) fn plugins(&self) -> Plugins<'_> {
         Plugins::new(self.catalog())
+    }
+
+    /// Batch exports in the catalog of the request.
+    pub(crate) fn batch_exports(&self) -> BatchExports<'_> {
+        BatchExports::new(self.catalog())
+    }
+
+    /// Runs of exports in the catalog of the request.
+    pub(crate) fn export_runs(&self) -> ExportRuns<'_> {
+        ExportRuns::new(self.catalog())
+    }
+
+    /// Backfills in the catalog of the request.
+    pub(crate) fn backfills(&self) -> Backfills<'_> {
+        Backfills::new(self.catalog())
+    }
+
+    /// Log lines of exports in the catalog of the request.
+    pub(crate) fn export_logs(&self) -> ExportLogs<'_> {
+        ExportLogs::new(self.catalog())
     }
 
     /// Replaces the catalog that the request reads and writes.

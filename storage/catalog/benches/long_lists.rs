@@ -19,9 +19,9 @@ mod seed;
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityFilter, ActivityLog, ActivityScope, Actor, Caller, Catalog, Domains, ExportPlace,
-    Invites, Members, NewPersonalKey, NewRole, NewUser, Organizations, PageRequest, PersonalKeys,
-    Projects, ProxyRecords, RoleFilter, Roles, Scopes, Users,
+    ActivityFilter, ActivityLog, ActivityScope, Actor, BatchExports, Caller, Catalog, Domains,
+    ExportPlace, Invites, Members, NewPersonalKey, NewRole, NewUser, Organizations, PageRequest,
+    PersonalKeys, Projects, ProxyRecords, RoleFilter, Roles, Scopes, Users,
 };
 use seed::{Sizes, add_lists};
 use std::time::{Duration, Instant};
@@ -155,7 +155,7 @@ async fn things(catalog: &Catalog, caller: &Caller, here: Uuid) {
         organization_id: here,
         project_id: None,
     };
-    let read = |page| catalog.list_batch_exports(place, page);
+    let read = |page| BatchExports::new(catalog).list(place, page);
     time!("exports, first 100", read(page(0)));
     time!("exports, all 1000", read(THOUSAND));
 }

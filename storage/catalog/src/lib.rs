@@ -99,12 +99,13 @@ pub use activity::{
 };
 pub use actor::Actor;
 pub use batch_exports::{
-    BACKFILL_RUNS_AHEAD, BackfillRange, BackfillRoundRobin, BatchExportChange, BatchExportView,
-    CheckedDestination, ClaimedRun, DestinationChange, DestinationField, DestinationLimits,
-    DestinationSpec, ExportInterval, ExportLogFilter, ExportPlace, ExportWriter, FILE_FORMATS,
-    FieldKind, FieldNeed, IntervalError, NeededWhen, NewBatchExport, NewExportLog, NewRun,
-    OpenBackfill, PrunedRuns, RunCursor, RunFilter, RunOrder, RunOutcome, RunProgress,
-    RunRoundRobin, Sample, TAKE_BACK_MAX, UnknownExportValue, Unpaused,
+    BACKFILL_RUNS_AHEAD, BackfillRange, BackfillRoundRobin, Backfills, BatchExportChange,
+    BatchExportView, BatchExports, CheckedDestination, ClaimedRun, DestinationChange,
+    DestinationField, DestinationLimits, DestinationSpec, ExportInterval, ExportLogFilter,
+    ExportLogs, ExportPlace, ExportPlanner, ExportRuns, ExportWriter, FILE_FORMATS, FieldKind,
+    FieldNeed, IntervalError, NeededWhen, NewBatchExport, NewExportLog, NewRun, OpenBackfill,
+    PrunedRuns, RunCursor, RunFilter, RunOrder, RunOutcome, RunProgress, RunRoundRobin, Sample,
+    TAKE_BACK_MAX, UnknownExportValue, Unpaused,
 };
 pub use bootstrap::{Bootstrap, BootstrapOptions};
 pub use catalog::Catalog;

@@ -4,7 +4,7 @@ use super::panics::Panicked;
 use super::state::Inner;
 use crate::error::ExportError;
 use crate::rows::WindowSearchError;
-use millrace_catalog::{CatalogError, ChangeError, Nodes};
+use millrace_catalog::{CatalogError, ChangeError, ExportPlanner, Nodes};
 use thiserror::Error;
 
 /// Reason that nothing was planned, or deleted.
@@ -55,7 +55,9 @@ pub(super) async fn windows(inner: &Inner) -> Result<(), PlanError> {
     let Some(watermark) = Nodes::new(&inner.catalog).exports_watermark().await? else {
         return Ok(());
     };
-    let planned = inner.catalog.plan_export_windows(watermark).await?;
+    let planned = ExportPlanner::new(&inner.catalog)
+        .plan_windows(watermark)
+        .await?;
     if planned > 0 {
         tracing::info!(planned, %watermark, "exports are due");
     }

@@ -101,32 +101,92 @@ pub struct ExportPlace {
     pub project_id: Option<ProjectId>,
 }
 
-impl Catalog {
+/// Planning of runs, and deletion of those that ended long ago.
+#[derive(Clone, Copy, Debug)]
+pub struct ExportPlanner<'a>(&'a Catalog);
+
+impl<'a> ExportPlanner<'a> {
+    /// Returns a handle that plans the exports in a catalog.
+    #[must_use]
+    pub const fn new(catalog: &'a Catalog) -> Self {
+        Self(catalog)
+    }
+}
+
+/// Log lines of batch exports and their runs.
+#[derive(Clone, Copy, Debug)]
+pub struct ExportLogs<'a>(&'a Catalog);
+
+impl<'a> ExportLogs<'a> {
+    /// Returns a handle to the log lines of exports in a catalog.
+    #[must_use]
+    pub const fn new(catalog: &'a Catalog) -> Self {
+        Self(catalog)
+    }
+}
+
+/// Backfills of batch exports.
+#[derive(Clone, Copy, Debug)]
+pub struct Backfills<'a>(&'a Catalog);
+
+impl<'a> Backfills<'a> {
+    /// Returns a handle to the backfills in a catalog.
+    #[must_use]
+    pub const fn new(catalog: &'a Catalog) -> Self {
+        Self(catalog)
+    }
+}
+
+/// Runs of batch exports.
+#[derive(Clone, Copy, Debug)]
+pub struct ExportRuns<'a>(&'a Catalog);
+
+impl<'a> ExportRuns<'a> {
+    /// Returns a handle to the runs of exports in a catalog.
+    #[must_use]
+    pub const fn new(catalog: &'a Catalog) -> Self {
+        Self(catalog)
+    }
+}
+
+/// Batch exports of organizations and their projects.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchExports<'a>(&'a Catalog);
+
+impl<'a> BatchExports<'a> {
+    /// Returns a handle to the batch exports in a catalog.
+    #[must_use]
+    pub const fn new(catalog: &'a Catalog) -> Self {
+        Self(catalog)
+    }
+}
+
+impl BatchExports<'_> {
     /// Lists the exports of a scope, oldest first, each with its newest runs: three statements.
     /// Exports with a model or type that this version does not know are left out
-    /// ([`Catalog::unknown_export_values`]).
+    /// ([`BatchExports::unknown_values`]).
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn list_batch_exports(
-        &self,
+    pub async fn list(
+        self,
         place: ExportPlace,
         page: PageRequest,
     ) -> Result<Page<BatchExportView>, CatalogError> {
         let read = async {
             let query = of(place).filter(is_readable());
-            let count = query.clone().count(&self.db).await?;
+            let count = query.clone().count(&self.0.db).await?;
             let query = query
                 .order_by_asc(exports::Column::CreatedAt)
                 .order_by_asc(exports::Column::Id)
                 .offset(page.offset)
                 .limit(page.limit);
-            let rows = with_runs(query).all(&self.db).await?;
+            let rows = with_runs(query).all(&self.0.db).await?;
             let rows = rows.into_iter().map(BatchExportView::of).collect();
             Ok(Page { count, rows })
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Finds one export.
@@ -134,13 +194,13 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn batch_export(
-        &self,
+    pub async fn get(
+        self,
         place: ExportPlace,
         id: Uuid,
     ) -> Result<Option<BatchExportView>, CatalogError> {
-        let found = find_view(&self.db, place, id).await;
-        found.map_err(|error| self.error(&error))
+        let found = find_view(&self.0.db, place, id).await;
+        found.map_err(|error| self.0.error(&error))
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{Organizations, checked_organization_name, organization_audit};
 use crate::activity::Activity;
 use crate::actor::Actor;
+use crate::batch_exports::BatchExports;
 use crate::entities::activity_counts;
 use crate::entities::organizations::{self, FeatureKeys};
 use crate::error::ChangeError;
@@ -153,7 +154,9 @@ impl Organizations<'_> {
             before.has_feature(DATA_PIPELINES) && !after.has_feature(DATA_PIPELINES);
         let saved = self.save(within, actor, before, after).await?;
         if loses_exports {
-            self.0.pause_batch_exports_of(within, actor, id).await?;
+            BatchExports::new(self.0)
+                .pause_all_of(within, actor, id)
+                .await?;
         }
         Ok(saved)
     }

@@ -5,10 +5,11 @@ use crate::fixture::Fixture;
 use crate::test_env::{DAY_MICROS, START, TestEnv, actor};
 use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
-    Actor, BatchExport, ChangeError, ConditionLocks, ConditionOutcome, DestinationChange,
-    DestinationLimits, DestinationType, ExportPlace, ExportWriter, IdempotencyClaim,
-    IdempotencyKeys, Level, NewPersonalKey, NewPlugin, Organizations, PersonalKeys, PluginFamily,
-    PluginFields, PluginWriter, Plugins, ResponseOwners, Scopes, SecretKey,
+    Actor, BatchExport, BatchExports, ChangeError, ConditionLocks, ConditionOutcome,
+    DestinationChange, DestinationLimits, DestinationType, ExportPlace, ExportWriter,
+    IdempotencyClaim, IdempotencyKeys, Level, NewPersonalKey, NewPlugin, Organizations,
+    PersonalKeys, PluginFamily, PluginFields, PluginWriter, Plugins, ResponseOwners, Scopes,
+    SecretKey,
 };
 use millrace_rows::Micros;
 use sea_orm::{ConnectionTrait, Database, DatabaseTransaction, TransactionTrait};
@@ -128,7 +129,9 @@ async fn new_export(fixture: &Fixture, key: &SecretKey) -> BatchExport {
     });
     let system = Actor::system();
     let writer = writer(&system, key, fixture.organization_id);
-    let made = fixture.catalog.create_batch_export(writer, new).await;
+    let made = BatchExports::new(&fixture.catalog)
+        .create(writer, new)
+        .await;
     made.unwrap().export
 }
 
@@ -149,17 +152,21 @@ async fn secrets_are_resealed_while_exports_are_paused_and_deleted() {
         }
         // Rows lie in the order of their last write: against the order of ids.
         for export in made.iter().rev() {
-            let touched = fixture.catalog.pause_batch_export(&system, place, *export);
+            let touched = BatchExports::new(&fixture.catalog).pause(&system, place, *export);
             touched.await.unwrap();
-            let touched = fixture
-                .catalog
-                .unpause_batch_export(&system, place, *export, false);
+            let touched =
+                BatchExports::new(&fixture.catalog).unpause(&system, place, *export, false);
             touched.await.unwrap();
         }
         let next = key.successor().unwrap();
         let mut changes: JoinSet<Result<(), ChangeError>> = JoinSet::new();
         let (resealer, sealing) = (fixture.clone(), next.clone());
-        changes.spawn(async move { resealer.catalog.reseal_secrets(&sealing).await.map(drop) });
+        changes.spawn(async move {
+            BatchExports::new(&resealer.catalog)
+                .reseal(&sealing)
+                .await
+                .map(drop)
+        });
         let pauser = fixture.clone();
         changes.spawn(async move {
             let system = Actor::system();
@@ -173,9 +180,8 @@ async fn secrets_are_resealed_while_exports_are_paused_and_deleted() {
         let (deleter, last) = (fixture.clone(), made[round % made.len()]);
         changes.spawn(async move {
             let system = Actor::system();
-            deleter
-                .catalog
-                .delete_batch_export(&system, place, last)
+            BatchExports::new(&deleter.catalog)
+                .delete(&system, place, last)
                 .await
         });
         for outcome in changes.join_all().await {
@@ -183,7 +189,10 @@ async fn secrets_are_resealed_while_exports_are_paused_and_deleted() {
         }
         key = next.with_older(0);
         for export in made.iter().filter(|export| **export != last) {
-            let seen = fixture.catalog.batch_export(place, *export).await.unwrap();
+            let seen = BatchExports::new(&fixture.catalog)
+                .get(place, *export)
+                .await
+                .unwrap();
             let secrets = seen.unwrap().export.secrets(&key).unwrap();
             assert_eq!(secrets["token"], "s3cret");
         }
@@ -213,7 +222,8 @@ async fn resealing_holds_no_export_while_it_waits_for_another() {
     let update = |id: Uuid| format!("UPDATE batch_exports SET name = name WHERE id = '{id}'");
     let other = holding(&database, &update(larger)).await;
     let (resealer, next) = (fixture.clone(), key.successor().unwrap());
-    let resealed = tokio::spawn(async move { resealer.catalog.reseal_secrets(&next).await });
+    let resealed =
+        tokio::spawn(async move { BatchExports::new(&resealer.catalog).reseal(&next).await });
     let waits = tokio::time::timeout(TEST_TIMEOUT, until_one_waits(&database)).await;
     waits.expect("nothing waits for the held export");
     let update = update(smaller);

@@ -4,9 +4,10 @@ use crate::seed::{Sizes, add_lists};
 use crate::test_env::TestEnv;
 use millrace_catalog::testing::{StatementCount, TestDatabase};
 use millrace_catalog::{
-    ActivityFilter, ActivityLog, ActivityScope, Caller, Catalog, Domains, ExportLogFilter,
-    ExportPlace, HistoricalMigrations, Invites, Members, Organizations, PageRequest, PersonalKeys,
-    PluginFamily, Plugins, Projects, ProxyRecords, RoleFilter, Roles, RunFilter,
+    ActivityFilter, ActivityLog, ActivityScope, Backfills, BatchExports, Caller, Catalog, Domains,
+    ExportLogFilter, ExportLogs, ExportPlace, ExportRuns, HistoricalMigrations, Invites, Members,
+    Organizations, PageRequest, PersonalKeys, PluginFamily, Plugins, Projects, ProxyRecords,
+    RoleFilter, Roles, RunFilter,
 };
 use uuid::Uuid;
 
@@ -122,16 +123,16 @@ impl LongLists {
             organization_id: here,
             project_id: None,
         };
-        list!("exports", catalog.list_batch_exports(place, PAGE));
-        let found = catalog.list_batch_exports(place, PAGE).await.unwrap();
+        list!("exports", BatchExports::new(catalog).list(place, PAGE));
+        let found = BatchExports::new(catalog).list(place, PAGE).await.unwrap();
         drop(self.sent.take());
         let export = found.rows[0].export.id;
-        let runs = catalog.list_export_runs(place, export, RunFilter::default(), PAGE);
+        let runs = ExportRuns::new(catalog).list(place, export, RunFilter::default(), PAGE);
         list!("runs", async { runs.await.map(Option::unwrap) });
-        let backfills = catalog.list_export_backfills(place, export, PAGE);
+        let backfills = Backfills::new(catalog).list(place, export, PAGE);
         list!("backfills", async { backfills.await.map(Option::unwrap) });
         let filter = ExportLogFilter::default();
-        let logs = catalog.list_export_logs(place, export, &filter, PAGE);
+        let logs = ExportLogs::new(catalog).list(place, export, &filter, PAGE);
         list!("logs", async { logs.await.map(Option::unwrap) });
         read
     }

@@ -4,10 +4,11 @@ use crate::fixture::Fixture;
 use crate::test_env::{TestEnv, actor};
 use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
-    Actor, BatchExport, CatalogError, ChangeError, DestinationChange, DestinationLimits,
-    DestinationType, ExportPlace, ExportWriter, HistoricalGrant, HistoricalMigrations, Level,
-    NewHistoricalMigration, NewPersonalKey, NewRun, Organizations, PersonalKeys, ProjectChange,
-    ProjectId, Projects, ProxyRecords, RunProgress, RunStatus, Scopes, SecretKey, User, UtcTime,
+    Actor, Backfills, BatchExport, BatchExports, CatalogError, ChangeError, DestinationChange,
+    DestinationLimits, DestinationType, ExportPlace, ExportRuns, ExportWriter, HistoricalGrant,
+    HistoricalMigrations, Level, NewHistoricalMigration, NewPersonalKey, NewRun, Organizations,
+    PersonalKeys, ProjectChange, ProjectId, Projects, ProxyRecords, RunProgress, RunStatus, Scopes,
+    SecretKey, User, UtcTime,
 };
 use serde_json::Map;
 use std::sync::Arc;
@@ -63,7 +64,9 @@ async fn new_export(
         kind: Some(DestinationType::NoOp),
         config: Map::new(),
     });
-    let made = fixture.catalog.create_batch_export(writer, new).await?;
+    let made = BatchExports::new(&fixture.catalog)
+        .create(writer, new)
+        .await?;
     Ok(made.export)
 }
 
@@ -152,9 +155,9 @@ async fn backfilled(fixture: &Fixture) -> (BatchExport, Uuid, Vec<Uuid>) {
     let export = export.await.unwrap();
     let (catalog, system) = (&fixture.catalog, &Actor::system());
     let own = place(fixture.organization_id);
-    let backfill = catalog.start_export_backfill(system, own, export.id, Default::default());
+    let backfill = Backfills::new(catalog).start(system, own, export.id, Default::default());
     let backfill = backfill.await.unwrap().id;
-    assert!(catalog.plan_export_backfill(backfill, 4).await.unwrap());
+    assert!(Backfills::new(catalog).plan(backfill, 4).await.unwrap());
     let mut runs = Vec::new();
     for hour in 1..=4 {
         let window = NewRun {
@@ -163,8 +166,8 @@ async fn backfilled(fixture: &Fixture) -> (BatchExport, Uuid, Vec<Uuid>) {
             data_interval_end: UtcTime(hour * 3_600_000_000),
         };
         runs.push(
-            catalog
-                .begin_export_run(export.id, window)
+            ExportRuns::new(catalog)
+                .begin(export.id, window)
                 .await
                 .unwrap()
                 .id,
@@ -188,9 +191,8 @@ fn ending(fixture: &Arc<Fixture>, runs: &[Uuid]) -> JoinSet<Result<(), ChangeErr
                 latest_error: None,
                 waits: false,
             };
-            let recorded = fixture
-                .catalog
-                .record_export_run(run, None, done, Duration::ZERO);
+            let recorded =
+                ExportRuns::new(&fixture.catalog).record(run, None, done, Duration::ZERO);
             recorded.await.map(drop)
         });
     }
@@ -207,11 +209,11 @@ async fn runs_end_while_their_backfill_is_cancelled(database: TestDatabase) {
         changes.spawn(async move {
             let system = Actor::system();
             let catalog = &canceller.catalog;
-            let cancelled = catalog.cancel_export_backfill(&system, own, export.id, backfill);
+            let cancelled = Backfills::new(catalog).cancel(&system, own, export.id, backfill);
             cancelled.await.map(drop)
         });
         all_end_well(changes).await;
-        let seen = fixture.catalog.export_backfill(own, export.id, backfill);
+        let seen = Backfills::new(&fixture.catalog).get(own, export.id, backfill);
         let seen = seen.await.unwrap().unwrap();
         assert_eq!(seen.finished_runs, 4, "each run ended once: {seen:?}");
     }
@@ -225,15 +227,14 @@ async fn runs_end_while_their_export_is_deleted(database: TestDatabase) {
         let own = place(fixture.organization_id);
         let planner = fixture.clone();
         changes.spawn(async move {
-            let planned = planner.catalog.plan_export_backfill(backfill, 5);
+            let planned = Backfills::new(&planner.catalog).plan(backfill, 5);
             planned.await.map(drop)
         });
         let deleter = fixture.clone();
         changes.spawn(async move {
             let system = Actor::system();
-            deleter
-                .catalog
-                .delete_batch_export(&system, own, export.id)
+            BatchExports::new(&deleter.catalog)
+                .delete(&system, own, export.id)
                 .await
         });
         all_end_well(changes).await;

@@ -3,7 +3,7 @@
 use crate::contention::holding;
 use crate::test_env::TestEnv;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Catalog, ChangeError, Organizations};
+use millrace_catalog::{Catalog, ChangeError, ExportPlanner, Organizations};
 use sea_orm::{ConnectionTrait, Database, DatabaseConnection, DbBackend, Statement};
 use std::future::Future;
 use std::pin::pin;
@@ -136,7 +136,7 @@ async fn statements_that_were_given_up_keep_no_connection() {
     for _ in 0..CHANGES {
         let catalog = env.catalog.clone();
         reads.spawn(async move {
-            tokio::time::timeout(GIVEN_UP_AFTER, catalog.has_export_work())
+            tokio::time::timeout(GIVEN_UP_AFTER, ExportPlanner::new(&catalog).has_work())
                 .await
                 .is_err()
         });

@@ -7,7 +7,7 @@ mod waiting;
 use async_trait::async_trait;
 use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
-    Actor, BatchExport, BatchExportRun, BootstrapOptions, Catalog, DestinationChange,
+    Actor, Backfills, BatchExport, BatchExportRun, BootstrapOptions, Catalog, DestinationChange,
     DestinationType, ExportInterval, ExportPlace, NewBatchExport, NodeStarts, Nodes, ProjectId,
     Published, SecretKey, UtcTime, Watermarks,
 };
@@ -252,9 +252,7 @@ impl TestEnv {
             start_at: start.map(at),
             end_at: end.map(at),
         };
-        let asked = self
-            .catalog
-            .start_export_backfill(&self.actor, self.place, export_id, range);
+        let asked = Backfills::new(&self.catalog).start(&self.actor, self.place, export_id, range);
         asked.await.unwrap().id
     }
 
