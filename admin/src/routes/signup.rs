@@ -129,12 +129,12 @@ async fn accept(context: Context, body: AcceptBody) -> Result<WithStatus<SignedU
     let (status, joined) = match &context.caller {
         Some(caller) => (
             StatusCode::OK,
-            Invites::new(&catalog).accept_as(token, caller).await?,
+            Invites::new(catalog).accept_as(token, caller).await?,
         ),
         None => {
             let first_name = body.first_name.sent().unwrap_or_default();
             let last_name = body.last_name.sent().unwrap_or_default();
-            let made = Invites::new(&catalog).accept_as_new(token, &first_name, &last_name);
+            let made = Invites::new(catalog).accept_as_new(token, &first_name, &last_name);
             (StatusCode::CREATED, made.await?)
         }
     };

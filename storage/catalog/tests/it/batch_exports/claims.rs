@@ -243,7 +243,7 @@ async fn the_end_of_a_run_waits_longer_for_a_lock_than_its_progress() {
     });
     for _ in 0..2 {
         let running = told(RunStatus::Running);
-        let progress = ExportRuns::new(&catalog).record(id, claim, running, LONG);
+        let progress = ExportRuns::new(catalog).record(id, claim, running, LONG);
         progress.await.unwrap_err();
     }
     holder.rollback().await.unwrap();
