@@ -155,6 +155,7 @@ pub use millrace_rows::ProjectId;
 pub mod text {
     pub use millrace_rows::{CONTROL_CLASS, TAG_CLASS, is_control, shown, shown_json, shown_lines};
 }
+pub use cleanup::Cleanup;
 pub use organizations::{
     Access, MemberOrganization, NewOrganization, OrganizationChange, Organizations,
 };

@@ -4,8 +4,8 @@ use crate::fixture::{ALL, Fixture};
 use millrace_catalog::leases::PERSONS_LEASE;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityFilter, ActivityLog, ActivityScope, ApplyOptions, Catalog, Organizations, PersonStore,
-    PersonUpdate, ProjectId, ProjectKeys, Projects,
+    ActivityFilter, ActivityLog, ActivityScope, ApplyOptions, Catalog, Cleanup, Organizations,
+    PersonStore, PersonUpdate, ProjectId, ProjectKeys, Projects,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -81,7 +81,7 @@ async fn delete_project(fixture: &Fixture) {
 async fn pieces(catalog: &Catalog) -> Vec<u64> {
     let mut pieces = Vec::new();
     loop {
-        match catalog.delete_leftovers().await.unwrap() {
+        match Cleanup::new(catalog).delete_leftovers().await.unwrap() {
             0 => return pieces,
             rows => pieces.push(rows),
         }
@@ -97,7 +97,13 @@ async fn a_deleted_project_is_gone_at_once_and_its_persons_follow_in_pieces(
     let token = project.await.unwrap()[0].api_token.clone().unwrap();
     fill(&database, project_id, PERSONS, 10).await;
     fill(&database, foreign, 5, 10).await;
-    assert_eq!(fixture.catalog.delete_leftovers().await.unwrap(), 0);
+    assert_eq!(
+        Cleanup::new(&fixture.catalog)
+            .delete_leftovers()
+            .await
+            .unwrap(),
+        0
+    );
     delete_project(&fixture).await;
     // Nothing but the row and the mark was written.
     assert_eq!(rows_of(&database, project_id).await, 3 * PERSONS);
@@ -119,7 +125,10 @@ async fn a_deleted_project_is_gone_at_once_and_its_persons_follow_in_pieces(
     // Each piece is a transaction: others see exactly that many rows less.
     let mut left = 3 * PERSONS;
     for _ in 0..4 {
-        let deleted = fixture.catalog.delete_leftovers().await.unwrap();
+        let deleted = Cleanup::new(&fixture.catalog)
+            .delete_leftovers()
+            .await
+            .unwrap();
         assert!((1..=ROWS_MAX).contains(&deleted), "{deleted} rows");
         left -= deleted;
         assert_eq!(rows_of(&database, project_id).await, left);
@@ -255,7 +264,7 @@ async fn old_log_entries_are_deleted_in_pieces_and_from_the_count(database: Test
     const DAY: Duration = Duration::from_secs(86_400);
     let fixture = Fixture::open(&database).await;
     let (catalog, here) = (&fixture.catalog, fixture.organization_id);
-    assert_eq!(catalog.prune_activity(DAY).await.unwrap(), 0);
+    assert_eq!(Cleanup::new(catalog).prune_activity(DAY).await.unwrap(), 0);
     let numbers = millrace_catalog::testing::numbers(300);
     let uuid = millrace_catalog::testing::random_uuid(&database);
     // Of two organizations and two scopes, and of none.
@@ -285,7 +294,7 @@ async fn old_log_entries_are_deleted_in_pieces_and_from_the_count(database: Test
     assert!(before > 600);
     let mut pieces = Vec::new();
     loop {
-        match catalog.prune_activity(DAY).await.unwrap() {
+        match Cleanup::new(catalog).prune_activity(DAY).await.unwrap() {
             0 => break,
             rows => pieces.push(rows),
         }
@@ -300,7 +309,10 @@ async fn old_log_entries_are_deleted_in_pieces_and_from_the_count(database: Test
     );
     assert_eq!(count(here, vec![ActivityScope::Role]).await, (0, 0));
     assert_eq!(
-        catalog.prune_activity(Duration::ZERO).await.unwrap(),
+        Cleanup::new(catalog)
+            .prune_activity(Duration::ZERO)
+            .await
+            .unwrap(),
         0,
         "not older than now"
     );

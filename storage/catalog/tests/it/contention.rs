@@ -5,7 +5,7 @@ use crate::fixture::Fixture;
 use crate::test_env::{DAY_MICROS, START, TestEnv, actor};
 use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
-    Actor, BatchExport, BatchExports, ChangeError, ConditionLocks, ConditionOutcome,
+    Actor, BatchExport, BatchExports, ChangeError, Cleanup, ConditionLocks, ConditionOutcome,
     DestinationChange, DestinationLimits, DestinationType, ExportPlace, ExportWriter,
     IdempotencyClaim, IdempotencyKeys, Level, NewPersonalKey, NewPlugin, Organizations,
     PersonalKeys, PluginFamily, PluginFields, PluginWriter, Plugins, ResponseOwners, Scopes,
@@ -275,7 +275,12 @@ async fn a_withdrawal_on_a_condition_waits_for_no_organization_that_uses_the_plu
     let withdrawn = tokio::time::timeout(TEST_TIMEOUT, withdrawn).await;
     withdrawn.expect("it waits").unwrap();
     other.commit().await.unwrap();
-    while fixture.catalog.delete_leftovers().await.unwrap() > 0 {}
+    while Cleanup::new(&fixture.catalog)
+        .delete_leftovers()
+        .await
+        .unwrap()
+        > 0
+    {}
     let uses = "SELECT count(*)::text FROM plugin_configs";
     assert_eq!(database.first_column(uses).await.unwrap(), ["0"]);
 }
@@ -357,7 +362,7 @@ async fn nothing_is_logged_for_a_deleted_organization(database: TestDatabase) {
             );
             let orphans = database.first_column(&orphans).await.unwrap();
             assert_eq!(orphans, ["0"], "{table}");
-            while env.catalog.delete_leftovers().await.unwrap() > 0 {}
+            while Cleanup::new(&env.catalog).delete_leftovers().await.unwrap() > 0 {}
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::contention::{holding, until_one_waits};
 use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv};
 use millrace_catalog::limits::ENDED_KEYS_PER_USER_MAX;
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
-use millrace_catalog::{Caller, OwnKeyChange, PersonalKeys, UtcTime};
+use millrace_catalog::{Caller, Cleanup, OwnKeyChange, PersonalKeys, UtcTime};
 use millrace_rows::Micros;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub fn set_day(env: &TestEnv, day: i64) {
 async fn prune(env: &TestEnv) -> Vec<u64> {
     let mut pieces = Vec::new();
     loop {
-        match env.catalog.prune_keys(KEPT).await.unwrap() {
+        match Cleanup::new(&env.catalog).prune_keys(KEPT).await.unwrap() {
             0 => return pieces,
             rows => pieces.push(rows),
         }
@@ -124,7 +124,7 @@ async fn an_expired_key_that_works_again_meanwhile_stays() {
     let revival = "UPDATE personal_api_keys SET expires_at = NULL";
     let revival = holding(&database, revival).await;
     let catalog = env.catalog.clone();
-    let pruned = tokio::spawn(async move { catalog.prune_keys(KEPT).await });
+    let pruned = tokio::spawn(async move { Cleanup::new(&catalog).prune_keys(KEPT).await });
     until_one_waits(&database).await;
     revival.commit().await.unwrap();
     assert_eq!(pruned.await.unwrap().unwrap(), 0);
@@ -156,7 +156,7 @@ async fn keys_are_found_by_an_index(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let ann = env.caller(&env.ann).await;
     let (counted, count) = env.catalog.counted();
-    counted.prune_keys(KEPT).await.unwrap();
+    Cleanup::new(&counted).prune_keys(KEPT).await.unwrap();
     PersonalKeys::new(&counted)
         .list_own(&ann, FIRST)
         .await

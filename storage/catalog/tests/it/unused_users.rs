@@ -5,7 +5,7 @@ use crate::ended_keys::{KEPT, set_day};
 use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv};
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{
-    Actor, Invites, Members, NewInvite, Organizations, PersonalKeys, Users, UtcTime,
+    Actor, Cleanup, Invites, Members, NewInvite, Organizations, PersonalKeys, Users, UtcTime,
 };
 
 on_both!(
@@ -21,12 +21,16 @@ on_both!(
 /// the users of each piece.
 async fn pass(env: &TestEnv) -> Vec<u64> {
     let (catalog, mut after, mut pieces) = (&env.catalog, 0, Vec::new());
-    while let Some(last) = catalog.note_unused_users(after).await.unwrap() {
+    while let Some(last) = Cleanup::new(catalog)
+        .note_unused_users(after)
+        .await
+        .unwrap()
+    {
         after = last;
     }
-    while catalog.prune_keys(KEPT).await.unwrap() > 0 {}
+    while Cleanup::new(catalog).prune_keys(KEPT).await.unwrap() > 0 {}
     loop {
-        match catalog.prune_users(KEPT).await.unwrap() {
+        match Cleanup::new(catalog).prune_users(KEPT).await.unwrap() {
             0 => return pieces,
             users => pieces.push(users),
         }
@@ -176,7 +180,11 @@ async fn many_users_are_noted_and_deleted_in_pieces(database: TestDatabase) {
     );
     database.execute(&insert).await.unwrap();
     let (mut after, mut pieces) = (0, 0);
-    while let Some(last) = env.catalog.note_unused_users(after).await.unwrap() {
+    while let Some(last) = Cleanup::new(&env.catalog)
+        .note_unused_users(after)
+        .await
+        .unwrap()
+    {
         (after, pieces) = (last, pieces + 1);
     }
     assert_eq!(pieces, 3, "of 2 000 users each, and the rest");

@@ -5,7 +5,7 @@ use super::{COMMAND_LINE, HOUR, TestEnv, UNCLAIMED, new_export};
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{
-    BackfillRange, BackfillRoundRobin, Backfills, BatchExport, BatchExports, Catalog,
+    BackfillRange, BackfillRoundRobin, Backfills, BatchExport, BatchExports, Catalog, Cleanup,
     ExportLogFilter, ExportLogs, ExportPlanner, ExportRuns, ExportWriter, LogLevel, NewExportLog,
     NewRun, Organizations, Projects, RunFilter, RunOutcome, RunProgress, RunStatus, UtcTime,
 };
@@ -81,7 +81,7 @@ async fn rows_of(database: &TestDatabase, export_id: Uuid) -> u64 {
 async fn pieces(catalog: &Catalog) -> Vec<u64> {
     let mut pieces = Vec::new();
     loop {
-        match catalog.delete_leftovers().await.unwrap() {
+        match Cleanup::new(catalog).delete_leftovers().await.unwrap() {
             0 => return pieces,
             rows => pieces.push(rows),
         }
@@ -115,11 +115,11 @@ async fn a_deleted_export_is_gone_at_once_and_its_runs_follow_in_pieces(database
         rows_of(&database, other).await,
     );
     assert_eq!(before, 3 * ROWS + 10);
-    assert!(!catalog.has_leftovers().await.unwrap());
+    assert!(!Cleanup::new(catalog).has_leftovers().await.unwrap());
     delete(&env, id).await;
     // Nothing but the row and the mark was written.
     assert_eq!(rows_of(&database, id).await, before);
-    assert!(catalog.has_leftovers().await.unwrap());
+    assert!(Cleanup::new(catalog).has_leftovers().await.unwrap());
     let found = BatchExports::new(catalog).get(place, id).await.unwrap();
     assert_eq!(found, None);
     let runs = ExportRuns::new(catalog).list(place, id, RunFilter::default(), ALL);
@@ -132,7 +132,7 @@ async fn a_deleted_export_is_gone_at_once_and_its_runs_follow_in_pieces(database
     // Each piece is a transaction: others see exactly that many rows less.
     let mut left = before;
     for _ in 0..3 {
-        let deleted = catalog.delete_leftovers().await.unwrap();
+        let deleted = Cleanup::new(catalog).delete_leftovers().await.unwrap();
         assert!((1..=ROWS_MAX).contains(&deleted), "{deleted} rows");
         left -= deleted;
         assert_eq!(rows_of(&database, id).await, left);
@@ -146,7 +146,7 @@ async fn a_deleted_export_is_gone_at_once_and_its_runs_follow_in_pieces(database
     assert_eq!(rest.iter().sum::<u64>(), left + 1);
     assert_eq!(rows_of(&database, id).await, 0);
     assert_eq!(rows_of(&database, other).await, of_other);
-    assert!(!next.has_leftovers().await.unwrap());
+    assert!(!Cleanup::new(&next).has_leftovers().await.unwrap());
 }
 
 async fn nobody_claims_plans_or_counts_runs_of_a_deleted_export(database: TestDatabase) {

@@ -4,7 +4,8 @@ use super::{code_of, create, files, foreign, named, writer_in};
 use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ChangeError, Organizations, PluginFamily, PluginFields, PluginWriter, Plugins, ProjectId,
+    ChangeError, Cleanup, Organizations, PluginFamily, PluginFields, PluginWriter, Plugins,
+    ProjectId,
 };
 use serde_json::{Value, json};
 
@@ -28,7 +29,12 @@ async fn configure(fixture: &Fixture, plugin: i64, project_id: ProjectId, enable
 
 /// Removes all that is marked for it.
 async fn clean_up(fixture: &Fixture) {
-    while fixture.catalog.delete_leftovers().await.unwrap() > 0 {}
+    while Cleanup::new(&fixture.catalog)
+        .delete_leftovers()
+        .await
+        .unwrap()
+        > 0
+    {}
 }
 
 async fn used_plugins_are_not_listed_as_unused(database: TestDatabase) {

@@ -4,7 +4,7 @@ use super::{COMMAND_LINE, code_of, create, files, foreign, named, writer_in};
 use crate::fixture::Fixture;
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{
-    Activity, ActivityFilter, ActivityLog, ActivityScope, Actor, Catalog, ChangeError,
+    Activity, ActivityFilter, ActivityLog, ActivityScope, Actor, Catalog, ChangeError, Cleanup,
     Organizations, PageRequest, PluginFamily, PluginFields, PluginWriter, Plugins, ProjectId,
     Projects,
 };
@@ -92,7 +92,7 @@ async fn is_seen(fixture: &Fixture, plugin: i64) -> bool {
 async fn pieces(catalog: &Catalog) -> Vec<u64> {
     let mut pieces = Vec::new();
     loop {
-        match catalog.delete_leftovers().await.unwrap() {
+        match Cleanup::new(catalog).delete_leftovers().await.unwrap() {
             0 => return pieces,
             rows => pieces.push(rows),
         }
@@ -109,7 +109,7 @@ async fn a_withdrawn_plugin_is_gone_at_once_and_removed_with_an_entry_in_the_log
         let plugin = global(&fixture, way).await;
         let config = configure(&fixture, plugin, fixture.project_id).await;
         configure(&fixture, plugin, fixture.foreign_project_id).await;
-        assert!(!catalog.has_leftovers().await.unwrap());
+        assert!(!Cleanup::new(catalog).has_leftovers().await.unwrap());
         let done = match way {
             "update" => {
                 let done = Plugins::new(catalog).update(operator, plugin, fields());
@@ -127,14 +127,14 @@ async fn a_withdrawn_plugin_is_gone_at_once_and_removed_with_an_entry_in_the_log
         };
         done.unwrap();
         assert!(!is_seen(&fixture, plugin).await, "{way}");
-        assert!(catalog.has_leftovers().await.unwrap());
+        assert!(Cleanup::new(catalog).has_leftovers().await.unwrap());
         let refused = Plugins::new(catalog)
             .delete(operator, plugin)
             .await
             .unwrap_err();
         assert!(matches!(refused, ChangeError::Unavailable(_)), "{way}");
         assert_eq!(pieces(catalog).await, [1, 1], "the last one is the mark");
-        assert!(!catalog.has_leftovers().await.unwrap());
+        assert!(!Cleanup::new(catalog).has_leftovers().await.unwrap());
         let newest = fixture
             .activity(ActivityScope::PluginConfig)
             .await
@@ -200,7 +200,7 @@ async fn configurations_are_deleted_in_pieces_of_one_organization_each(database:
         "nothing but a mark was written"
     );
     // The next process goes on from the database alone.
-    let first = catalog.delete_leftovers().await.unwrap();
+    let first = Cleanup::new(catalog).delete_leftovers().await.unwrap();
     catalog.close().await.unwrap();
     let next = Catalog::open(database.url()).await.unwrap();
     let mut all = pieces(&next).await;
@@ -274,15 +274,22 @@ async fn plugins_are_withdrawn_while_their_users_are_deleted(database: TestDatab
             withdrawn.await?;
             // The process with the lease, while the others go on.
             for _ in 0..4 {
-                catalog.delete_leftovers().await?;
+                Cleanup::new(catalog).delete_leftovers().await?;
             }
             Ok(())
         });
         for outcome in changes.join_all().await {
             outcome.unwrap();
         }
-        while fixture.catalog.has_leftovers().await.unwrap() {
-            fixture.catalog.delete_leftovers().await.unwrap();
+        while Cleanup::new(&fixture.catalog)
+            .has_leftovers()
+            .await
+            .unwrap()
+        {
+            Cleanup::new(&fixture.catalog)
+                .delete_leftovers()
+                .await
+                .unwrap();
         }
         let uses = format!("plugin_configs WHERE plugin_id = {plugin}");
         assert_eq!(count(&database, &uses).await, 0);
@@ -310,7 +317,7 @@ async fn a_withdrawn_plugin_goes_before_all_other_leftovers(database: TestDataba
     }
     withdraw(&fixture, plugin).await;
     for left in [1, 0] {
-        assert_eq!(catalog.delete_leftovers().await.unwrap(), 1);
+        assert_eq!(Cleanup::new(catalog).delete_leftovers().await.unwrap(), 1);
         assert_eq!(count(&database, "plugin_configs").await, 0);
         assert_eq!(count(&database, "withdrawn_plugins").await, left, "marks");
     }
@@ -330,17 +337,23 @@ async fn uses_of_a_plugin_without_a_mark_are_found_and_deleted(database: TestDat
         configure(&fixture, plugin, fixture.project_id).await;
         configure(&fixture, plugin, fixture.foreign_project_id).await;
     }
-    assert_eq!(catalog.mark_withdrawn_plugins().await.unwrap(), 0);
+    assert_eq!(
+        Cleanup::new(catalog)
+            .mark_withdrawn_plugins()
+            .await
+            .unwrap(),
+        0
+    );
     // As a process of an earlier version withdraws it.
     let unmarked = format!("UPDATE plugins SET is_global = false WHERE id = {plugin}");
     database.execute(&unmarked).await.unwrap();
-    assert!(!catalog.has_leftovers().await.unwrap());
+    assert!(!Cleanup::new(catalog).has_leftovers().await.unwrap());
     let refused = Plugins::new(catalog)
         .delete(operator(&fixture), plugin)
         .await;
     assert!(matches!(refused, Err(ChangeError::Unavailable(_))));
     for marked in [1, 0] {
-        let found = catalog.mark_withdrawn_plugins().await;
+        let found = Cleanup::new(catalog).mark_withdrawn_plugins().await;
         assert_eq!(found.unwrap(), marked);
     }
     assert_eq!(pieces(catalog).await, [1, 1], "the last one is the mark");
