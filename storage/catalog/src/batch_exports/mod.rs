@@ -5,6 +5,7 @@
 //!
 //! | Module | Holds |
 //! |---|---|
+//! | `handles` | [`BatchExports`], [`ExportRuns`], [`Backfills`], [`ExportLogs`], [`ExportPlanner`] |
 //! | `destination` | types of destinations and their fields; no I/O |
 //! | `interval` | lengths of windows; no I/O |
 //! | `size_limit` | limit on fields without a form of their own; no I/O |
@@ -39,6 +40,7 @@ mod claims;
 mod create_runs;
 mod destination;
 mod empty_backfills;
+mod handles;
 mod interval;
 mod latest;
 mod locks;
@@ -64,6 +66,7 @@ pub use destination::{
     CheckedDestination, DestinationChange, DestinationField, DestinationLimits, DestinationSpec,
     FILE_FORMATS, FieldKind, FieldNeed, NeededWhen, Sample,
 };
+pub use handles::{Backfills, BatchExports, ExportLogs, ExportPlanner, ExportRuns};
 pub use interval::{ExportInterval, IntervalError};
 pub use latest::BatchExportView;
 pub use logs::{ExportLogFilter, NewExportLog};
@@ -75,7 +78,6 @@ pub use unknown_values::UnknownExportValue;
 pub use write::{BatchExportChange, ExportWriter, NewBatchExport};
 
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::entities::batch_exports as exports;
 use crate::error::{CatalogError, ChangeError};
 use crate::features::DATA_PIPELINES;
@@ -99,66 +101,6 @@ pub struct ExportPlace {
     pub organization_id: Uuid,
     /// Only exports of this project; `None`: of all projects.
     pub project_id: Option<ProjectId>,
-}
-
-/// Planning of runs, and deletion of those that ended long ago.
-#[derive(Clone, Copy, Debug)]
-pub struct ExportPlanner<'a>(&'a Catalog);
-
-impl<'a> ExportPlanner<'a> {
-    /// Returns a handle that plans the exports in a catalog.
-    #[must_use]
-    pub const fn new(catalog: &'a Catalog) -> Self {
-        Self(catalog)
-    }
-}
-
-/// Log lines of batch exports and their runs.
-#[derive(Clone, Copy, Debug)]
-pub struct ExportLogs<'a>(&'a Catalog);
-
-impl<'a> ExportLogs<'a> {
-    /// Returns a handle to the log lines of exports in a catalog.
-    #[must_use]
-    pub const fn new(catalog: &'a Catalog) -> Self {
-        Self(catalog)
-    }
-}
-
-/// Backfills of batch exports.
-#[derive(Clone, Copy, Debug)]
-pub struct Backfills<'a>(&'a Catalog);
-
-impl<'a> Backfills<'a> {
-    /// Returns a handle to the backfills in a catalog.
-    #[must_use]
-    pub const fn new(catalog: &'a Catalog) -> Self {
-        Self(catalog)
-    }
-}
-
-/// Runs of batch exports.
-#[derive(Clone, Copy, Debug)]
-pub struct ExportRuns<'a>(&'a Catalog);
-
-impl<'a> ExportRuns<'a> {
-    /// Returns a handle to the runs of exports in a catalog.
-    #[must_use]
-    pub const fn new(catalog: &'a Catalog) -> Self {
-        Self(catalog)
-    }
-}
-
-/// Batch exports of organizations and their projects.
-#[derive(Clone, Copy, Debug)]
-pub struct BatchExports<'a>(&'a Catalog);
-
-impl<'a> BatchExports<'a> {
-    /// Returns a handle to the batch exports in a catalog.
-    #[must_use]
-    pub const fn new(catalog: &'a Catalog) -> Self {
-        Self(catalog)
-    }
 }
 
 impl BatchExports<'_> {

@@ -9,12 +9,13 @@
 //! user and an organization store is bounded all the same (`response_bytes`): a new request is
 //! refused at its claim, before anything is done, while known ones get their responses.
 
+mod handle;
 mod response_bytes;
 mod retention;
 
+pub use handle::IdempotencyKeys;
 pub use response_bytes::{ResponseOwners, ResponsesFull};
 
-use crate::catalog::Catalog;
 use crate::entities::idempotency_keys as keys;
 use crate::error::CatalogError;
 use crate::time::UtcTime;
@@ -51,18 +52,6 @@ pub struct StoredResponse {
     pub status: u16,
     /// Body.
     pub body: String,
-}
-
-/// Idempotency keys, and the responses that they keep.
-#[derive(Clone, Copy, Debug)]
-pub struct IdempotencyKeys<'a>(&'a Catalog);
-
-impl<'a> IdempotencyKeys<'a> {
-    /// Returns a handle to the idempotency keys in a catalog.
-    #[must_use]
-    pub const fn new(catalog: &'a Catalog) -> Self {
-        Self(catalog)
-    }
 }
 
 impl IdempotencyKeys<'_> {

@@ -2,6 +2,7 @@
 //!
 //! | Module | Holds |
 //! |---|---|
+//! | `handle` | [`PersonalKeys`], which has the operations |
 //! | `in_force` | condition for keys that are neither revoked nor expired |
 //! | `authenticate` | caller of a presented key |
 //! | `operator` | keys that the operator creates, lists and revokes |
@@ -14,6 +15,7 @@
 
 mod audit;
 mod authenticate;
+mod handle;
 mod in_force;
 mod key_policy;
 mod operator;
@@ -21,13 +23,13 @@ mod owned;
 
 use audit::lock_user;
 pub use authenticate::Caller;
+pub use handle::PersonalKeys;
 pub(crate) use in_force::in_force;
 pub use operator::NewPersonalKey;
 pub use owned::{NewOwnKey, OwnKeyChange};
 
 use crate::activity::{Activity, ActivityScope, AuditChange};
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::cleanup::mark_used;
 use crate::entities::personal_api_keys::{self as keys, OrganizationIds};
 use crate::error::ChangeError;
@@ -73,18 +75,6 @@ impl KeyConstraints {
             expires_at: key.expires_at,
             scoped_organizations: key.scoped_organizations.clone(),
         }
-    }
-}
-
-/// Personal keys of users.
-#[derive(Clone, Copy, Debug)]
-pub struct PersonalKeys<'a>(&'a Catalog);
-
-impl<'a> PersonalKeys<'a> {
-    /// Returns a handle to the personal keys in a catalog.
-    #[must_use]
-    pub const fn new(catalog: &'a Catalog) -> Self {
-        Self(catalog)
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! | Module | Holds |
 //! |---|---|
+//! | `handle` | [`PersonStore`], which has the operations |
 //! | `update` | [`PersonUpdate`]: the change that one event makes |
 //! | `registers` | properties that remember when they were written |
 //! | `person_state` | persons and groups in memory, to which updates are applied; no I/O |
@@ -25,6 +26,7 @@
 mod backlogs;
 mod changes;
 mod device_properties;
+mod handle;
 mod id_counts;
 mod identities;
 mod load;
@@ -38,12 +40,12 @@ mod tests;
 mod update;
 
 pub use changes::{ChangedGroup, ChangedId, ChangedPerson};
+pub use handle::PersonStore;
 pub use new_ids::{Growth, GrowthLimits, LimitedProject};
 pub use person_state::UpdateStats;
 pub use progress::{PersonBacklog, PersonProgress};
 pub use update::{PersonUpdate, UpdatePosition};
 
-use crate::catalog::Catalog;
 use crate::entities::projects;
 use crate::error::CatalogError;
 use crate::time::UtcTime;
@@ -102,18 +104,6 @@ pub struct RefusedMerge {
     pub project_id: ProjectId,
     /// Uuid of the event that asked for it.
     pub uuid: Uuid,
-}
-
-/// Persons and groups, and how far events have changed them.
-#[derive(Clone, Copy, Debug)]
-pub struct PersonStore<'a>(&'a Catalog);
-
-impl<'a> PersonStore<'a> {
-    /// Returns a handle to the persons in a catalog.
-    #[must_use]
-    pub const fn new(catalog: &'a Catalog) -> Self {
-        Self(catalog)
-    }
 }
 
 impl PersonStore<'_> {

@@ -2,6 +2,7 @@
 //!
 //! | Module | Holds |
 //! |---|---|
+//! | `handles` | [`Projects`], [`ProjectKeys`], [`ProjectKeyChanges`] |
 //! | `keys` | project keys, with which events are posted |
 //! | `first_event` | mark of projects that have events |
 //! | `change` | settings, deletion |
@@ -11,16 +12,17 @@
 mod change;
 mod default_project;
 mod first_event;
+mod handles;
 mod keys;
 mod locks;
 
 pub use change::ProjectChange;
 pub(crate) use default_project::project_or_default;
+pub use handles::{ProjectKeyChanges, ProjectKeys, Projects};
 pub use keys::ProjectKey;
 
 use crate::activity::{Activity, AuditChange};
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::entities::projects;
 use crate::error::{CatalogError, ChangeError};
 use crate::features::ORGANIZATIONS_PROJECTS;
@@ -96,42 +98,6 @@ pub(crate) struct CheckedProject {
     pub(crate) key: String,
     timezone: String,
     anonymize_ips: bool,
-}
-
-/// Changes of project keys.
-#[derive(Clone, Copy, Debug)]
-pub struct ProjectKeyChanges<'a>(&'a Catalog);
-
-impl<'a> ProjectKeyChanges<'a> {
-    /// Returns a handle to change project keys in a catalog.
-    #[must_use]
-    pub const fn new(catalog: &'a Catalog) -> Self {
-        Self(catalog)
-    }
-}
-
-/// Project keys, as the ingestion path reads them.
-#[derive(Clone, Copy, Debug)]
-pub struct ProjectKeys<'a>(&'a Catalog);
-
-impl<'a> ProjectKeys<'a> {
-    /// Returns a handle to the project keys in a catalog.
-    #[must_use]
-    pub const fn new(catalog: &'a Catalog) -> Self {
-        Self(catalog)
-    }
-}
-
-/// Projects of organizations.
-#[derive(Clone, Copy, Debug)]
-pub struct Projects<'a>(&'a Catalog);
-
-impl<'a> Projects<'a> {
-    /// Returns a handle to the projects in a catalog.
-    #[must_use]
-    pub const fn new(catalog: &'a Catalog) -> Self {
-        Self(catalog)
-    }
 }
 
 impl Projects<'_> {

@@ -2,6 +2,7 @@
 //!
 //! | Module | Holds |
 //! |---|---|
+//! | `handle` | [`Roles`], which has the operations |
 //! | `write` | creating, changing and deleting roles |
 //! | `members` | members of roles |
 //! | `lookup` | rows of roles, and their entries of the activity log |
@@ -10,14 +11,15 @@
 //! A role grants nothing by itself: members keep their levels. Front ends interpret it.
 
 mod first_members;
+mod handle;
 mod lookup;
 mod members;
 mod write;
 
+pub use handle::Roles;
 pub use members::RoleMember;
 pub use write::{NewRole, RoleChange};
 
-use crate::catalog::Catalog;
 use crate::entities::roles::FlagsAccess;
 use crate::entities::{roles, users};
 use crate::error::CatalogError;
@@ -68,18 +70,6 @@ impl RoleFilter {
             query = query.filter(roles::Column::FeatureFlagsAccessLevel.eq(access));
         }
         query
-    }
-}
-
-/// Roles of organizations, and the members who have them.
-#[derive(Clone, Copy, Debug)]
-pub struct Roles<'a>(&'a Catalog);
-
-impl<'a> Roles<'a> {
-    /// Returns a handle to the roles in a catalog.
-    #[must_use]
-    pub const fn new(catalog: &'a Catalog) -> Self {
-        Self(catalog)
     }
 }
 
