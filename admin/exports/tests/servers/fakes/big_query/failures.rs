@@ -100,3 +100,35 @@ async fn an_upload_that_was_ended_is_begun_anew_by_another_try() {
         check(&service.lock().unwrap(), 3);
     }
 }
+
+#[tokio::test]
+async fn a_load_or_a_merge_that_fails_leaves_no_staging_table() {
+    for (step, reason, message, expected) in [
+        ("_load", "invalid", CANARY, Permanent),
+        ("_load", "backendError", CANARY, Retryable),
+        ("_merge", "invalidQuery", CANARY, Permanent),
+        ("_merge", "accessDenied", CANARY, Permanent),
+        ("_merge", "invalidQuery", CONCURRENT, Retryable),
+    ] {
+        let service = Arc::new(Mutex::new(FakeBigQuery::default()));
+        let fault = move |request: &Request| {
+            let is_merge = request.target == format!("{API}/jobs");
+            let job = request.target.strip_prefix(&format!("{API}/jobs/"));
+            match job {
+                Some(job) if job.contains(step) => Some(Reply::json(200, done(reason, message))),
+                // It is not carried out.
+                _ if is_merge => Some(Reply::json(200, json!({}))),
+                _ => None,
+            }
+        };
+        let fake = started_with(&service, fault).await;
+        let rows = lines((0..3).map(row));
+        let (kind, message) = refusal(delivered(&big_query(&fake), &run(0), &rows).await);
+        assert_eq!(kind, expected, "{step} {reason}: {message}");
+        let service = service.lock().unwrap();
+        assert_eq!(service.events.len(), 0, "{step} {reason}");
+        assert_eq!(service.columns.len(), 2, "there was a staging table");
+        let left: Vec<&String> = service.tables.keys().collect();
+        assert_eq!(left, ["events"], "{step} {reason}");
+    }
+}
