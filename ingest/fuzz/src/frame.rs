@@ -60,7 +60,6 @@ fn read(bytes: &[u8]) -> usize {
     let Ok((frame, runs)) = decode_frame(bytes) else {
         return 0;
     };
-    let version = bytes[4];
     let sections: Vec<_> = frame
         .sections
         .iter()
@@ -71,8 +70,8 @@ fn read(bytes: &[u8]) -> usize {
         })
         .collect();
     let salt = u64::from_le_bytes(bytes[8..16].try_into().unwrap());
-    // A frame of version 1 may hold anything; one of no sections is never written.
-    if version != 2 || sections.is_empty() || bytes[UNUSED] != [0; 4] {
+    // A frame of no sections is never written.
+    if sections.is_empty() || bytes[UNUSED] != [0; 4] {
         return 0;
     }
     let again = encode_frame(&sections, salt, frame.sequence).unwrap();

@@ -6,7 +6,7 @@ use crate::block;
 use crate::fields::u32_at;
 use crate::frame::{ALIGN_BYTES, FRAME_HEADER_BYTES, FrameHeader, MAGIC};
 use crate::fs::{File, Fs};
-use crate::section::{BlocksSum, FrameSection};
+use crate::section::FrameSection;
 use crate::segment::{self, HeaderError, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::{Frame, Position};
 use std::io;
@@ -284,10 +284,8 @@ impl Window<'_> {
 
     fn proves(&mut self, section: &FrameSection) -> io::Result<bool> {
         let (offset, bytes) = (section.blocks_at.offset, section.blocks_bytes);
-        Ok(match section.blocks_sum {
-            BlocksSum::Bytes(crc) => self.crc(offset, bytes)? == Some(crc),
-            BlocksSum::Headers(crc) => self.proven_headers_crc(offset, bytes)? == Some(crc),
-        })
+        let crc = self.proven_headers_crc(offset, bytes)?;
+        Ok(crc == Some(section.block_headers_crc))
     }
 
     /// Checks block after block; `None` if one does not fit its header.
@@ -307,20 +305,6 @@ impl Window<'_> {
                 None => return Ok(None),
             }
             at += block_bytes;
-        }
-        Ok(Some(hasher.finalize()))
-    }
-
-    fn crc(&mut self, mut offset: u64, mut bytes: u64) -> io::Result<Option<u32>> {
-        let mut hasher = crc32fast::Hasher::new();
-        while bytes > 0 {
-            let n = bytes.min(WINDOW_BYTES as u64);
-            let Some(part) = self.get(offset, n)? else {
-                return Ok(None);
-            };
-            hasher.update(part);
-            offset += n;
-            bytes -= n;
         }
         Ok(Some(hasher.finalize()))
     }

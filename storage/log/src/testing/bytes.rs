@@ -4,7 +4,6 @@
 use crate::block;
 use crate::fields::{put, u16_at, u32_at, u64_at};
 use crate::frame::{ALIGN_BYTES, Encoder, FRAME_HEADER_BYTES, FrameHeader, MAGIC, trailer};
-use crate::section::BlocksSum;
 use crate::segment::SEGMENT_HEADER_BYTES;
 use crate::{Frame, Position, Section};
 
@@ -57,11 +56,7 @@ pub fn decode_frame(bytes: &[u8]) -> Result<(Frame, Vec<&[u8]>), &'static str> {
         let (run, more) = payload
             .split_at_checked(section.blocks_bytes as usize)
             .ok_or(SHORT)?;
-        let is_proven = match section.blocks_sum {
-            BlocksSum::Bytes(crc) => crc32fast::hash(run) == crc,
-            BlocksSum::Headers(crc) => block::proven_headers_crc(run) == Some(crc),
-        };
-        if !is_proven {
+        if block::proven_headers_crc(run) != Some(section.block_headers_crc) {
             return Err("the checksum of a section does not fit");
         }
         runs.push(run);
@@ -125,16 +120,8 @@ fn reseal_sections(head: &mut [u8], mut payload: &mut [u8], sections: u16) {
             return;
         };
         reseal_blocks(run);
-        let version = u16_at(head, 4);
-        let crc = match version {
-            Some(1) => Some(crc32fast::hash(run)),
-            _ => block::headers_crc(run),
-        };
-        put(
-            head,
-            at + SECTION_CRC_AT,
-            &crc.unwrap_or_default().to_le_bytes(),
-        );
+        let crc = block::headers_crc(run).unwrap_or_default();
+        put(head, at + SECTION_CRC_AT, &crc.to_le_bytes());
         payload = rest;
         at += SECTION_BYTES + usize::from(target) + usize::from(keys) * 24;
     }
