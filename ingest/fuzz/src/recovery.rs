@@ -1,6 +1,6 @@
 //! Target `recovery`: opens a log of arbitrary bytes.
 
-use millrace_log::block::store_into;
+use millrace_blocks::store_into;
 use millrace_log::testing::MemoryFs;
 use millrace_log::testing::bytes::reseal_segment;
 use millrace_log::{

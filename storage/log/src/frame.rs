@@ -1,6 +1,6 @@
 //! Encodes and decodes one frame; pure. The layout is in the crate's documentation.
 
-use crate::block;
+use crate::block_headers::headers_crc;
 use crate::fields::{Fields, put, u16_at, u32_at, u64_at};
 use crate::section::{FrameSection, Section, SectionHeader};
 use crate::segment::NUMBER_MAX;
@@ -102,7 +102,7 @@ impl Encoder {
         out.extend_from_slice(&uncompressed_bytes.to_le_bytes());
         out.extend_from_slice(&blocks_bytes.to_le_bytes());
         let block_headers_crc =
-            block::headers_crc(section.blocks).ok_or("the blocks are not a run of blocks")?;
+            headers_crc(section.blocks).ok_or("the blocks are not a run of blocks")?;
         out.extend_from_slice(&block_headers_crc.to_le_bytes());
         out.extend_from_slice(&target_bytes.to_le_bytes());
         out.extend_from_slice(&keys_count.to_le_bytes());

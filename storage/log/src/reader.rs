@@ -1,7 +1,7 @@
 //! Reads frames back, up to the end of the durable part.
 
 use crate::bad_sectors::TolerantFile;
-use crate::block;
+use crate::block_headers::proven_headers_crc;
 use crate::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::fs::File;
 use crate::quarantine;
@@ -223,7 +223,7 @@ impl Reader {
 
     fn check_blocks(&self, section: &FrameSection, blocks: &[u8]) -> Result<(), ReadError> {
         let position = section.blocks_at;
-        let is_sound = block::proven_headers_crc(blocks) == Some(section.block_headers_crc);
+        let is_sound = proven_headers_crc(blocks) == Some(section.block_headers_crc);
         if blocks.len() as u64 == section.blocks_bytes && is_sound {
             return Ok(());
         }

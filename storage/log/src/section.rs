@@ -23,7 +23,7 @@ pub struct SectionHeader {
 pub struct Section<'a> {
     /// Header of the section.
     pub header: &'a SectionHeader,
-    /// Run of ClickHouse compressed blocks, as [`block`](crate::block) makes them: nothing else is
+    /// Run of ClickHouse compressed blocks, as [`millrace_blocks`] makes them: nothing else is
     /// accepted, since their own checksums prove them later.
     pub blocks: &'a [u8],
 }

@@ -1,6 +1,6 @@
 //! Helpers of the tests.
 
-use millrace_log::block::store_into;
+use millrace_blocks::store_into;
 use millrace_log::fs::Fs;
 use millrace_log::testing::{MemoryFs, SeededRng};
 use millrace_log::{
