@@ -19,7 +19,7 @@ pub(crate) const METHOD_NONE: u8 = 0x02;
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct BlockHeader {
     /// Method of compression.
-    pub method: u8,
+    pub(crate) method: u8,
     /// Bytes that the checksum covers: method, sizes and data.
     pub covered_bytes: usize,
     /// Bytes of the data once decompressed.
@@ -37,6 +37,12 @@ impl BlockHeader {
             covered_bytes: u32::from_le_bytes([c0, c1, c2, c3]) as usize,
             uncompressed_bytes: u32::from_le_bytes([u0, u1, u2, u3]) as usize,
         }
+    }
+
+    /// Bytes of the data; `None` if method and sizes alone are more than the header counts.
+    #[must_use]
+    pub fn data_bytes(&self) -> Option<usize> {
+        self.covered_bytes.checked_sub(SIZES_BYTES)
     }
 }
 

@@ -64,8 +64,8 @@
 //! headers and the checksums in the blocks every byte. So each byte is summed once, the blocks of
 //! one section can be checked alone, and a frame is committed exactly if its trailer fits.
 //!
-//! The blocks are ClickHouse's own compressed blocks ([`millrace_blocks`]): the bytes in the log are
-//! the bytes that are shipped.
+//! The blocks are ClickHouse's own compressed blocks ([`millrace_blocks`]): the bytes in the log
+//! are the bytes that are shipped.
 //!
 //! **Why the salt.** Looking for the next sound frame behind damage, a recovery meets bytes that
 //! clients sent. A client that could put a valid frame into an event's text would, on a damaged
