@@ -9,14 +9,12 @@
 //! | `csv` | line ends outside of quotes, without the header line |
 //! | `parquet` | the number in the metadata at the end of the file |
 //! | `arrow` | the number in the head of each batch |
-//! | `thrift` | just enough of the encoding of that metadata |
 
 mod arrow;
 mod csv;
 mod error;
 mod lines;
 mod parquet;
-mod thrift;
 
 pub use error::CountError;
 
