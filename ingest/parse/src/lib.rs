@@ -19,7 +19,7 @@
 //! | `text`, `timestamp`, `ids` | strings, times and uuids |
 //! | `person` | updates of persons and groups by an event |
 //! | `fingerprint` | number by which a resent request is known |
-//! | `splice`, `repeats`, `rows` | properties and rows as they are stored |
+//! | `splice`, `rows` | properties and rows as they are stored |
 //! | `report`, `reporter`, `error` | answers to the client |
 
 #![deny(unsafe_code)]
@@ -34,7 +34,6 @@ mod index;
 mod key;
 mod parser;
 mod person;
-mod repeats;
 mod report;
 mod reporter;
 mod rows;

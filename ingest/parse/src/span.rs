@@ -199,17 +199,13 @@ pub struct Properties {
     pub geoip_disable: bool,
     /// `$ignore_sent_at` is true.
     pub ignore_sent_at: bool,
-    /// Names that are there already and must not be spliced in, and others that we read.
+    /// Keys that are there already and must not be spliced in.
     pub present: Present,
 }
 
-/// Set of the property names that we look for. All of them may be spliced in, or decide what else
-/// is stored.
+/// Set of property names that may be spliced in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Present(u32);
-
-/// Bit that is set once a name was added that was there.
-const REPEATED_BIT: u32 = 31;
+pub struct Present(u16);
 
 impl Present {
     pub const IP: Self = Self(1);
@@ -224,27 +220,13 @@ impl Present {
     pub const LIB: Self = Self(1 << 9);
     pub const LIB_VERSION: Self = Self(1 << 10);
     pub const TOUR: Self = Self(1 << 11);
-    pub const GEOIP_DISABLE: Self = Self(1 << 12);
-    pub const IGNORE_SENT_AT: Self = Self(1 << 13);
-    pub const TOKEN: Self = Self(1 << 14);
-    pub const DISTINCT_ID: Self = Self(1 << 15);
-    pub const DOLLAR_DISTINCT_ID: Self = Self(1 << 16);
-    pub const ALIAS: Self = Self(1 << 17);
-    pub const ANONYMOUS: Self = Self(1 << 18);
-    pub const GROUP_TYPE: Self = Self(1 << 19);
-    pub const GROUP_KEY: Self = Self(1 << 20);
-    pub const GROUP_SET: Self = Self(1 << 21);
     /// Properties of the event's person.
     pub const OF_PERSON: Self = Self(Self::SET.0 | Self::SET_ONCE.0 | Self::UNSET.0);
-    /// Any name, given more than once.
-    pub const REPEATED: Self = Self(1 << REPEATED_BIT);
 
-    /// Adds a name. Six instructions, which some five members of an event take: all others are
-    /// passed without being named.
+    /// Adds a name.
     #[inline]
-    pub fn insert(&mut self, other: Self) {
-        let is_repeated = u32::from(self.0 & other.0 != 0);
-        self.0 |= other.0 | is_repeated << REPEATED_BIT;
+    pub const fn insert(&mut self, other: Self) {
+        self.0 |= other.0;
     }
 
     /// Returns true if a name, or one of several, is in the set.

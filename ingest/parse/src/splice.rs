@@ -1,7 +1,6 @@
 //! Properties as they are stored: as they were sent, with additions spliced in as text at the
-//! front, and of several under one name of ours the last.
+//! front.
 
-use crate::repeats;
 use crate::span::{Event, Kind, Present, Span};
 use crate::validate::Rules;
 use std::net::IpAddr;
@@ -32,8 +31,6 @@ pub struct Splicer {
     lib: Vec<u8>,
     lib_version: Vec<u8>,
     scratch: Vec<u8>,
-    /// Properties without those that a later one of their name replaces.
-    last: Vec<u8>,
 }
 
 impl Splicer {
@@ -75,11 +72,6 @@ impl Splicer {
         let has_moves = spans.has_rare() && !moves.iter().all(Span::is_none);
         let is_plain = !has_moves && !rules.is_v1;
         let is_empty = properties.is_empty || properties.whole.kind() != Kind::Object;
-        if properties.present.has(Present::REPEATED) {
-            repeats::write_last(raw, &mut self.last);
-            self.build(rules, spans, wants_ip, is_empty);
-            return [&self.scratch, self.last.get(1..).unwrap_or_default()];
-        }
         if is_plain && !wants_ip {
             return [raw, b""];
         }

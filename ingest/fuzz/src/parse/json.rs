@@ -36,36 +36,9 @@ pub fn text(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
 }
 
-/// Properties of which the last one counts for the row, too.
-const PROPERTIES: [&str; 22] = [
-    "$anon_distinct_id",
-    "$cookieless_mode",
-    "$distinct_id",
-    "$geoip_disable",
-    "$group_key",
-    "$group_set",
-    "$group_type",
-    "$groups",
-    "$ignore_sent_at",
-    "$ip",
-    "$lib",
-    "$lib_version",
-    "$process_person_profile",
-    "$product_tour_id",
-    "$session_id",
-    "$set",
-    "$set_once",
-    "$unset",
-    "$window_id",
-    "alias",
-    "distinct_id",
-    "token",
-];
-
-/// Members of an object, with their names and their names' JSON; a name with half a surrogate pair
-/// is `None`.
+/// Members of an object; a name with half a surrogate pair is `None`.
 #[derive(Default)]
-pub struct Members<'a>(Vec<(Option<String>, &'a RawValue, &'a RawValue)>);
+pub struct Members<'a>(Vec<(Option<String>, &'a RawValue)>);
 
 impl<'a> Members<'a> {
     /// Reads the members of a value; none if it is not an object.
@@ -85,25 +58,8 @@ impl<'a> Members<'a> {
     /// The last member of a name.
     pub fn last(&self, name: &str) -> Option<&'a RawValue> {
         let mut members = self.0.iter().rev();
-        let found = members.find(|(key, ..)| key.as_deref() == Some(name));
-        found.map(|(_, _, value)| *value)
-    }
-
-    /// The object's JSON with the last of each of our properties; `None` if none is there twice.
-    pub fn text_of_last(&self) -> Option<String> {
-        let is_replaced = |at: usize| {
-            let key = self.0[at].0.as_deref();
-            let mut later = self.0[at + 1..].iter();
-            key.is_some_and(|key| PROPERTIES.contains(&key))
-                && later.any(|(other, ..)| other.as_deref() == key)
-        };
-        let mut kept = Vec::new();
-        for (at, (_, key, value)) in self.0.iter().enumerate() {
-            if !is_replaced(at) {
-                kept.push(format!("{}:{}", key.get(), value.get()));
-            }
-        }
-        (kept.len() < self.0.len()).then(|| format!("{{{}}}", kept.join(",")))
+        let found = members.find(|(key, _)| key.as_deref() == Some(name));
+        found.map(|(_, value)| *value)
     }
 
     /// The last member of a name, unless that is `null`.
@@ -130,7 +86,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut members = Vec::new();
         while let Some((key, value)) = map.next_entry::<&RawValue, &RawValue>()? {
-            members.push((text(key), key, value));
+            members.push((text(key), value));
         }
         Ok(Members(members))
     }

@@ -170,8 +170,7 @@ impl<'a> Request<'a> {
             None => Some(7),
         };
         let raw = sent.filter(|value| kind(value) == Kind::Object);
-        let last = properties.text_of_last();
-        let raw = last.as_deref().or(raw.map(RawValue::get)).unwrap_or("{}");
+        let raw = raw.map_or("{}", RawValue::get);
         Ok(Expected {
             row: Event {
                 uuid: uuid.unwrap_or_default(),

@@ -150,10 +150,7 @@ fn property(
     properties: &mut Properties,
 ) -> Result<(), Refused> {
     cursor.forget_escapes_before(&member);
-    if matches!(
-        cursor.name_begins_with(&member),
-        b'$' | b'a' | b'd' | b't' | b'\\'
-    ) {
+    if matches!(cursor.name_begins_with(&member), b'$' | b'd' | b't' | b'\\') {
         known_property(cursor, member, depth, properties)
     } else {
         cursor.pass(member.value, depth)
@@ -173,44 +170,34 @@ fn known_property(
         3 if name == b"$ip" => Present::IP,
         4 if name == b"$set" => Present::SET,
         4 if name == b"$lib" => Present::LIB,
-        5 if name == b"alias" => Present::ALIAS,
         5 if name == b"token" => {
-            properties.present.insert(Present::TOKEN);
             properties.token = cursor.value(mark, depth)?;
             return Ok(());
         }
         6 if name == b"$unset" => Present::UNSET,
         7 if name == b"$groups" => Present::GROUPS,
         9 if name == b"$set_once" => Present::SET_ONCE,
-        10 if name == b"$group_key" => Present::GROUP_KEY,
-        10 if name == b"$group_set" => Present::GROUP_SET,
         10 if name == b"$window_id" => Present::WINDOW_ID,
-        11 if name == b"$group_type" => Present::GROUP_TYPE,
         11 if name == b"distinct_id" => {
-            properties.present.insert(Present::DISTINCT_ID);
             properties.distinct_id = cursor.value(mark, depth)?;
             return Ok(());
         }
         11 if name == b"$session_id" => Present::SESSION_ID,
         12 if name == b"$distinct_id" => {
-            properties.present.insert(Present::DOLLAR_DISTINCT_ID);
             properties.dollar_distinct_id = cursor.value(mark, depth)?;
             return Ok(());
         }
         12 if name == b"$lib_version" => Present::LIB_VERSION,
         14 if name == b"$geoip_disable" => {
-            properties.present.insert(Present::GEOIP_DISABLE);
             properties.geoip_disable = cursor.value(mark, depth)?.kind() == Kind::True;
             return Ok(());
         }
         15 if name == b"$ignore_sent_at" => {
-            properties.present.insert(Present::IGNORE_SENT_AT);
             properties.ignore_sent_at = cursor.value(mark, depth)?.kind() == Kind::True;
             return Ok(());
         }
         16 if name == b"$cookieless_mode" => Present::COOKIELESS,
         16 if name == b"$product_tour_id" => Present::TOUR,
-        17 if name == b"$anon_distinct_id" => Present::ANONYMOUS,
         23 if name == b"$process_person_profile" => Present::PERSON_PROFILE,
         _ => return cursor.pass(mark, depth),
     };

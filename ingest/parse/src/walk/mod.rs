@@ -13,5 +13,4 @@ mod names;
 mod number;
 
 pub use envelope::walk;
-pub use names::spelled_with_escapes;
 pub use number::number_len;

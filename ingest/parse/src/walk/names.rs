@@ -3,14 +3,10 @@
 use crate::text;
 
 /// All names that the walk looks for.
-const NAMES: [&str; 40] = [
-    "$anon_distinct_id",
+const NAMES: [&str; 35] = [
     "$cookieless_mode",
     "$distinct_id",
     "$geoip_disable",
-    "$group_key",
-    "$group_set",
-    "$group_type",
     "$groups",
     "$ignore_sent_at",
     "$ip",
@@ -24,7 +20,6 @@ const NAMES: [&str; 40] = [
     "$token",
     "$unset",
     "$window_id",
-    "alias",
     "api_key",
     "batch",
     "cookieless_mode",
@@ -76,8 +71,8 @@ const MULTIPLIER: u32 = 0x2265_b1f5;
 )]
 const fn beginnings() -> [u32; SLOTS] {
     let all = [
-        *b"$ano", *b"$coo", *b"$dis", *b"$geo", *b"$gro", *b"$ign", *b"$ip\"", *b"$lib", *b"$pro",
-        *b"$ses", *b"$set", *b"$uns", *b"$win", *b"alia", *b"dist", *b"toke",
+        *b"$coo", *b"$dis", *b"$geo", *b"$gro", *b"$ign", *b"$ip\"", *b"$lib", *b"$pro", *b"$ses",
+        *b"$set", *b"$uns", *b"$win", *b"dist", *b"toke",
     ];
     let mut slots = [0; SLOTS];
     let mut nth = 0;
@@ -106,7 +101,7 @@ pub(super) fn may_be_sought(beginning: [u8; 4]) -> bool {
 
 /// Name that a key with escapes spells, if we look for it: `"\\u0065vent"` is `"event"`.
 #[cold]
-pub fn spelled_with_escapes(raw: &[u8]) -> &'static [u8] {
+pub(super) fn spelled_with_escapes(raw: &[u8]) -> &'static [u8] {
     // The decoded name: all of our names are ASCII, and no longer.
     let mut name = [0; NAME_BYTES_MAX];
     let mut rest = raw;
@@ -150,7 +145,7 @@ mod tests {
             .filter_map(|rest| rest.split_once('"'))
             .map(|(name, _)| name)
             .collect();
-        assert_eq!(names.len(), 22);
+        assert_eq!(names.len(), 17);
         for name in names {
             let quoted = format!("{name}\"");
             assert!(

@@ -19,7 +19,6 @@ mod model;
 mod odd_json;
 mod person;
 mod properties;
-mod repeats;
 mod report;
 mod sdk;
 mod shapes;
