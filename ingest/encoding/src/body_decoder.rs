@@ -1,7 +1,7 @@
 //! Body decoder: takes off the encodings of a body, one inside the other.
 
 use crate::decode_error::{invalid_encoding, too_many_blocks};
-use crate::expansion::ON_CORE_SLOW_SENT_BYTES_MAX;
+use crate::expansion::{ON_CORE_BYTES_MAX, ON_CORE_SLOW_BYTES_MAX, ON_CORE_SLOW_SENT_BYTES_MAX};
 use crate::keys::keys_of;
 use crate::{BodyBuf, Buffers, DecodeError, DecodeLimits, Decoder, Encoding, form};
 use http::StatusCode;
@@ -32,6 +32,17 @@ impl Hints {
     #[must_use]
     pub fn may_take_long(&self, sent_bytes: usize) -> bool {
         self.is_any_slow() && sent_bytes > ON_CORE_SLOW_SENT_BYTES_MAX
+    }
+
+    /// Bytes that a body of so many bytes as sent decodes to on a core at most; 0 if it is decoded
+    /// beside one.
+    #[must_use]
+    pub fn on_core_bytes_max(&self, sent_bytes: usize) -> usize {
+        match (self.is_any_slow(), self.may_take_long(sent_bytes)) {
+            (_, true) => 0,
+            (true, _) => ON_CORE_SLOW_BYTES_MAX,
+            (false, _) => ON_CORE_BYTES_MAX,
+        }
     }
 
     /// Returns true if one of the named encodings is slow.

@@ -39,7 +39,7 @@ const SEARCHED_BYTES_MAX: usize = 16 << 20;
 pub const ON_CORE_BYTES_MAX: usize = 4 << 20;
 /// Decoded bytes of a slow encoding that a core deals with itself; a window of Brotli may be twice
 /// as large.
-const ON_CORE_SLOW_BYTES_MAX: usize = 256 << 10;
+pub(crate) const ON_CORE_SLOW_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a slow encoding as sent that may decode to more than that only for a known key: none is
 /// decoded twice for it.
 pub(crate) const ON_CORE_SLOW_SENT_BYTES_MAX: usize =

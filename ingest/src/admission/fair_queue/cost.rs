@@ -7,7 +7,7 @@ use millrace_encoding::ON_CORE_BYTES_MAX;
 /// end.
 pub const REQUEST_BYTES: usize = 4 << 10;
 /// Bytes that a request may keep its core busy with before it counts as long.
-const LONG_BYTES: usize = 1 << 20;
+pub const LONG_BYTES: usize = 1 << 20;
 /// Decoded bytes for each byte of an ordinary compressed batch, and then some.
 const USUAL_EXPANSION: usize = 16;
 /// Decoded bytes for each byte sent, at most: those of Deflate. Other encodings are limited to
@@ -26,16 +26,29 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Cost of a body of so many bytes as sent.
-    pub fn of(sent_bytes: usize, may_be_encoded: bool) -> Self {
-        let decoded = |expansion| match may_be_encoded {
-            true => sent_bytes.max(sent_bytes.saturating_mul(expansion).min(ON_CORE_BYTES_MAX)),
-            false => sent_bytes,
+    /// Cost of a body of so many bytes that is not encoded; long ones are parsed beside the core.
+    pub const fn plain(bytes: usize) -> Self {
+        Self {
+            held_bytes: bytes + REQUEST_BYTES,
+            turn_bytes: bytes + REQUEST_BYTES,
+            core_bytes_max: match bytes {
+                ..=ON_CORE_BYTES_MAX => bytes,
+                _ => REQUEST_BYTES,
+            },
+        }
+    }
+
+    /// Cost of a body of so many bytes as sent, of which the core decodes `decoded_bytes_max` at
+    /// most; 0 for one that is decoded beside it.
+    pub fn encoded(sent_bytes: usize, decoded_bytes_max: usize) -> Self {
+        let decoded = |expansion| {
+            let decoded = sent_bytes.saturating_mul(expansion);
+            decoded.min(decoded_bytes_max)
         };
         Self {
             held_bytes: sent_bytes + REQUEST_BYTES,
-            turn_bytes: decoded(USUAL_EXPANSION) + REQUEST_BYTES,
-            core_bytes_max: decoded(EXPANSION_MAX) + REQUEST_BYTES,
+            turn_bytes: sent_bytes.max(decoded(USUAL_EXPANSION)) + REQUEST_BYTES,
+            core_bytes_max: decoded(EXPANSION_MAX),
         }
     }
 
@@ -50,24 +63,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn encoded_bodies_cost_what_they_may_decode_to_on_a_core() {
-        let kib = |bytes: usize| (bytes - REQUEST_BYTES) >> 10;
-        // Bytes sent, whether encoded, and KiB: held, for turns, at most; whether it is long.
-        for (sent, encoded, expected) in [
-            (100 << 10, false, (100, 100, 100, false)),
-            (2 << 20, false, (2_048, 2_048, 2_048, true)),
-            (512, true, (0, 8, 512, false)),
-            (10 << 10, true, (10, 160, 4_096, true)),
-            (8 << 20, true, (8_192, 8_192, 8_192, true)),
+    fn bodies_cost_what_a_core_decodes_and_parses_of_them() {
+        const KIB: usize = 1 << 10;
+        let on_core = ON_CORE_BYTES_MAX;
+        // Cost, and KiB: held, for turns, at most; whether it is long.
+        for (cost, expected) in [
+            (Cost::plain(100 * KIB), (100, 100, 100, false)),
+            (Cost::plain(2_048 * KIB), (2_048, 2_048, 2_048, true)),
+            // Parsed beside the core.
+            (Cost::plain(8_192 * KIB), (8_192, 8_192, 4, false)),
+            (Cost::encoded(512, on_core), (0, 8, 512, false)),
+            (Cost::encoded(10 * KIB, on_core), (10, 160, 4_096, true)),
+            // In a slow encoding.
+            (Cost::encoded(10 * KIB, 256 * KIB), (10, 160, 256, false)),
+            // Decoded beside the core.
+            (Cost::encoded(600 * KIB, 0), (600, 600, 0, false)),
         ] {
-            let cost = Cost::of(sent, encoded);
             let got = (
-                kib(cost.held_bytes),
-                kib(cost.turn_bytes),
-                kib(cost.core_bytes_max),
+                (cost.held_bytes - REQUEST_BYTES) / KIB,
+                (cost.turn_bytes - REQUEST_BYTES) / KIB,
+                cost.core_bytes_max / KIB,
                 cost.is_long(),
             );
-            assert_eq!(got, expected, "{sent} {encoded}");
+            assert_eq!(got, expected, "{cost:?}");
         }
     }
 }

@@ -16,15 +16,17 @@
 //! - once all of it is taken: every request;
 //! - after ten seconds: requests that were not served.
 //!
-//! As long as the core keeps up, or serves one flow only, no request queues: each asks a few
-//! cells of its own core. Long requests queue nevertheless while others are in service: some
-//! hundred bytes may decode to megabytes, and two dozen such requests in one go would keep all
-//! others waiting for a second. From the queue they are served one by one, and others in between.
+//! As long as the core keeps up, or serves one flow only, no request queues: each asks a few cells
+//! of its own core. Long requests queue nevertheless once the core has had a megabyte of such since
+//! it last looked for new requests: some hundred bytes may decode to megabytes, and two dozen such
+//! requests in one go would keep all others waiting for a second. From the queue they are served
+//! one by one, and others in between.
 
 mod cost;
 mod deficit_round_robin;
 mod flow;
 
+use cost::LONG_BYTES;
 pub use cost::{Cost, REQUEST_BYTES};
 pub use flow::Flow;
 
@@ -69,6 +71,8 @@ pub struct FairQueue {
     bytes_max: usize,
     /// Requests that have a permit and are not answered.
     in_service: Cell<usize>,
+    /// Bytes of long requests that the core has dealt with since it last looked for new requests.
+    long_bytes: Cell<usize>,
     last: Cell<Option<Flow>>,
     contended: Cell<u32>,
     changed: Notify,
@@ -76,7 +80,10 @@ pub struct FairQueue {
 
 /// Permit of a request in service; it is given back when dropped.
 #[derive(Debug)]
-pub struct Permit(Rc<FairQueue>);
+pub struct Permit {
+    queue: Rc<FairQueue>,
+    is_long: bool,
+}
 
 // === impl FairQueue ===
 
@@ -88,6 +95,7 @@ impl FairQueue {
             waiting_bytes: Cell::new(0),
             bytes_max,
             in_service: Cell::new(0),
+            long_bytes: Cell::new(0),
             last: Cell::new(None),
             contended: Cell::new(0),
             changed: Notify::new(),
@@ -136,7 +144,7 @@ impl FairQueue {
         has_capacity: bool,
     ) -> Option<Permit> {
         if self.bypasses_queue(flow, cost) && has_capacity {
-            return Some(self.permit());
+            return Some(self.permit(cost));
         }
         let (grant, granted) = oneshot::channel();
         self.push(lane, flow, QueuedRequest { cost, grant });
@@ -153,11 +161,13 @@ impl FairQueue {
         blocked: impl Fn() -> F,
     ) {
         loop {
-            if self.waiting_bytes.get() == 0 && self.waiting.borrow().is_empty() {
+            let is_empty = self.waiting_bytes.get() == 0 && self.waiting.borrow().is_empty();
+            if is_empty && self.long_bytes.get() == 0 {
                 self.changed.notified().await;
-            } else if self.serve_round(&has_capacity) {
+            } else if is_empty || self.serve_round(&has_capacity) {
                 // To the end of the queue of tasks: requests that came meanwhile queue up first.
                 tokio::task::yield_now().await;
+                self.long_bytes.set(0);
             } else {
                 blocked().await;
             }
@@ -188,17 +198,17 @@ impl FairQueue {
             _ => self.contended.get().saturating_sub(1),
         };
         self.contended.set(contended);
-        let in_service = self.in_service.get();
-        let few = match cost.is_long() {
-            true => in_service == 0,
-            false => contended == 0 || in_service < BYPASS_MAX,
-        };
-        few && self.waiting.borrow().is_empty()
+        let few = contended == 0 || self.in_service.get() < BYPASS_MAX;
+        let may_be_long = !cost.is_long() || self.long_bytes.get() < LONG_BYTES;
+        few && may_be_long && self.waiting.borrow().is_empty()
     }
 
-    fn permit(self: &Rc<Self>) -> Permit {
+    fn permit(self: &Rc<Self>, cost: Cost) -> Permit {
         self.in_service.set(self.in_service.get() + 1);
-        Permit(Rc::clone(self))
+        Permit {
+            queue: Rc::clone(self),
+            is_long: cost.is_long(),
+        }
     }
 
     fn push(&self, lane: Lane, flow: Flow, request: QueuedRequest<oneshot::Sender<Permit>>) {
@@ -219,7 +229,7 @@ impl FairQueue {
             bytes += request.cost.core_bytes_max;
             // A client that went away, or waits no more, gets a permit all the same, and gives it
             // back at once.
-            drop(request.grant.send(self.permit()));
+            drop(request.grant.send(self.permit(request.cost)));
         }
         requests > 0
     }
@@ -227,11 +237,25 @@ impl FairQueue {
 
 // === impl Permit ===
 
+impl Permit {
+    /// Notes the bytes of the body once it is decoded; what is not long is not counted.
+    pub fn note_decoded(&self, bytes: usize) {
+        if !self.is_long {
+            return;
+        }
+        let before = self.queue.long_bytes.get();
+        self.queue.long_bytes.set(before + bytes);
+        if before == 0 {
+            // It is set back once the core has looked for new requests.
+            self.queue.changed.notify_one();
+        }
+    }
+}
+
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.0
-            .in_service
-            .set(self.0.in_service.get().saturating_sub(1));
+        let in_service = &self.queue.in_service;
+        in_service.set(in_service.get().saturating_sub(1));
     }
 }
 

@@ -209,7 +209,7 @@ fn one_flow_alone_never_queues() {
     let held: Vec<_> = (0..100)
         .map(|_| {
             assert!(queue.bypasses_queue(flow(1), plain(10)));
-            queue.permit()
+            queue.permit(plain(10))
         })
         .collect();
     assert!(
@@ -224,21 +224,34 @@ fn one_flow_alone_never_queues() {
     assert!(queue.bypasses_queue(flow(2), plain(10)), "the core is idle");
 }
 
+/// Cost of a request that may keep the core busy for long.
+fn long() -> Cost {
+    Cost::encoded(12 << 10, 4 << 20)
+}
+
 #[test]
-fn a_long_request_queues_beside_others_and_is_served_alone() {
+fn long_requests_bypass_the_queue_until_the_core_has_had_a_megabyte_of_them() {
     let queue = FairQueue::new(usize::MAX);
-    let long = Cost::of(12 << 10, true);
-    assert!(queue.bypasses_queue(flow(1), long), "the core is idle");
-    let held = queue.permit();
-    assert!(
-        !queue.bypasses_queue(flow(1), long),
-        "though it has one flow"
-    );
-    assert!(queue.bypasses_queue(flow(1), plain(10)));
+    let mut held = Vec::new();
+    // Ordinary batches of 150 kB, of one flow alone.
+    for _ in 0..7 {
+        assert!(queue.bypasses_queue(flow(1), long()));
+        held.push(queue.permit(long()));
+        held.last().unwrap().note_decoded(150_000);
+    }
+    assert!(!queue.bypasses_queue(flow(1), long()));
+    assert!(queue.bypasses_queue(flow(1), plain(10)), "what is short");
+    queue.permit(plain(10)).note_decoded(150_000);
+    assert_eq!(queue.long_bytes.get(), 7 * 150_000);
+}
+
+#[test]
+fn long_requests_are_served_one_a_round() {
+    let queue = FairQueue::new(usize::MAX);
     let push = |number| {
         let (grant, granted) = oneshot::channel();
-        let request = QueuedRequest { cost: long, grant };
-        queue.push(Lane::Live, flow(number), request);
+        let cost = long();
+        queue.push(Lane::Live, flow(number), QueuedRequest { cost, grant });
         granted
     };
     let mut waiting: Vec<_> = (0..24).map(|_| push(1)).collect();
@@ -250,7 +263,22 @@ fn a_long_request_queues_beside_others_and_is_served_alone() {
         assert_eq!(waiting.len() + other, 25 - round, "one a round");
     }
     assert_eq!(waiting.len(), 23, "flows take turns");
-    drop(held);
+}
+
+#[tokio::test]
+async fn long_requests_bypass_the_queue_again_once_the_core_has_looked_for_others() {
+    let queue = FairQueue::new(usize::MAX);
+    let serving = Rc::clone(&queue).serve(|_| true, || std::future::ready(()));
+    let mut serving = Box::pin(serving);
+    assert!(futures_util::poll!(&mut serving).is_pending());
+    queue.permit(long()).note_decoded(4 << 20);
+    assert!(!queue.bypasses_queue(flow(1), long()));
+    // It has been woken, and lets the core look first.
+    assert!(futures_util::poll!(&mut serving).is_pending());
+    assert!(!queue.bypasses_queue(flow(1), long()));
+    tokio::task::yield_now().await;
+    assert!(futures_util::poll!(&mut serving).is_pending());
+    assert!(queue.bypasses_queue(flow(1), long()));
 }
 
 #[tokio::test]
