@@ -14,7 +14,7 @@ use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterio
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use millrace_benches::hot_path::{Parsing, memory_dir};
 use millrace_benches::requests::{WORKLOADS, Workload};
-use millrace_log::block::{Compressor, store_into};
+use millrace_blocks::{Compressor, store_into};
 use millrace_log::fs::DiskFs;
 use millrace_log::{Log, LogOptions, Section, SectionHeader};
 use std::hint::black_box;

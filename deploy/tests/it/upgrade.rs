@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-const VERSIONS: [&str; 2] = ["log-1", "log-2"];
+const VERSIONS: [&str; 1] = ["log-2"];
 
 /// Unpacks the data folder of an archive to a temporary folder.
 fn unpacked(name: &str) -> (TempDir, PathBuf) {
@@ -104,7 +104,7 @@ fn events_of_earlier_versions_are_stored_and_their_keys_stay_valid() {
 
 /// Starts on a folder that a script has changed; returns the error output.
 fn refused_after(script: &str) -> String {
-    let (_home, data_dir) = unpacked(VERSIONS[1]);
+    let (_home, data_dir) = unpacked(VERSIONS[0]);
     let changed = Command::new("python3")
         .args(["-c", script])
         .current_dir(&data_dir)

@@ -9,7 +9,7 @@
     reason = "a tool that cannot go on must stop"
 )]
 
-use millrace_log::block::{Compressor, store_into};
+use millrace_blocks::{Compressor, store_into};
 use millrace_log::testing::MemoryFs;
 use millrace_log::testing::bytes::encode_frame;
 use millrace_log::{Log, LogOptions, Section, SectionHeader};

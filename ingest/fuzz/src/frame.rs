@@ -1,7 +1,7 @@
 //! Target `frame`: bytes that are read as a frame of the log are byte for byte what we would
 //! write.
 
-use millrace_log::block::{self, Compressor};
+use millrace_blocks::{Compressor, decompress_into_vec, store_into};
 use millrace_log::testing::SeededRng;
 use millrace_log::testing::bytes::{decode_frame, encode_frame, reseal_blocks, reseal_frame};
 use millrace_log::{Section, SectionHeader};
@@ -47,7 +47,7 @@ pub fn frame_blocks(data: &[u8]) -> usize {
             let mut run = data.to_vec();
             reseal_blocks(&mut run);
             let mut rows = Vec::new();
-            let result = block::decompress_into_vec(&run, &mut rows, ROWS_BYTES_MAX);
+            let result = decompress_into_vec(&run, &mut rows, ROWS_BYTES_MAX);
             assert!(rows.len() <= ROWS_BYTES_MAX, "{result:?}");
             0
         }
@@ -60,7 +60,6 @@ fn read(bytes: &[u8]) -> usize {
     let Ok((frame, runs)) = decode_frame(bytes) else {
         return 0;
     };
-    let version = bytes[4];
     let sections: Vec<_> = frame
         .sections
         .iter()
@@ -71,8 +70,8 @@ fn read(bytes: &[u8]) -> usize {
         })
         .collect();
     let salt = u64::from_le_bytes(bytes[8..16].try_into().unwrap());
-    // A frame of version 1 may hold anything; one of no sections is never written.
-    if version != 2 || sections.is_empty() || bytes[UNUSED] != [0; 4] {
+    // A frame of no sections is never written.
+    if sections.is_empty() || bytes[UNUSED] != [0; 4] {
         return 0;
     }
     let again = encode_frame(&sections, salt, frame.sequence).unwrap();
@@ -120,7 +119,7 @@ fn write(data: &[u8], seed: u64) -> usize {
             let part = part.repeat(times);
             let mut blocks = Vec::new();
             if rng.below(2) == 0 {
-                block::store_into(&part, &mut blocks);
+                store_into(&part, &mut blocks);
             } else {
                 COMPRESSOR.with_borrow_mut(|c| c.compress_into(&part, &mut blocks));
             }
@@ -142,7 +141,7 @@ fn write(data: &[u8], seed: u64) -> usize {
     }
     for (run, (_, _, part)) in runs.iter().zip(&owned) {
         let mut rows = Vec::new();
-        block::decompress_into_vec(run, &mut rows, ROWS_BYTES_MAX).unwrap();
+        decompress_into_vec(run, &mut rows, ROWS_BYTES_MAX).unwrap();
         assert_eq!(rows, *part);
     }
     let at = rng.below(bytes.len() as u64) as usize;

@@ -1,10 +1,10 @@
 //! Target `recovery`: opens a log of arbitrary bytes.
 
-use millrace_log::block::store_into;
+use millrace_blocks::store_into;
 use millrace_log::testing::MemoryFs;
 use millrace_log::testing::bytes::reseal_segment;
 use millrace_log::{
-    AppendError, Log, LogHandle, LogOptions, Position, Section, SectionHeader, inspect,
+    AppendError, Log, LogHandle, LogOptions, Position, ProblemKind, Section, SectionHeader, inspect,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub fn recovery(data: &[u8]) {
             fs.put(&PathBuf::from(format!("{DIR}/{number:020}.log")), &bytes);
         }
     }
-    if is_of_later_version(&fs) {
+    if is_of_another_version(&fs) {
         return;
     }
     let (log, recovery) = open(&fs);
@@ -51,11 +51,11 @@ pub fn recovery(data: &[u8]) {
     append_and_read(&mut log, &found);
 }
 
-fn is_of_later_version(fs: &MemoryFs) -> bool {
+fn is_of_another_version(fs: &MemoryFs) -> bool {
     let seen = inspect(fs, Path::new(DIR), &mut |_| {}).unwrap();
     seen.segments.iter().any(|segment| {
-        let mut problems = segment.problems.iter();
-        problems.any(|problem| problem.kind == millrace_log::ProblemKind::NewerVersion)
+        let mut kinds = segment.problems.iter().map(|problem| problem.kind);
+        kinds.any(|kind| [ProblemKind::NewerVersion, ProblemKind::OlderVersion].contains(&kind))
     })
 }
 

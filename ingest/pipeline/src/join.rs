@@ -1,7 +1,7 @@
 //! Joins small row groups of many requests into one section.
 
 use crate::pack::{PackedGroup, SAMPLE_KEYS_MAX, section_header};
-use millrace_log::block::Compressor;
+use millrace_blocks::Compressor;
 use millrace_log::{Section, SectionHeader};
 use millrace_rows::{Month, RowGroup, Table};
 

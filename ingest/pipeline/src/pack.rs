@@ -4,8 +4,8 @@
 //! cores and goes on while the commit thread waits for the disk. Small ones travel as rows and
 //! are joined by the commit thread, as blocks of a few rows compress badly.
 
+use millrace_blocks::Compressor;
 use millrace_log::SectionHeader;
-use millrace_log::block::Compressor;
 use millrace_rows::RowGroup;
 
 /// Bytes from which on a group is compressed by the caller. A smaller block of its own would cost
@@ -107,7 +107,7 @@ impl Packer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millrace_log::block::decompress_into_vec;
+    use millrace_blocks::decompress_into_vec;
     use millrace_rows::{Micros, Month, RowKey, Table};
     use uuid::Uuid;
 

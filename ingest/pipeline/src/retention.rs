@@ -65,7 +65,7 @@ impl Retention {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millrace_log::block::store_into;
+    use millrace_blocks::store_into;
     use millrace_log::fs::DiskFs;
     use millrace_log::{Log, LogOptions, Section, SectionHeader};
     use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Reader of rows from the logs.
 
-use millrace_log::block::decompress_into_vec;
+use millrace_blocks::decompress_into_vec;
 use millrace_log::{FrameSection, LogHandle};
 use millrace_rows::Table;
 use millrace_rows::testing::{self, Event, PersonUpdate, Rejected};

@@ -1,35 +1,20 @@
-//! ClickHouse's compressed blocks, the framing of `compress=1` and `decompress=1`.
-//!
-//! ```text
-//! checksum  16 bytes  CityHash128 (version 1.0.2) of all that follows
-//! method     1 byte   0x82 LZ4, 0x02 stored
-//! size       4 bytes  little-endian, compressed bytes including these nine bytes of header
-//! raw size   4 bytes  little-endian, bytes after decompression
-//! data
-//! ```
+//! ClickHouse's compressed blocks as a stream: the framing of `decompress=1`.
 
 use std::io::{self, Read};
 
-use cityhash_rs::cityhash_102_128;
+use millrace_blocks::{BLOCK_HEADER_BYTES, BlockError, BlockHeader, split_block};
 
 use crate::exception::Exception;
-
-const CHECKSUM_BYTES: usize = 16;
-const HEADER_BYTES: usize = 9;
-const METHOD_LZ4: u8 = 0x82;
-const METHOD_NONE: u8 = 0x02;
 
 /// Largest size a block's header may state, compressed or not; ClickHouse itself allows 1 GiB, its
 /// writers make 1 MiB.
 const BLOCK_BYTES_MAX: usize = 128 << 20;
 
-/// Bytes we put into one block when writing.
-const WRITE_BYTES_MAX: usize = 1 << 20;
-
 /// Reads the decompressed content of consecutive blocks; each checksum is verified before any of
 /// its block's bytes are returned.
 pub(crate) struct BlockReader<R> {
     source: R,
+    /// The block, with its header.
     compressed: Vec<u8>,
     raw: Vec<u8>,
     /// Number of bytes of `raw` already returned.
@@ -50,80 +35,38 @@ impl<R: Read> BlockReader<R> {
 
     /// Loads the next block into `raw`. Returns false at a clean end, which is between two blocks.
     fn load(&mut self) -> io::Result<bool> {
-        let mut prefix = [0; CHECKSUM_BYTES + HEADER_BYTES];
-        let got = read_full(&mut self.source, &mut prefix)?;
+        let mut bytes = [0; BLOCK_HEADER_BYTES];
+        let got = read_full(&mut self.source, &mut bytes)?;
         if got == 0 {
             return Ok(false);
         }
-        if got < prefix.len() {
+        if got < bytes.len() {
             return Err(failure(
                 33,
                 "Compressed data ends inside the header of a block",
                 "CANNOT_READ_ALL_DATA",
             ));
         }
-        let (checksum, header) = prefix.split_at(CHECKSUM_BYTES);
-        let (size, raw_size) = (u32_at(header, 1), u32_at(header, 5));
-        if !(HEADER_BYTES..=BLOCK_BYTES_MAX).contains(&size) || raw_size > BLOCK_BYTES_MAX {
+        let header = BlockHeader::decode(&bytes);
+        let largest = header.covered_bytes.max(header.uncompressed_bytes);
+        let data_bytes = header.data_bytes().filter(|_| largest <= BLOCK_BYTES_MAX);
+        let Some(data_bytes) = data_bytes else {
             return Err(failure(
                 39,
                 "Too large or impossible size of a compressed block",
                 "TOO_LARGE_SIZE_COMPRESSED",
             ));
-        }
-        self.compressed.clear();
-        self.compressed.extend_from_slice(header);
-        let rest = size - HEADER_BYTES;
-        if (&mut self.source)
-            .take(rest as u64)
-            .read_to_end(&mut self.compressed)?
-            < rest
-        {
-            return Err(failure(
-                33,
-                "Compressed data ends inside a block",
-                "CANNOT_READ_ALL_DATA",
-            ));
-        }
-        if checksum_of(&self.compressed) != checksum {
-            return Err(failure(
-                40,
-                "Checksum doesn't match: corrupted data",
-                "CHECKSUM_DOESNT_MATCH",
-            ));
-        }
-        self.decompress(raw_size)?;
-        Ok(true)
-    }
-
-    fn decompress(&mut self, raw_size: usize) -> io::Result<()> {
-        let method = self.compressed.first().copied().unwrap_or_default();
-        let data = self.compressed.get(HEADER_BYTES..).unwrap_or_default();
-        self.returned = 0;
-        self.raw.resize(raw_size, 0);
-        let written = match method {
-            METHOD_LZ4 => lz4_flex::block::decompress_into(data, &mut self.raw)
-                .map_err(|_| failure(271, "Cannot decompress an LZ4 block", "CANNOT_DECOMPRESS"))?,
-            METHOD_NONE if data.len() == raw_size => {
-                self.raw.copy_from_slice(data);
-                raw_size
-            }
-            _ => {
-                return Err(failure(
-                    89,
-                    &format!("Compression method 0x{method:02x} is not supported here; use LZ4"),
-                    "UNKNOWN_COMPRESSION_METHOD",
-                ));
-            }
         };
-        if written != raw_size {
-            return Err(failure(
-                271,
-                "A compressed block has another size than its header says",
-                "CANNOT_DECOMPRESS",
-            ));
-        }
-        Ok(())
+        self.compressed.clear();
+        self.compressed.extend_from_slice(&bytes);
+        (&mut self.source)
+            .take(data_bytes as u64)
+            .read_to_end(&mut self.compressed)?;
+        let (block, _) = split_block(&self.compressed).map_err(failure_of)?;
+        self.returned = 0;
+        self.raw.resize(block.uncompressed_bytes(), 0);
+        block.decompress_to(&mut self.raw).map_err(failure_of)?;
+        Ok(true)
     }
 }
 
@@ -144,39 +87,6 @@ impl<R: Read> Read for BlockReader<R> {
     }
 }
 
-/// Appends `raw` to `out` as LZ4 blocks.
-pub(crate) fn compress_into(raw: &[u8], out: &mut Vec<u8>) {
-    for chunk in raw.chunks(WRITE_BYTES_MAX) {
-        let mut block =
-            vec![0; HEADER_BYTES + lz4_flex::block::get_maximum_output_size(chunk.len())];
-        let (header, data) = block.split_at_mut(HEADER_BYTES);
-        // The buffer has the size that compression can at most need, so this cannot fail.
-        let Ok(written) = lz4_flex::block::compress_into(chunk, data) else {
-            continue;
-        };
-        let size = (HEADER_BYTES + written) as u32;
-        let fields = std::iter::once(METHOD_LZ4)
-            .chain(size.to_le_bytes())
-            .chain((chunk.len() as u32).to_le_bytes());
-        for (slot, byte) in header.iter_mut().zip(fields) {
-            *slot = byte;
-        }
-        block.truncate(HEADER_BYTES + written);
-        out.extend_from_slice(&checksum_of(&block));
-        out.extend_from_slice(&block);
-    }
-}
-
-/// Checksum in the block's byte order: the two halves swapped against the number's own order.
-fn checksum_of(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
-    cityhash_102_128(bytes).rotate_right(64).to_le_bytes()
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> usize {
-    let field = bytes.get(at..).and_then(|rest| rest.first_chunk());
-    u32::from_le_bytes(field.copied().unwrap_or_default()) as usize
-}
-
 /// Reads until `buffer` is full or the source ends.
 pub(crate) fn read_full(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
@@ -191,33 +101,69 @@ pub(crate) fn read_full(source: &mut impl Read, buffer: &mut [u8]) -> io::Result
     Ok(filled)
 }
 
+/// Error of a block with ClickHouse's number and wording.
+fn failure_of(error: BlockError) -> io::Error {
+    match error {
+        BlockError::Short => failure(
+            33,
+            "Compressed data ends inside a block",
+            "CANNOT_READ_ALL_DATA",
+        ),
+        BlockError::Checksum => failure(
+            40,
+            "Checksum doesn't match: corrupted data",
+            "CHECKSUM_DOESNT_MATCH",
+        ),
+        BlockError::Method(method) => failure(
+            89,
+            &format!("Compression method 0x{method:02x} is not supported here; use LZ4"),
+            "UNKNOWN_COMPRESSION_METHOD",
+        ),
+        _ => failure(
+            271,
+            "A compressed block has another size than its header says",
+            "CANNOT_DECOMPRESS",
+        ),
+    }
+}
+
 fn failure(code: u32, message: &str, name: &str) -> io::Error {
     io::Error::other(Exception::new(code, message, name))
 }
 
 #[cfg(test)]
 mod tests {
+    use millrace_blocks::{Compressor, seal, store_into};
+
     use super::*;
+    use crate::upload::from_io;
 
     fn read(bytes: &[u8]) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
         BlockReader::new(bytes).read_to_end(&mut out).map(|_| out)
     }
 
+    fn packed(raw: &[u8]) -> Vec<u8> {
+        let mut packed = Vec::new();
+        Compressor::new().compress_into(raw, &mut packed);
+        packed
+    }
+
     #[test]
-    fn compressed_blocks_are_read_back() {
-        for length in [0, 1, 100, WRITE_BYTES_MAX, 3 * WRITE_BYTES_MAX + 1] {
+    fn blocks_are_read_back() {
+        for length in [0_usize, 1, 100, 1 << 20, (3 << 20) + 1] {
             let raw: Vec<u8> = (0..length).map(|at| (at * at / 7) as u8).collect();
-            let mut packed = Vec::new();
-            compress_into(&raw, &mut packed);
-            assert_eq!(read(&packed).unwrap(), raw, "{length} bytes");
+            let mut stored = Vec::new();
+            store_into(&raw, &mut stored);
+            for blocks in [packed(&raw), stored] {
+                assert_eq!(read(&blocks).unwrap(), raw, "{length} bytes");
+            }
         }
     }
 
     #[test]
     fn truncated_and_corrupted_blocks_are_errors() {
-        let mut packed = Vec::new();
-        compress_into(b"rows of an insert, rows of an insert", &mut packed);
+        let packed = packed(b"rows of an insert, rows of an insert");
         for cut in 1..packed.len() {
             assert!(read(&packed[..cut]).is_err(), "cut at {cut}");
         }
@@ -225,6 +171,33 @@ mod tests {
             let mut damaged = packed.clone();
             damaged[at] ^= 1;
             assert!(read(&damaged).is_err(), "flipped at {at}");
+        }
+    }
+
+    #[test]
+    fn errors_have_the_codes_of_clickhouse() {
+        let sound = packed(b"rows of an insert, rows of an insert");
+        let with = |at: usize, bytes: &[u8]| {
+            let mut block = sound.clone();
+            block[at..at + bytes.len()].copy_from_slice(bytes);
+            seal(&mut block);
+            block
+        };
+        let too_large = (BLOCK_BYTES_MAX as u32 + 1).to_le_bytes();
+        let mut of_another_checksum = sound.clone();
+        of_another_checksum[0] ^= 1;
+        for (name, block, code) in [
+            ("a cut header", sound[..20].to_vec(), 33),
+            ("a cut block", sound[..sound.len() - 1].to_vec(), 33),
+            ("fewer bytes than its header", with(17, &[8, 0, 0, 0]), 39),
+            ("too many bytes", with(17, &too_large), 39),
+            ("too many bytes of rows", with(21, &too_large), 39),
+            ("another checksum", of_another_checksum, 40),
+            ("another method", with(16, &[0x90]), 89),
+            ("another size", with(21, &[1, 0, 0, 0]), 271),
+        ] {
+            let error = read(&block).unwrap_err();
+            assert_eq!(from_io(&error).code, code, "{name}");
         }
     }
 }

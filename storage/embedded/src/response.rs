@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use millrace_blocks::Compressor;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::blocks;
 use crate::engine::Engine;
 use crate::exception::Exception;
 use crate::ffi::Summary;
@@ -109,7 +109,7 @@ impl ResponseContext {
             return output;
         }
         let mut packed = Vec::new();
-        blocks::compress_into(&output, &mut packed);
+        Compressor::new().compress_into(&output, &mut packed);
         packed.into()
     }
 

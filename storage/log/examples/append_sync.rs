@@ -10,7 +10,7 @@
     reason = "a measurement may fail"
 )]
 
-use millrace_log::block::{Compressor, decompress_into_vec, store_into};
+use millrace_blocks::{Compressor, decompress_into_vec, store_into};
 use millrace_log::fs::{DiskFs, Fs};
 use millrace_log::{Log, LogOptions, Position, Section, SectionHeader};
 use std::io::IoSlice;

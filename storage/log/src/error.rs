@@ -1,6 +1,7 @@
 //! Errors, one per operation, so that a caller need not handle impossible ones.
 
 use crate::Position;
+use crate::segment::FORMAT_VERSION;
 use std::io;
 use std::path::PathBuf;
 
@@ -32,6 +33,14 @@ pub enum OpenError {
         /// The version found.
         version: u16,
     },
+    /// An earlier program wrote this segment; let that program ship everything first.
+    #[error("{}: format version {version} is older than this program reads", path.display())]
+    OlderVersion {
+        /// The segment's file.
+        path: PathBuf,
+        /// The version found.
+        version: u16,
+    },
     /// The checkpoint cannot be read, or a newer program wrote it. A damaged one is moved away
     /// instead, see [`Recovery::checkpoint_damaged`](crate::Recovery::checkpoint_damaged).
     #[error(transparent)]
@@ -39,6 +48,17 @@ pub enum OpenError {
     /// Options that cannot work.
     #[error("log options: {0}")]
     Options(&'static str),
+}
+
+impl OpenError {
+    /// Error of a segment whose version is not [`FORMAT_VERSION`].
+    pub(crate) fn of_version(path: PathBuf, version: u16) -> Self {
+        if version < FORMAT_VERSION {
+            Self::OlderVersion { path, version }
+        } else {
+            Self::Version { path, version }
+        }
+    }
 }
 
 /// Error of appending a frame.

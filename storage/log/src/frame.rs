@@ -1,8 +1,8 @@
 //! Encodes and decodes one frame; pure. The layout is in the crate's documentation.
 
-use crate::block;
+use crate::block_headers::headers_crc;
 use crate::fields::{Fields, put, u16_at, u32_at, u64_at};
-use crate::section::{BlocksSum, FrameSection, Section, SectionHeader};
+use crate::section::{FrameSection, Section, SectionHeader};
 use crate::segment::NUMBER_MAX;
 use crate::{Frame, Position};
 
@@ -18,10 +18,8 @@ pub(crate) const ALIGN_BYTES: u64 = 8;
 /// The first bytes of a frame.
 pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"MFRM");
 const TRAILER_MAGIC: u32 = u32::from_le_bytes(*b"MEND");
-/// Frame version whose CRCs cover the headers of blocks only, see [`BlocksSum`].
+/// Frame version. Version 1, whose CRCs covered every byte of blocks, is no longer read.
 const VERSION: u16 = 2;
-/// Frame version whose CRCs cover every byte of blocks.
-const VERSION_1: u16 = 1;
 const HEADER_CRC_AT: usize = 44;
 const KEY_BYTES: usize = 24;
 
@@ -104,7 +102,7 @@ impl Encoder {
         out.extend_from_slice(&uncompressed_bytes.to_le_bytes());
         out.extend_from_slice(&blocks_bytes.to_le_bytes());
         let block_headers_crc =
-            block::headers_crc(section.blocks).ok_or("the blocks are not a run of blocks")?;
+            headers_crc(section.blocks).ok_or("the blocks are not a run of blocks")?;
         out.extend_from_slice(&block_headers_crc.to_le_bytes());
         out.extend_from_slice(&target_bytes.to_le_bytes());
         out.extend_from_slice(&keys_count.to_le_bytes());
@@ -136,7 +134,6 @@ pub(crate) fn trailer(headers: &[u8], pad: usize, sequence: u64) -> [u8; TRAILER
 /// A frame's fixed header, sound by its CRC.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct FrameHeader {
-    version: u16,
     pub salt: u64,
     pub sequence: u64,
     pub sections: u16,
@@ -156,8 +153,7 @@ impl FrameHeader {
         if u32_at(bytes, HEADER_CRC_AT).ok_or(SHORT)? != crc32fast::hash(covered) {
             return Err("the frame header's checksum does not fit");
         }
-        let version = u16_at(bytes, 4).ok_or(SHORT)?;
-        if !(VERSION_1..=VERSION).contains(&version) {
+        if u16_at(bytes, 4) != Some(VERSION) {
             return Err("the frame's version is unknown");
         }
         let sequence = u64_at(bytes, 16).ok_or(SHORT)?;
@@ -165,7 +161,6 @@ impl FrameHeader {
             return Err("the frame's sequence is none");
         }
         Ok(Self {
-            version,
             sections: u16_at(bytes, 6).ok_or(SHORT)?,
             salt: u64_at(bytes, 8).ok_or(SHORT)?,
             sequence,
@@ -219,7 +214,7 @@ impl FrameHeader {
         let payload_end = blocks_at.offset.checked_add(self.payload_bytes);
         let mut sections = Vec::with_capacity(usize::from(self.sections));
         for _ in 0..self.sections {
-            let section = section_header(&mut fields, self.version, blocks_at).ok_or(BAD)?;
+            let section = section_header(&mut fields, blocks_at).ok_or(BAD)?;
             let next = blocks_at.offset.checked_add(section.blocks_bytes);
             blocks_at.offset = next.ok_or(BAD)?;
             sections.push(section);
@@ -240,16 +235,12 @@ impl FrameHeader {
     }
 }
 
-fn section_header(
-    fields: &mut Fields<'_>,
-    version: u16,
-    blocks_at: Position,
-) -> Option<FrameSection> {
+fn section_header(fields: &mut Fields<'_>, blocks_at: Position) -> Option<FrameSection> {
     let month = fields.u32()?;
     let rows = fields.u32()?;
     let uncompressed_bytes = fields.u64()?;
     let blocks_bytes = fields.u64()?;
-    let crc = fields.u32()?;
+    let block_headers_crc = fields.u32()?;
     let target_bytes = fields.u16()?;
     let keys_count = fields.u16()?;
     let target = fields.bytes(usize::from(target_bytes))?;
@@ -265,9 +256,6 @@ fn section_header(
         },
         blocks_bytes,
         blocks_at,
-        blocks_sum: match version {
-            VERSION_1 => BlocksSum::Bytes(crc),
-            _ => BlocksSum::Headers(crc),
-        },
+        block_headers_crc,
     })
 }

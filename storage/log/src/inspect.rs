@@ -66,6 +66,8 @@ pub enum ProblemKind {
     Tail,
     /// A later format; nothing of the segment was read.
     NewerVersion,
+    /// An earlier format; nothing of the segment was read.
+    OlderVersion,
 }
 
 /// Reads a log directory and shows every sound frame to `visit`, in order. Changes nothing.
@@ -134,11 +136,16 @@ fn report(number: u64, file_bytes: u64, scan: &SegmentScan) -> SegmentReport {
         Err(HeaderError::Damaged) => {
             problems.push(problem(ProblemKind::Header, &header, "no sound header"));
         }
-        Err(HeaderError::Version(_)) => problems.push(problem(
-            ProblemKind::NewerVersion,
-            &(0..file_bytes),
-            "the format is newer than this program",
-        )),
+        Err(HeaderError::Version(version)) => {
+            let (kind, reason) = if version < segment::FORMAT_VERSION {
+                let reason = "the format is older than this program reads";
+                (ProblemKind::OlderVersion, reason)
+            } else {
+                let reason = "the format is newer than this program";
+                (ProblemKind::NewerVersion, reason)
+            };
+            problems.push(problem(kind, &(0..file_bytes), reason));
+        }
     }
     for damage in &scan.damaged {
         problems.push(problem(

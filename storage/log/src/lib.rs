@@ -19,7 +19,7 @@
 //! | offset | bytes | field |
 //! |---|---|---|
 //! | 0 | 8 | magic `MILLRLOG` |
-//! | 8 | 2 | format version, 2; a program refuses a log with a later one |
+//! | 8 | 2 | format version, 2; a program refuses a log with another one |
 //! | 10 | 6 | zero |
 //! | 16 | 8 | segment number, as in the name |
 //! | 24 | 8 | salt: random, repeated in every frame |
@@ -64,10 +64,8 @@
 //! headers and the checksums in the blocks every byte. So each byte is summed once, the blocks of
 //! one section can be checked alone, and a frame is committed exactly if its trailer fits.
 //!
-//! Frames of version 1 have a CRC of all bytes of the blocks instead, and are still read.
-//!
-//! The blocks are ClickHouse's own compressed blocks ([`block`]): the bytes in the log are the
-//! bytes that are shipped.
+//! The blocks are ClickHouse's own compressed blocks ([`millrace_blocks`]): the bytes in the log
+//! are the bytes that are shipped.
 //!
 //! **Why the salt.** Looking for the next sound frame behind damage, a recovery meets bytes that
 //! clients sent. A client that could put a valid frame into an event's text would, on a damaged
@@ -94,7 +92,7 @@
 #![forbid(unsafe_code)]
 
 mod bad_sectors;
-pub mod block;
+mod block_headers;
 mod checkpoint;
 mod error;
 pub mod fail_point;

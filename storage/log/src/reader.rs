@@ -1,12 +1,11 @@
 //! Reads frames back, up to the end of the durable part.
 
 use crate::bad_sectors::TolerantFile;
-use crate::block;
+use crate::block_headers::proven_headers_crc;
 use crate::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::fs::File;
 use crate::quarantine;
 use crate::scan;
-use crate::section::BlocksSum;
 use crate::segment::SEGMENT_HEADER_BYTES;
 use crate::shared::Shared;
 use crate::{Frame, FrameSection, Position, ReadError};
@@ -224,10 +223,7 @@ impl Reader {
 
     fn check_blocks(&self, section: &FrameSection, blocks: &[u8]) -> Result<(), ReadError> {
         let position = section.blocks_at;
-        let is_sound = match section.blocks_sum {
-            BlocksSum::Bytes(crc) => crc32fast::hash(blocks) == crc,
-            BlocksSum::Headers(crc) => block::proven_headers_crc(blocks) == Some(crc),
-        };
+        let is_sound = proven_headers_crc(blocks) == Some(section.block_headers_crc);
         if blocks.len() as u64 == section.blocks_bytes && is_sound {
             return Ok(());
         }

@@ -178,7 +178,7 @@ impl<'a> Findings<'a> {
         })
         .map_err(failed("read", &path))?;
         if let Err(HeaderError::Version(version)) = scan.header {
-            return Err(OpenError::Version { path, version });
+            return Err(OpenError::of_version(path, version));
         }
         if self.is_unused(&scan) {
             self.unused.push(number);

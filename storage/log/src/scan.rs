@@ -2,13 +2,13 @@
 //! and to inspect a log.
 
 use crate::bad_sectors::TolerantFile;
-use crate::block;
 use crate::fields::u32_at;
 use crate::frame::{ALIGN_BYTES, FRAME_HEADER_BYTES, FrameHeader, MAGIC};
 use crate::fs::{File, Fs};
-use crate::section::{BlocksSum, FrameSection};
+use crate::section::FrameSection;
 use crate::segment::{self, HeaderError, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::{Frame, Position};
+use millrace_blocks::{BLOCK_HEADER_BYTES, bytes_of, proven_header};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -284,10 +284,8 @@ impl Window<'_> {
 
     fn proves(&mut self, section: &FrameSection) -> io::Result<bool> {
         let (offset, bytes) = (section.blocks_at.offset, section.blocks_bytes);
-        Ok(match section.blocks_sum {
-            BlocksSum::Bytes(crc) => self.crc(offset, bytes)? == Some(crc),
-            BlocksSum::Headers(crc) => self.proven_headers_crc(offset, bytes)? == Some(crc),
-        })
+        let crc = self.proven_headers_crc(offset, bytes)?;
+        Ok(crc == Some(section.block_headers_crc))
     }
 
     /// Checks block after block; `None` if one does not fit its header.
@@ -295,32 +293,18 @@ impl Window<'_> {
         let mut hasher = crc32fast::Hasher::new();
         let (mut at, end) = (offset, offset.saturating_add(bytes));
         while at < end {
-            let header = self.get(at, block::BLOCK_HEADER_BYTES as u64)?;
-            let Some(block_bytes) = header.and_then(block::bytes_of) else {
+            let header = self.get(at, BLOCK_HEADER_BYTES as u64)?;
+            let Some(block_bytes) = header.and_then(bytes_of) else {
                 return Ok(None);
             };
             if block_bytes > end - at {
                 return Ok(None);
             }
-            match self.get(at, block_bytes)?.and_then(block::proven_header) {
+            match self.get(at, block_bytes)?.and_then(proven_header) {
                 Some(header) => hasher.update(header),
                 None => return Ok(None),
             }
             at += block_bytes;
-        }
-        Ok(Some(hasher.finalize()))
-    }
-
-    fn crc(&mut self, mut offset: u64, mut bytes: u64) -> io::Result<Option<u32>> {
-        let mut hasher = crc32fast::Hasher::new();
-        while bytes > 0 {
-            let n = bytes.min(WINDOW_BYTES as u64);
-            let Some(part) = self.get(offset, n)? else {
-                return Ok(None);
-            };
-            hasher.update(part);
-            offset += n;
-            bytes -= n;
         }
         Ok(Some(hasher.finalize()))
     }

@@ -23,7 +23,7 @@ pub struct SectionHeader {
 pub struct Section<'a> {
     /// Header of the section.
     pub header: &'a SectionHeader,
-    /// Run of ClickHouse compressed blocks, as [`block`](crate::block) makes them: nothing else is
+    /// Run of ClickHouse compressed blocks, as [`millrace_blocks`] makes them: nothing else is
     /// accepted, since their own checksums prove them later.
     pub blocks: &'a [u8],
 }
@@ -51,15 +51,6 @@ pub struct FrameSection {
     pub blocks_bytes: u64,
     /// Start of the blocks.
     pub(crate) blocks_at: Position,
-    /// Checksum that proves the blocks.
-    pub(crate) blocks_sum: BlocksSum,
-}
-
-/// Checksum that proves a section's blocks.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub(crate) enum BlocksSum {
-    /// Frames of version 1: CRC-32 over every byte.
-    Bytes(u32),
     /// CRC-32 over the headers of the blocks, whose own checksums cover the rest.
-    Headers(u32),
+    pub(crate) block_headers_crc: u32,
 }

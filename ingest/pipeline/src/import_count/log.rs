@@ -146,7 +146,7 @@ fn count_section(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millrace_log::block::Compressor;
+    use millrace_blocks::Compressor;
     use millrace_log::testing::MemoryFs;
     use millrace_log::{Log, LogOptions, Section, SectionHeader};
     use millrace_rows::{EventRow, Micros, Month};

@@ -1,7 +1,7 @@
 //! Fixture: a pipeline on a disk in memory, and clients that send to it.
 
 use crate::{Ack, LaneOutput, Pipeline, PipelineOptions, Refusal, Running};
-use millrace_log::block::decompress_into_vec;
+use millrace_blocks::decompress_into_vec;
 use millrace_log::fs::Fs;
 use millrace_log::testing::MemoryFs;
 use millrace_log::{Log, LogHandle, LogOptions, Position};

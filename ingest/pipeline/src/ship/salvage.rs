@@ -10,8 +10,8 @@ use super::event_search::proven_rows;
 use super::insert_batch::RowRange;
 use super::rows::Layout;
 use super::section::{InsertKey, Section};
+use millrace_blocks::decompress_sound;
 use millrace_clickhouse::INSERT_BYTES_MAX;
-use millrace_log::block::decompress_sound;
 use millrace_rows::{Micros, RowKey, Table};
 
 /// Upper bound of a section's bytes: a larger one is not ours.
@@ -83,8 +83,8 @@ pub fn salvage<S>(
 mod tests {
     use super::*;
     use crate::ship::section::SectionPosition;
+    use millrace_blocks::Compressor;
     use millrace_log::Position;
-    use millrace_log::block::Compressor;
     use millrace_rows::{EventRow, Month, ProjectId};
     use uuid::Uuid;
 

@@ -1,6 +1,6 @@
 //! From a batch to the log: acknowledged rows are there, refused ones are not.
 
-use millrace_log::block::decompress_into_vec;
+use millrace_blocks::decompress_into_vec;
 use millrace_log::{LogHandle, Position};
 use millrace_pipeline::{Ack, LaneOutput, Pipeline, PipelineOptions, Refusal, Running};
 use millrace_rows::{Batch, Lane, Micros, Month, RowGroup, RowKey, Table};

@@ -1,9 +1,9 @@
 //! Fixture: a lane whose log the test writes, and the engine it ships to.
 
 use clickhouse::{Client, Compression};
+use millrace_blocks::Compressor;
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::TestEngine;
-use millrace_log::block::Compressor;
 use millrace_log::fs::DiskFs;
 use millrace_log::{Log, LogOptions, OpenError, Position, Recovery, Section, SectionHeader};
 use millrace_pipeline::LaneOutput;

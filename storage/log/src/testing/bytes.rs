@@ -1,12 +1,12 @@
 //! Frames and segments as bytes, for fuzzers: encoded, decoded, and with corrected checksums, so
 //! that changed bytes are tested for their contents and not only for their checksum.
 
-use crate::block;
+use crate::block_headers::{headers_crc, proven_headers_crc};
 use crate::fields::{put, u16_at, u32_at, u64_at};
 use crate::frame::{ALIGN_BYTES, Encoder, FRAME_HEADER_BYTES, FrameHeader, MAGIC, trailer};
-use crate::section::BlocksSum;
 use crate::segment::SEGMENT_HEADER_BYTES;
 use crate::{Frame, Position, Section};
+use millrace_blocks::{bytes_of, seal};
 
 /// Bytes of a section header before its insert target.
 const SECTION_BYTES: usize = 32;
@@ -57,11 +57,7 @@ pub fn decode_frame(bytes: &[u8]) -> Result<(Frame, Vec<&[u8]>), &'static str> {
         let (run, more) = payload
             .split_at_checked(section.blocks_bytes as usize)
             .ok_or(SHORT)?;
-        let is_proven = match section.blocks_sum {
-            BlocksSum::Bytes(crc) => crc32fast::hash(run) == crc,
-            BlocksSum::Headers(crc) => block::proven_headers_crc(run) == Some(crc),
-        };
-        if !is_proven {
+        if proven_headers_crc(run) != Some(section.block_headers_crc) {
             return Err("the checksum of a section does not fit");
         }
         runs.push(run);
@@ -125,16 +121,8 @@ fn reseal_sections(head: &mut [u8], mut payload: &mut [u8], sections: u16) {
             return;
         };
         reseal_blocks(run);
-        let version = u16_at(head, 4);
-        let crc = match version {
-            Some(1) => Some(crc32fast::hash(run)),
-            _ => block::headers_crc(run),
-        };
-        put(
-            head,
-            at + SECTION_CRC_AT,
-            &crc.unwrap_or_default().to_le_bytes(),
-        );
+        let crc = headers_crc(run).unwrap_or_default();
+        put(head, at + SECTION_CRC_AT, &crc.to_le_bytes());
         payload = rest;
         at += SECTION_BYTES + usize::from(target) + usize::from(keys) * 24;
     }
@@ -142,11 +130,11 @@ fn reseal_sections(head: &mut [u8], mut payload: &mut [u8], sections: u16) {
 
 /// Corrects the checksum of every block of a run, as far as it is one.
 pub fn reseal_blocks(mut run: &mut [u8]) {
-    while let Some(bytes) = block::bytes_of(run).and_then(|bytes| usize::try_from(bytes).ok()) {
+    while let Some(bytes) = bytes_of(run).and_then(|bytes| usize::try_from(bytes).ok()) {
         let Some((block, rest)) = run.split_at_mut_checked(bytes) else {
             return;
         };
-        block::seal(block);
+        seal(block);
         run = rest;
     }
 }

@@ -6,7 +6,7 @@ use crate::support::{
 };
 use millrace_log::testing::{Fault, FaultKind, MemoryFs};
 use millrace_log::{
-    AppendError, Log, OpenError, Position, Recovery, Section, SectionHeader, panic_text,
+    AppendError, Log, OpenError, Position, Recovery, Section, SectionHeader, inspect, panic_text,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -219,21 +219,28 @@ fn frame_of_another_log() -> Vec<u8> {
 }
 
 #[test]
-fn a_log_of_a_newer_format_is_refused_and_left_alone() {
-    let fs = MemoryFs::new();
-    let (mut log, _) = open(&fs);
-    append(&mut log, 1, 100);
-    log.sync().unwrap();
-    drop(log);
-    let path = segment_paths(&fs, Path::new(DIR)).remove(0);
-    let mut bytes = fs.read(&path).unwrap();
-    bytes[8] = 3;
-    let crc = crc32fast::hash(&bytes[..60]);
-    bytes[60..64].copy_from_slice(&crc.to_le_bytes());
-    fs.put(&path, &bytes);
-    let refused = try_open(&fs).unwrap_err();
-    assert!(matches!(refused, OpenError::Version { version: 3, .. }));
-    assert_eq!(fs.read(&path).unwrap(), bytes);
+fn a_log_of_another_format_is_refused_and_left_alone() {
+    for (version, reason) in [(1, "older than this program reads"), (3, "newer than")] {
+        let fs = MemoryFs::new();
+        let (mut log, _) = open(&fs);
+        append(&mut log, 1, 100);
+        log.sync().unwrap();
+        drop(log);
+        let path = segment_paths(&fs, Path::new(DIR)).remove(0);
+        let mut bytes = fs.read(&path).unwrap();
+        bytes[8] = version;
+        let crc = crc32fast::hash(&bytes[..60]);
+        bytes[60..64].copy_from_slice(&crc.to_le_bytes());
+        fs.put(&path, &bytes);
+        let refused = try_open(&fs).unwrap_err().to_string();
+        let expected =
+            format!("{DIR}/00000000000000000001.log: format version {version} is {reason}");
+        assert!(refused.starts_with(&expected), "{refused}");
+        let seen = inspect(&fs, Path::new(DIR), &mut |_| {}).unwrap();
+        let problem = seen.segments[0].problems[0].reason;
+        assert!(problem.contains(reason), "{problem}");
+        assert_eq!(fs.read(&path).unwrap(), bytes);
+    }
 }
 
 #[test]

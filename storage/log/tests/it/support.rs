@@ -1,6 +1,6 @@
 //! Helpers of the tests.
 
-use millrace_log::block::store_into;
+use millrace_blocks::store_into;
 use millrace_log::fs::Fs;
 use millrace_log::testing::{MemoryFs, SeededRng};
 use millrace_log::{
@@ -32,19 +32,6 @@ pub type OwnedSection = (SectionHeader, Vec<u8>);
 
 /// Sections that differ from seed to seed, with as many bytes of blocks, about.
 pub fn sections(seed: u64, blocks_bytes: usize) -> Vec<OwnedSection> {
-    let stored = |(header, mut noise): OwnedSection| {
-        // The header of a block takes its part.
-        noise.truncate(noise.len().saturating_sub(25).max(1));
-        let mut blocks = Vec::new();
-        store_into(&noise, &mut blocks);
-        (header, blocks)
-    };
-    let opaque = opaque_sections(seed, blocks_bytes).into_iter();
-    opaque.map(stored).collect()
-}
-
-/// Sections whose blocks are none, as logs of version 1 could have them.
-pub fn opaque_sections(seed: u64, blocks_bytes: usize) -> Vec<OwnedSection> {
     let mut rng = SeededRng::new(seed);
     let count = 1 + rng.below(3) as usize;
     (0..count)
@@ -60,8 +47,12 @@ pub fn opaque_sections(seed: u64, blocks_bytes: usize) -> Vec<OwnedSection> {
                 keys,
             };
             let bytes = blocks_bytes / count + index;
-            let noise = (0..bytes).map(|_| rng.next_u64() as u8).collect();
-            (header, noise)
+            let mut noise: Vec<u8> = (0..bytes).map(|_| rng.next_u64() as u8).collect();
+            // The header of a block takes its part.
+            noise.truncate(bytes.saturating_sub(25).max(1));
+            let mut blocks = Vec::new();
+            store_into(&noise, &mut blocks);
+            (header, blocks)
         })
         .collect()
 }

@@ -14,9 +14,9 @@ use crate::ship::section::SectionPosition;
 use crate::ship::sink::Sink;
 use bytes::Bytes;
 use metrics::counter;
+use millrace_blocks::Compressor;
 use millrace_clickhouse::{InsertError, InsertOutcome};
 use millrace_log::FrameSection;
-use millrace_log::block::Compressor;
 use std::sync::Arc;
 
 impl<K: Sink> InsertContext<K> {

@@ -1,8 +1,8 @@
 //! Salvage of readable rows of a section that is damaged in the log.
 
 use super::*;
+use millrace_blocks::decompress_into_vec;
 use millrace_clickhouse::{Body, EventVersion, PresenceCount, QueryError};
-use millrace_log::block::decompress_into_vec;
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
 

@@ -4,7 +4,7 @@ mod bad_rows;
 
 use super::*;
 use crate::ship::fake_sink::FakeSink;
-use millrace_log::block::Compressor;
+use millrace_blocks::Compressor;
 use millrace_log::fs::Fs;
 use millrace_log::testing::MemoryFs;
 use millrace_log::{Log, LogHandle, LogOptions, Section, SectionHeader};

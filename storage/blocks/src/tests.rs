@@ -1,9 +1,8 @@
 //! Blocks are the bytes that ClickHouse reads, read back whole, and no damage passes.
 
-use super::header::{BLOCK_BYTES_MAX, METHOD_LZ4, bytes_of, header_of};
-use super::read::split_block;
-use super::write::COMPRESSED_ROWS_BYTES_MAX;
-use super::*;
+use super::header::{BLOCK_BYTES_MAX, METHOD_LZ4, METHOD_NONE, header_of, seal};
+use super::write::{COMPRESSED_ROWS_BYTES_MAX, store_into};
+use super::{BlockError, Compressor, bytes_of, decompress_into_vec, split_block};
 
 fn compressed(rows: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -77,21 +76,6 @@ fn stored_blocks_read_back_beside_compressed_ones() {
 }
 
 #[test]
-fn the_crc_of_block_headers_covers_every_byte() {
-    let mut run = compressed(b"an event, an event, an event");
-    store_into(b"another event", &mut run);
-    let sum = headers_crc(&run);
-    assert!(sum.is_some() && proven_headers_crc(&run) == sum);
-    for bit in 0..run.len() * 8 {
-        let mut bad = run.clone();
-        bad[bit / 8] ^= 1 << (bit % 8);
-        assert_ne!(proven_headers_crc(&bad), sum, "bit {bit}");
-    }
-    let swapped = [&run[run.len() - 38..], &run[..run.len() - 38]].concat();
-    assert_ne!(proven_headers_crc(&swapped), sum, "another order");
-}
-
-#[test]
 fn every_flipped_bit_and_every_cut_is_detected() {
     let text = b"an event, an event, an event, and another event";
     let mut stored = Vec::new();
@@ -105,6 +89,28 @@ fn every_flipped_bit_and_every_cut_is_detected() {
         for cut in 1..run.len() {
             assert!(decompress_into_vec(&run[..cut], &mut Vec::new(), 1 << 20).is_err());
         }
+    }
+}
+
+#[test]
+fn a_sealed_block_that_contradicts_itself_is_refused() {
+    for (method, uncompressed_bytes, expected) in [
+        (METHOD_NONE, 4, BlockError::Contents),
+        (METHOD_NONE, 6, BlockError::Contents),
+        (METHOD_LZ4, 6, BlockError::Contents),
+        (0x90, 5, BlockError::Method(0x90)),
+    ] {
+        let mut run = header_of(method, 5, uncompressed_bytes).to_vec();
+        run.extend_from_slice(b"an ev");
+        seal(&mut run);
+        let mut out = b"before".to_vec();
+        let refused = decompress_into_vec(&run, &mut out, 1 << 20);
+        assert_eq!(
+            refused,
+            Err(expected),
+            "{method:#04x}, {uncompressed_bytes}"
+        );
+        assert_eq!(out, b"before");
     }
 }
 

@@ -1,8 +1,7 @@
 //! Reads the sound blocks of a damaged run.
 
-use super::header::{METHOD_LZ4, METHOD_NONE};
-use super::read::split_block;
-use crate::block::{BLOCK_HEADER_BYTES, bytes_of};
+use crate::header::{BLOCK_HEADER_BYTES, METHOD_LZ4, METHOD_NONE, bytes_of};
+use crate::read::split_block;
 
 /// Offset of the method in a block.
 const METHOD_AT: usize = BLOCK_HEADER_BYTES - 9;
@@ -78,7 +77,7 @@ fn may_begin(run: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::Compressor;
+    use crate::Compressor;
 
     #[test]
     fn sound_blocks_are_read_wherever_the_damage_is() {

@@ -1,12 +1,12 @@
 //! Compresses rows into a run of blocks.
 
-use super::header::{BLOCK_BYTES_MAX, METHOD_LZ4, METHOD_NONE, header_of, seal};
+use crate::header::{METHOD_LZ4, METHOD_NONE, header_of, seal};
 use lz4::block::{CompressionMode, compress_bound, compress_to_buffer};
 
 /// Most bytes of rows in one compressed block. Up to this size LZ4 looks matches up in a table of
 /// half the size, and both lie in the first cache: 1.3 times as fast as blocks of 1 MiB, for a
 /// tenth more bytes.
-pub(super) const COMPRESSED_ROWS_BYTES_MAX: usize = 64 << 10;
+pub(crate) const COMPRESSED_ROWS_BYTES_MAX: usize = 64 << 10;
 /// Acceleration of LZ4, by which it skips bytes without matches: 1 looks at most bytes. 4 is 1.3
 /// times as fast for 4 % more bytes; 8 is hardly faster than that and makes 6 % more.
 const ACCELERATION: i32 = 4;
@@ -58,12 +58,14 @@ impl Compressor {
 
 /// Appends `rows` to `out` as a run of uncompressed blocks. Logs of earlier versions have them;
 /// only tests still write them.
+#[cfg(any(test, feature = "testing"))]
 pub fn store_into(rows: &[u8], out: &mut Vec<u8>) {
-    for piece in rows.chunks(BLOCK_BYTES_MAX) {
+    for piece in rows.chunks(crate::header::BLOCK_BYTES_MAX) {
         put_block(METHOD_NONE, piece, piece.len(), out);
     }
 }
 
+#[inline]
 fn put_block(method: u8, data: &[u8], uncompressed_bytes: usize, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&header_of(method, data.len(), uncompressed_bytes));
