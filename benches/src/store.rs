@@ -31,6 +31,7 @@ impl Store {
             segment_bytes: 64 << 20,
             queue_requests_max: 64,
             queue_bytes_max: 64 << 20,
+            insert_bytes_max: PipelineOptions::INSERT_BYTES_MAX,
             ack: Ack::Disk,
         })?;
         Ok(Self {

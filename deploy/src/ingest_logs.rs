@@ -39,6 +39,7 @@ pub async fn open(config: &Config) -> anyhow::Result<(Pipeline, Running)> {
         segment_bytes: SEGMENT_BYTES,
         queue_requests_max: QUEUE_REQUESTS_MAX,
         queue_bytes_max: QUEUE_BYTES_MAX,
+        insert_bytes_max: PipelineOptions::INSERT_BYTES_MAX,
         ack: config.ack,
     };
     let (opened, opening) = oneshot::channel();

@@ -87,6 +87,7 @@ pub mod testing {
             segment_bytes: 1 << 20,
             queue_requests_max: 8,
             queue_bytes_max: 1 << 20,
+            insert_bytes_max: PipelineOptions::INSERT_BYTES_MAX,
             ack: Ack::Disk,
         };
         let (pipeline, running) = Pipeline::start(&options).unwrap();

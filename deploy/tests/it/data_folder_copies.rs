@@ -231,6 +231,38 @@ fn a_folder_that_is_brought_back_ships_all_once(database: TestDatabase) {
     assert!(!said.contains(HOLDS), "it need not have waited: {said}");
 }
 
+/// Regression: without a catalog outside the folder, nothing tells that it was brought back, and
+/// ClickHouse took new rows for those that it had stored under the names of before.
+#[test]
+fn a_folder_with_its_own_catalog_that_is_brought_back_stores_each_request_once() {
+    let dir = TempDir::new().unwrap();
+    let engine = Engine::start(&dir.path().join("engine"), PASSWORD);
+    let (folder, kept) = (dir.path().join("node"), dir.path().join("kept"));
+    let args = [
+        ["--clickhouse-url", &engine.url],
+        ["--clickhouse-user", "millrace"],
+        ["--clickhouse-password", PASSWORD],
+    ]
+    .concat();
+    let start = || {
+        let mut command = on_own_ports("ingest", &folder);
+        Server::start_command(command.args(&args), &folder)
+    };
+    assert!(start().stop().success());
+    copy(&folder, &kept);
+    let server = start();
+    capture(&server);
+    until_stored(&engine, 1);
+    assert!(server.stop().success());
+    fs::remove_dir_all(&folder).unwrap();
+    copy(&kept, &folder);
+    let server = start();
+    capture(&server);
+    until_stored(&engine, 2);
+    assert!(server.stop().success());
+    assert_eq!(rows(&engine), [2 * PAIRS; 3]);
+}
+
 /// Copies a node's folder while it runs with events that wait. Then the copy can reach ClickHouse,
 /// and the original a little later.
 fn run_both_with_one_backlog(copies: &CopiedFolders, as_own_node: bool) {

@@ -1,7 +1,7 @@
 //! Rotation of the secret key while a server runs exports and stores secrets, in the real binary.
 
 use crate::export_runs::store_past;
-use crate::server::{Server, ask, eventually, millrace};
+use crate::server::{DEADLINE, Server, ask, eventually, eventually_within, millrace};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -161,7 +161,7 @@ fn exports_wait_on_a_server_without_the_new_key() {
         let runs = failing(&server);
         (!runs.is_empty()).then_some(runs)
     });
-    for run in runs {
+    for run in &runs {
         assert_eq!(run["status"], "FailedRetryable", "{run}");
         let error = run["latest_error"].as_str().unwrap();
         assert!(error.contains("does not have"), "{error}");
@@ -172,4 +172,18 @@ fn exports_wait_on_a_server_without_the_new_key() {
     drop(server);
     let server = Server::start_with(dir.path(), &with(&both));
     assert_opens(&server, &id);
+    let waited: Vec<&Value> = runs.iter().map(|run| &run["id"]).collect();
+    // The pause before a retry is as long as the deadline.
+    let runs = eventually_within(3 * DEADLINE, "the end of the backfill", || {
+        let backfills = one(&server, &format!("{id}/backfills/"));
+        let is_done = backfills["results"][0]["status"] == "Completed";
+        is_done.then(|| one(&server, &format!("{id}/runs/?limit=1000")))
+    });
+    let runs = runs["results"].as_array().unwrap();
+    for run_id in waited {
+        let run = runs.iter().find(|run| run["id"] == *run_id).unwrap();
+        assert_eq!(run["status"], "Completed", "{run}");
+        assert_eq!(run["latest_error"], Value::Null, "{run}");
+    }
+    assert_eq!(one(&server, &format!("{id}/"))["paused"], false);
 }

@@ -320,15 +320,24 @@ pub fn error_line(output: &str) -> &str {
 }
 
 /// Repeats an attempt until it returns a value; fails after [`DEADLINE`].
-pub fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+pub fn eventually<T>(what: &str, attempt: impl FnMut() -> Option<T>) -> T {
+    eventually_within(DEADLINE, what, attempt)
+}
+
+/// Repeats an attempt until it returns a value; fails after a time of its own.
+pub fn eventually_within<T>(
+    deadline: Duration,
+    what: &str,
+    mut attempt: impl FnMut() -> Option<T>,
+) -> T {
     let started = Instant::now();
     loop {
         if let Some(value) = attempt() {
             return value;
         }
         assert!(
-            started.elapsed() < DEADLINE,
-            "{what} did not come within {DEADLINE:?}"
+            started.elapsed() < deadline,
+            "{what} did not come within {deadline:?}"
         );
         std::thread::sleep(Duration::from_millis(20));
     }

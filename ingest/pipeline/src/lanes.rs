@@ -46,6 +46,7 @@ pub struct Lanes {
     pub live: LaneInput,
     pub historical: LaneInput,
     pub log_bytes_max: u64,
+    pub insert_bytes_max: u64,
     pub ack: Ack,
     pub failure: watch::Receiver<Option<String>>,
 }

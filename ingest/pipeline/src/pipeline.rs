@@ -7,6 +7,7 @@ use crate::lanes::{Ack, LaneInput, Lanes};
 use crate::retention::Retention;
 use crate::slot::Slot;
 use crate::threads::{AtomicBool, bounded};
+use millrace_clickhouse::INSERT_BYTES_MAX;
 use millrace_log::fs::{DiskFs, Fs};
 use millrace_log::{Log, LogHandle, LogOptions, OpenError, Position, Recovery};
 use millrace_rows::Lane;
@@ -28,8 +29,15 @@ pub struct PipelineOptions {
     pub queue_requests_max: usize,
     /// Bytes of requests that may wait for a commit, per lane.
     pub queue_bytes_max: usize,
+    /// Bytes of rows of one table and month that a request may have; one insert must hold them.
+    pub insert_bytes_max: u64,
     /// Moment at which a request is answered.
     pub ack: Ack,
+}
+
+impl PipelineOptions {
+    /// Bytes of rows that one insert may hold.
+    pub const INSERT_BYTES_MAX: u64 = INSERT_BYTES_MAX;
 }
 
 /// Reason why a pipeline could not start.
@@ -101,6 +109,7 @@ impl Pipeline {
             live,
             historical,
             log_bytes_max: options.log_bytes_max,
+            insert_bytes_max: options.insert_bytes_max,
             ack: options.ack,
             failure,
         };

@@ -9,7 +9,6 @@ use crate::pack::{PackedGroup, Packer};
 use crate::queue_permit::QueuePermit;
 use crate::threads::{TrySendError, oneshot};
 use crate::unwritten_rows::UnwrittenRows;
-use millrace_clickhouse::INSERT_BYTES_MAX;
 use millrace_rows::{Batch, Lane, RowGroup};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -152,7 +151,8 @@ impl Slot {
     /// Reserves the bytes by which the batch's rows exceed the body that they came in.
     fn reserve_row_bytes(&mut self, batch: &Batch) -> Result<(), Refusal> {
         let groups = batch.groups.iter();
-        if groups.map(|group| group.bytes.len() as u64).max() > Some(INSERT_BYTES_MAX) {
+        let largest = groups.map(|group| group.bytes.len() as u64).max();
+        if largest > Some(self.lanes.insert_bytes_max) {
             return Err(Refusal::TooLarge);
         }
         self.permit.reserve_row_bytes(batch.bytes())

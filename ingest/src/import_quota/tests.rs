@@ -167,6 +167,7 @@ async fn open_log(dir: &Path) -> (Pipeline, Running) {
         segment_bytes: 1 << 20,
         queue_requests_max: 100,
         queue_bytes_max: 1 << 20,
+        insert_bytes_max: PipelineOptions::INSERT_BYTES_MAX,
         ack: Ack::Disk,
     };
     let started = Instant::now();

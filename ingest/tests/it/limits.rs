@@ -3,6 +3,7 @@
 use crate::client::request;
 use crate::encodings::{deflate, gzip, lz64};
 use crate::test_env::{KEY, TestEnv, batch, event};
+use millrace_rows::Lane;
 use serde_json::json;
 use std::io::Write;
 
@@ -330,6 +331,32 @@ fn bodies_over_the_process_budget_are_503_with_retry_after() {
     assert_eq!((answer.status, answer.code().as_str()), (503, "overloaded"));
     assert!(answer.header("retry-after").is_some());
     assert_eq!(env.post("/batch/", batch(&["e"])).status, 200);
+}
+
+#[test]
+fn rows_that_no_insert_can_hold_are_413_and_leave_neither_rows_nor_reserved_bytes() {
+    let env = TestEnv::with(|options| {
+        options.pipeline.insert_bytes_max = 100_000;
+        options.pipeline.queue_bytes_max = 1 << 20;
+        options.server.limits.in_flight_bytes_max = 4 << 20;
+    });
+    let of_events = |count: usize| {
+        let mut large = event("large");
+        large["properties"]["text"] = "x".repeat(40_000).into();
+        json!({"api_key": KEY, "batch": vec![large; count]}).to_string()
+    };
+    let body = of_events(3);
+    // Had each kept its bytes, the limits would be reached.
+    for number in 0..50 {
+        let answer = env.post("/batch/", &body);
+        let got = (answer.status, answer.code());
+        assert_eq!(got, (413, "batch_too_large".to_owned()), "{number}");
+        assert_eq!(env.pipeline.queue_requests(Lane::Live), 0, "{number}");
+    }
+    let rows = env.rows();
+    assert_eq!((rows.events.len(), rows.rejected.len()), (0, 0));
+    assert_eq!(env.post("/batch/", of_events(2)).status, 200);
+    assert_eq!(env.rows().events.len(), 2);
 }
 
 #[test]

@@ -31,6 +31,7 @@ fn pipeline() -> (TempDir, Pipeline, Running) {
         segment_bytes: 1 << 20,
         queue_requests_max: 8,
         queue_bytes_max: 1 << 20,
+        insert_bytes_max: PipelineOptions::INSERT_BYTES_MAX,
         ack: Ack::Disk,
     };
     let (pipeline, running) = Pipeline::start(&options).unwrap();

@@ -404,6 +404,7 @@ fn options(dir: &Path) -> Options {
             segment_bytes: 4 << 20,
             queue_requests_max: 1_000,
             queue_bytes_max: 256 << 20,
+            insert_bytes_max: PipelineOptions::INSERT_BYTES_MAX,
             ack: Ack::Disk,
         },
         min_created_at: None,

@@ -46,13 +46,22 @@ const WRONG_REGION: [&str; 5] = [
 ];
 /// Texts of Google's and Amazon's key management services.
 const KMS_KEY: [&str; 3] = ["KMS.", "KmsKey", "kms:"];
-/// Texts for temporary failures that the status does not show.
-const BUSY: [&str; 5] = [
+/// Texts for temporary failures that the status does not show: of the stores, of S3's answers to
+/// requests that met others (409), and of Amazon's key management service.
+const BUSY: [&str; 13] = [
     "SlowDown",
     "InternalError",
     "RequestTimeout",
     "ServerBusy",
     "OperationTimedOut",
+    "rateLimitExceeded",
+    "userRateLimitExceeded",
+    "OperationAborted",
+    "ConditionalRequestConflict",
+    "ThrottlingException",
+    "KMSInternalException",
+    "DependencyTimeoutException",
+    "KeyUnavailableException",
 ];
 
 /// Kind of an object store's error.
@@ -91,6 +100,9 @@ impl<'a> StoreErrorKind<'a> {
         // First, as its text has the object's name, which may be any of the words.
         if matches!(error, Error::NotFound { .. }) && !says(&NO_BUCKET) {
             Self::NotFound
+        } else if says(&BUSY) || matches!(status, Some(408 | 429 | 500..)) {
+            // Before what needs a change: a busy key management service is no wrong key.
+            Self::Busy
         } else if says(&WRONG_REGION) {
             Self::WrongRegion
         } else if says(&NO_BUCKET) {
@@ -101,8 +113,6 @@ impl<'a> StoreErrorKind<'a> {
             Self::KmsKey
         } else if matches!(error, Error::PermissionDenied { .. }) || status == Some(403) {
             Self::Denied
-        } else if says(&BUSY) || matches!(status, Some(408 | 429 | 500..)) {
-            Self::Busy
         } else {
             Self::Other
         }
@@ -154,10 +164,29 @@ mod tests {
         }
     }
 
+    fn conflict(said: &str) -> Error {
+        Error::AlreadyExists {
+            path: "a".to_owned(),
+            source: said.into(),
+        }
+    }
+
     fn denied(said: &str) -> Error {
         Error::PermissionDenied {
             path: "a".to_owned(),
             source: said.into(),
+        }
+    }
+
+    /// Checks the kinds and the status of errors.
+    fn check<const ROWS: usize>(table: [(Error, &str, Option<u16>); ROWS]) {
+        for (error, kind, expected) in table {
+            let found = format!("{:?}", StoreErrorKind::of(&error));
+            assert_eq!(
+                (found.as_str(), status(&error)),
+                (kind, expected),
+                "{error}"
+            );
         }
     }
 
@@ -181,6 +210,7 @@ mod tests {
             (generic("status code: 403"), "Denied", Some(403)),
             (not_found("status code: 404"), "NotFound", Some(404)),
             (not_found("KMS. is no such object"), "NotFound", None),
+            (not_found("SlowDown is no such object"), "NotFound", None),
             (generic("status code: 503"), "Busy", Some(503)),
             (generic("status code: 429"), "Busy", Some(429)),
             (
@@ -191,14 +221,59 @@ mod tests {
             (generic("status code: 418"), "Other", Some(418)),
             (generic("what is this"), "Other", None),
         ];
-        for (error, kind, expected) in table {
-            let found = format!("{:?}", StoreErrorKind::of(&error));
-            assert_eq!(
-                (found.as_str(), status(&error)),
-                (kind, expected),
-                "{error}"
-            );
-        }
+        check(table);
+    }
+
+    #[test]
+    fn busy_services_are_busy_whatever_else_they_say() {
+        let table = [
+            (
+                generic("status code: 400 <Code>KMS.ThrottlingException</Code>"),
+                "Busy",
+                Some(400),
+            ),
+            (
+                denied("status code: 403 <Code>KMS.ThrottlingException</Code>"),
+                "Busy",
+                Some(403),
+            ),
+            (
+                generic("status code: 400 <Code>KMS.KeyUnavailableException</Code>"),
+                "Busy",
+                Some(400),
+            ),
+            (
+                generic("status code: 503 <Code>KMS.KMSInternalException</Code>"),
+                "Busy",
+                Some(503),
+            ),
+            (
+                generic("status code: 503 <Code>KMS.DisabledException</Code>"),
+                "Busy",
+                Some(503),
+            ),
+            (
+                conflict("status code: 409 <Code>OperationAborted</Code>"),
+                "Busy",
+                Some(409),
+            ),
+            (
+                conflict("status code: 409 <Code>ConditionalRequestConflict</Code>"),
+                "Busy",
+                Some(409),
+            ),
+            (
+                conflict("status code: 409 <Code>BucketNotEmpty</Code>"),
+                "Other",
+                Some(409),
+            ),
+            (
+                denied("status code: 403 userRateLimitExceeded"),
+                "Busy",
+                Some(403),
+            ),
+        ];
+        check(table);
     }
 
     #[test]

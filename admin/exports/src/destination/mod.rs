@@ -66,8 +66,9 @@ pub trait Destination: Send + Sync {
     /// Steps of a test of this destination, in order, each made by [`Destination::test`].
     fn test_steps(&self) -> &'static [TestStep];
 
-    /// Makes one step of a test; the steps before it have succeeded. It may take long: the caller
-    /// limits the time.
+    /// Makes one step of a test; the steps before it have succeeded. [`TestStep::Delete`] is made
+    /// also after a failure, once [`TestStep::Write`] was begun, and takes it that there is nothing
+    /// to delete. A step may take long: the caller limits the time.
     ///
     /// # Errors
     /// The step failed.

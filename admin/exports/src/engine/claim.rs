@@ -12,9 +12,8 @@ use std::time::{Duration, Instant};
 /// Renewals of a claim before it would lapse.
 const EXTENSIONS_PER_CLAIM: u32 = 4;
 
-/// Pause between two attempts to record the end of a try, and the most retries.
+/// Pause between two attempts to record the end of a try.
 const RECORD_PAUSE: Duration = Duration::from_millis(300);
-const RECORD_RETRIES_MAX: usize = 10;
 
 /// Claim of a run, as far as this process knows.
 pub(super) struct Claim<'a> {
@@ -80,7 +79,8 @@ impl<'a> Claim<'a> {
     }
 }
 
-/// Records the status that ends a try, with retries.
+/// Records the status that ends a try, with retries until its claim has lapsed: by then the run is
+/// claimed anew, and made again.
 pub(super) async fn record_try(
     inner: &Inner,
     claimed: &ClaimedRun,
@@ -88,19 +88,14 @@ pub(super) async fn record_try(
     again_after: Duration,
 ) -> Result<RunOutcome, PlanError> {
     let (catalog, run) = (&inner.catalog, &claimed.run);
-    let mut was_retried = false;
-    let outcome = (|| {
+    let mut attempts = 0_u32;
+    let attempt = || {
+        attempts += 1;
         let recording = catalog.record_export_run(run.id, run.claim, record.clone(), again_after);
         in_time(inner, recording)
-    })
-    .retry(
-        ConstantBuilder::default()
-            .with_delay(RECORD_PAUSE)
-            .with_max_times(RECORD_RETRIES_MAX),
-    )
-    .notify(|_, _| was_retried = true)
-    .await?;
-    if outcome != RunOutcome::Lost || !was_retried {
+    };
+    let outcome = until_lapsed(inner.options.lapse_after, attempt).await?;
+    if outcome != RunOutcome::Lost || attempts == 1 {
         return Ok(outcome);
     }
     // An attempt that had no answer may have been kept, which ended the claim.
@@ -116,6 +111,21 @@ pub(super) async fn record_try(
     } else {
         RunOutcome::Lost
     })
+}
+
+/// Retries an attempt until it succeeds, or a claim that was renewed by now has lapsed.
+async fn until_lapsed<T, E, F: Future<Output = Result<T, E>>>(
+    lapse_after: Duration,
+    attempt: impl FnMut() -> F,
+) -> Result<T, E> {
+    let lapses_at = tokio::time::Instant::now() + lapse_after;
+    let pauses = ConstantBuilder::default()
+        .with_delay(RECORD_PAUSE)
+        .without_max_times();
+    attempt
+        .retry(pauses)
+        .when(|_| tokio::time::Instant::now() < lapses_at)
+        .await
 }
 
 /// Progress of a run, for its row.
@@ -134,5 +144,33 @@ pub(super) fn run_progress(
         cursor: None,
         latest_error,
         waits,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::Instant;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_a_try_is_recorded_until_its_claim_has_lapsed() {
+        for lapse_seconds in [1, 5, 60] {
+            let lapse_after = Duration::from_secs(lapse_seconds);
+            // A catalog that answers again just before the claim lapses.
+            let answers_at = Instant::now() + lapse_after - RECORD_PAUSE;
+            let late = || async move {
+                match Instant::now() < answers_at {
+                    true => Err(()),
+                    false => Ok(()),
+                }
+            };
+            assert_eq!(until_lapsed(lapse_after, late).await, Ok(()));
+            let begun = Instant::now();
+            let never = || async { Err::<(), ()>(()) };
+            assert_eq!(until_lapsed(lapse_after, never).await, Err(()));
+            let took = begun.elapsed();
+            let expected = lapse_after..lapse_after + 2 * RECORD_PAUSE;
+            assert!(expected.contains(&took), "{lapse_after:?}: {took:?}");
+        }
     }
 }

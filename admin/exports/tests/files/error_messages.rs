@@ -227,7 +227,7 @@ async fn answering(status: u16, body: &'static str) -> String {
 }
 
 /// Status and body of an answer, the kind of the error, and words of its message.
-const ANSWERS: [(u16, &str, ExportErrorKind, &str); 12] = [
+const ANSWERS: [(u16, &str, ExportErrorKind, &str); 14] = [
     (
         403,
         "<Code>AccessDenied</Code> canary",
@@ -287,6 +287,18 @@ const ANSWERS: [(u16, &str, ExportErrorKind, &str); 12] = [
         "<Code>canary</Code>",
         ExportErrorKind::Permanent,
         "refused a request (400)",
+    ),
+    (
+        400,
+        "<Code>KMS.ThrottlingException</Code> canary",
+        ExportErrorKind::Retryable,
+        "busy or out of order (400)",
+    ),
+    (
+        409,
+        "<Code>OperationAborted</Code> canary",
+        ExportErrorKind::Retryable,
+        "busy or out of order (409)",
     ),
     (
         503,

@@ -20,12 +20,18 @@ use uuid::Uuid;
 const STEP_TIMEOUT: Duration = Duration::from_secs(20);
 /// Timeout of all steps together.
 const STEPS_TIMEOUT: Duration = Duration::from_secs(24);
+/// Further time for the deletion of what the test wrote.
+const DELETE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time for the rest of the request, before and after the steps.
-const REST: Duration = Duration::from_secs(6);
+const REST: Duration = Duration::from_secs(3);
 
 // The response names the slow step, so the steps must end before the request's own timeout.
 const _: () = assert!(
-    STEPS_TIMEOUT.saturating_add(REST).as_millis() <= Bounds::timeout_of_none().as_millis()
+    STEPS_TIMEOUT
+        .saturating_add(DELETE_TIMEOUT)
+        .saturating_add(REST)
+        .as_millis()
+        <= Bounds::timeout_of_none().as_millis()
 );
 
 pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
@@ -39,8 +45,8 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
         Operation::action(paths.test, test)
             .about("Test a destination")
             .note(
-                "The steps run in order until one fails; those after it have no result. \
-                             Nothing is stored.",
+                "The steps run in order until one fails; those after it have no result, but what \
+                             was written is deleted all the same. Nothing is stored.",
             )
             .scopes(&WRITE)
             .feature(FEATURE)
@@ -158,16 +164,23 @@ async fn test(context: Context, body: TestBody) -> Result<StepsBody, ApiError> {
     Ok(StepsBody { steps })
 }
 
-/// Runs the steps in order until one fails.
+/// Runs the steps in order until one fails. Once the write was begun, the deletion is made all the
+/// same: a write that failed may have been carried out.
 async fn run_steps(destination: &dyn Destination, kind: TypeName) -> Vec<StepBody> {
-    let deadline = Instant::now() + STEPS_TIMEOUT;
+    let begun = Instant::now();
     let mut steps = Vec::new();
-    let mut fails = false;
+    let (mut fails, mut may_have_written) = (false, false);
     for step in destination.test_steps() {
         let mut body = StepBody::of(*step, kind);
-        if !fails {
-            let result = ResultBody::of(destination, *step, deadline).await;
-            fails = matches!(result.status, TestStatus::Failed);
+        let is_cleanup = may_have_written && *step == TestStep::Delete;
+        if !fails || is_cleanup {
+            may_have_written |= *step == TestStep::Write;
+            let mut limit = STEPS_TIMEOUT;
+            if is_cleanup {
+                limit += DELETE_TIMEOUT;
+            }
+            let result = ResultBody::of(destination, *step, begun, limit).await;
+            fails |= matches!(result.status, TestStatus::Failed);
             body.result = Some(result);
         }
         steps.push(body);
@@ -187,14 +200,20 @@ impl StepBody {
 }
 
 impl ResultBody {
-    /// Runs a step, at most until the deadline of all steps.
-    async fn of(destination: &dyn Destination, step: TestStep, deadline: Instant) -> Self {
+    /// Runs a step, at most until all steps have taken this long.
+    async fn of(
+        destination: &dyn Destination,
+        step: TestStep,
+        begun: Instant,
+        limit: Duration,
+    ) -> Self {
+        let deadline = begun + limit;
         let end = Ord::min(Instant::now() + STEP_TIMEOUT, deadline);
         let message = match timeout_at(end, destination.test(step)).await {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) if end == deadline => Some(format!(
-                "It was not done {STEPS_TIMEOUT:?} after the first step was begun, which is what all of them may take."
+                "It was not done {limit:?} after the first step was begun, which is what all of them may take."
             )),
             Err(_) => Some(format!("It took more than {STEP_TIMEOUT:?}.")),
         };
@@ -259,6 +278,7 @@ mod tests {
     use millrace_exports::destination::Delivery;
     use millrace_exports::rows::RowForm;
     use millrace_exports::window::RunScope;
+    use std::sync::Mutex;
 
     /// Destination whose steps each take this long.
     struct Slow(Duration);
@@ -316,6 +336,79 @@ mod tests {
                     .contains(words.unwrap_or_default()),
                 "{failed:?}"
             );
+        }
+    }
+
+    /// Destination of which one step fails, or never ends.
+    struct Failing {
+        step: TestStep,
+        ends: bool,
+        /// Seconds that each other step takes.
+        seconds: u64,
+        made: Mutex<Vec<TestStep>>,
+    }
+
+    #[async_trait]
+    impl Destination for Failing {
+        fn form(&self) -> RowForm {
+            RowForm::JsonLines
+        }
+
+        async fn begin(&self, _: &RunScope, _: u32) -> Result<Box<dyn Delivery>, ExportError> {
+            Err(ExportError::retryable("Nothing is delivered."))
+        }
+
+        fn test_steps(&self) -> &'static [TestStep] {
+            steps_of(TypeName::Postgres)
+        }
+
+        async fn test(&self, step: TestStep) -> Result<(), ExportError> {
+            self.made.lock().unwrap().push(step);
+            match (step == self.step, self.ends) {
+                (true, true) => Err(ExportError::permanent("No.")),
+                (true, false) => std::future::pending().await,
+                (false, _) => {
+                    tokio::time::sleep(Duration::from_secs(self.seconds)).await;
+                    Ok(())
+                }
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_test_wrote_is_deleted_though_a_step_fails() {
+        use TestStep::{Authenticate, Delete, Find, Reach, Read, Write};
+        let until_find = &[Reach, Authenticate, Find][..];
+        let without_read = &[Reach, Authenticate, Find, Write, Delete][..];
+        let all = &[Reach, Authenticate, Find, Write, Read, Delete][..];
+        for (step, ends, seconds, expected) in [
+            (Find, true, 1, until_find),
+            (Find, false, 1, until_find),
+            (Write, true, 1, without_read),
+            (Write, false, 1, without_read),
+            (Read, true, 1, all),
+            // The time of all steps is over when it is deleted.
+            (Read, false, 2, all),
+            (Delete, true, 1, all),
+        ] {
+            let name = format!("{step:?} that ends: {ends}");
+            let destination = Failing {
+                step,
+                ends,
+                seconds,
+                made: Mutex::default(),
+            };
+            let begun = Instant::now();
+            let steps = run_steps(&destination, TypeName::Postgres).await;
+            assert!(begun.elapsed() < Bounds::timeout_of_none(), "{name}");
+            let made = destination.made.lock().unwrap().clone();
+            assert_eq!(made, expected, "{name}");
+            let has_result = steps.iter().filter(|step| step.result.is_some());
+            assert_eq!(has_result.count(), expected.len(), "{name}");
+            let deleted = steps.last().unwrap().result.as_ref();
+            let is_passed = deleted.is_some_and(|it| matches!(it.status, TestStatus::Passed));
+            let is_expected = expected.last() == Some(&Delete) && step != Delete;
+            assert_eq!(is_passed, is_expected, "{name}: {deleted:?}");
         }
     }
 }

@@ -148,6 +148,8 @@ fn events_ship_while_person_updates_are_rejected() {
         });
     }
     assert_all_acknowledged(&load.end());
+    env.assert_exactly_once("millrace.events");
+    assert_eq!(updates(), REJECTIONS.len() * UPDATES);
 }
 
 #[test]
@@ -182,6 +184,7 @@ fn events_of_other_months_ship_while_one_month_has_too_many_parts() {
     env.proxy.lift();
     env.until_shipping();
     assert_all_acknowledged(&load.end());
+    env.assert_exactly_once("millrace.events");
     assert_eq!(of_earlier(), EVENTS);
 }
 

@@ -47,6 +47,7 @@ impl TestEnv {
             segment_bytes: SEGMENT_BYTES,
             queue_requests_max: 16,
             queue_bytes_max: 1 << 20,
+            insert_bytes_max: PipelineOptions::INSERT_BYTES_MAX,
             ack,
         };
         let disk: Arc<dyn Fs> = Arc::new(fs.clone());

@@ -24,6 +24,7 @@ fn options(dir: &TempDir) -> PipelineOptions {
         segment_bytes: 1 << 20,
         queue_requests_max: 8,
         queue_bytes_max: 1 << 20,
+        insert_bytes_max: PipelineOptions::INSERT_BYTES_MAX,
         ack: Ack::Disk,
     }
 }

@@ -125,6 +125,7 @@ fn reopen(dir: &Path) -> (Pipeline, Running, LogHandle) {
         segment_bytes: 1 << 20,
         queue_requests_max: 8,
         queue_bytes_max: 1 << 20,
+        insert_bytes_max: PipelineOptions::INSERT_BYTES_MAX,
         ack: millrace_pipeline::Ack::Disk,
     })
     .unwrap();

@@ -135,6 +135,30 @@ async fn creating_and_changing_need_the_feature_of_the_locked_organization(datab
     }
     let other = catalog.create_plugin(made.writer(PluginFamily::Plugins), plugin());
     assert_eq!(missing(other.await), "none");
+    saml_needs_a_feature_of_its_own(&made).await;
+}
+
+/// Checks changes of a domain for which the features of domains do not do.
+async fn saml_needs_a_feature_of_its_own(made: &WithoutFeatures) {
+    let (catalog, actor) = (&made.fixture.catalog, &made.fixture.actor);
+    let id = made.fixture.organization_id;
+    let on = ["automatic_provisioning", "sso_enforcement"].map(str::to_owned);
+    let operator = Actor::command_line();
+    let allowed = catalog.set_organization_features(&operator, id, &on, &[]);
+    allowed.await.unwrap();
+    for change in [
+        DomainChange {
+            saml_entity_id: Some(Some("https://idp.example".to_owned())),
+            ..DomainChange::default()
+        },
+        DomainChange {
+            sso_enforcement: Some("saml".to_owned()),
+            ..DomainChange::default()
+        },
+    ] {
+        let changed = catalog.update_domain(actor, id, made.domain, change);
+        assert_eq!(missing(changed.await), "saml");
+    }
 }
 
 async fn ending_needs_no_feature(database: TestDatabase) {

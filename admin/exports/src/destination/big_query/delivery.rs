@@ -5,7 +5,7 @@ use super::upload::Upload;
 use crate::destination::table::ColumnType;
 use crate::destination::table::receiver::Receiver;
 use crate::destination::table::row::Cell;
-use crate::destination::warehouse::service::stage_name;
+use crate::destination::warehouse::service::{drop_stage, stage_name};
 use crate::destination::{Delivered, Delivery};
 use crate::error::ExportError;
 use crate::window::RunScope;
@@ -148,24 +148,34 @@ impl Delivery for LoadDelivery {
     }
 
     async fn publish(self: Box<Self>) -> Result<Delivered, ExportError> {
-        let this = *self;
-        let (service, rows) = (this.service, this.receiver.rows);
-        let bytes = this.upload.bytes();
-        if rows > 0 {
-            loaded(&service, this.upload, &this.load, rows).await?;
-            let sql = service.names.merge(&this.stage);
-            service.query(&this.merge, &sql).await?;
-        }
-        // A staging table that stays is replaced by the next try of the window, and does no harm.
-        let _ = service.delete_table(&this.stage).await;
+        let Self {
+            service,
+            upload,
+            stage,
+            load,
+            merge,
+            receiver,
+        } = *self;
+        let (rows, bytes) = (receiver.rows, upload.bytes());
+        let merging = async {
+            if rows > 0 {
+                loaded(&service, upload, &load, rows).await?;
+                service.query(&merge, &service.names.merge(&stage)).await?;
+            }
+            Ok::<(), ExportError>(())
+        };
+        let merged = merging.await;
+        // No try may follow.
+        drop_stage(&stage, service.delete_table(&stage)).await;
+        merged?;
         Ok(Delivered {
             rows: Some(rows),
             bytes,
-            rows_changed: this.receiver.rows_changed,
+            rows_changed: receiver.rows_changed,
         })
     }
 
     async fn abort(self: Box<Self>) {
-        let _ = self.service.delete_table(&self.stage).await;
+        drop_stage(&self.stage, self.service.delete_table(&self.stage)).await;
     }
 }

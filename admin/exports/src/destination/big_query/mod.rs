@@ -12,8 +12,10 @@
 //! | `service` | calls with the service account's token; tables, jobs and their outcome |
 //! | `upload` | one resumable upload |
 //! | `delivery` | delivery of one run |
+//! | `failure` | errors that pass, and those that do not |
 
 mod delivery;
+mod failure;
 mod service;
 mod sql;
 mod upload;

@@ -1,5 +1,6 @@
 //! BigQuery's API: calls with the service account's token, tables, jobs and their outcome.
 
+use super::failure;
 use super::sql::Names;
 use crate::destination::settings::Settings;
 use crate::destination::table::Layout;
@@ -62,7 +63,7 @@ impl BigQueryService {
             key_id: settings.required("private_key_id")?.to_owned(),
             signer: Signer::of_pem(settings.required("private_key")?, None)?,
             token_uri: Url::parse(settings.required("token_uri")?).map_err(wrong)?,
-            api,
+            api: api.with_passing_reason(failure::passing_reason),
             token: CachedToken::new(Arc::clone(&clock)),
             clock,
         })
@@ -218,21 +219,10 @@ impl BigQueryService {
         let answer = done.map_err(|_| self.api.timed_out())??;
         match answer.text("/status/errorResult/reason") {
             None => Ok(answer.body),
-            Some(reason) => Err(failure(reason)),
+            Some(reason) => {
+                let words = answer.text("/status/errorResult/message");
+                Err(failure::of_job(reason, words.unwrap_or_default()))
+            }
         }
-    }
-}
-
-/// Error for a job that failed. Google's message may quote rows; its reason does not.
-fn failure(reason: &str) -> ExportError {
-    let message = format!("A job of BigQuery failed ({reason:.40}).");
-    match reason {
-        // `notFound` may pass: dataset and table were found, so it is the staging table, which an
-        // earlier try of the window dropped, as it ended late.
-        "invalid" | "invalidQuery" | "accessDenied" | "duplicate" | "blocked"
-        | "billingNotEnabled" | "notImplemented" | "responseTooLarge" => {
-            ExportError::permanent(message)
-        }
-        _ => ExportError::retryable(message),
     }
 }

@@ -92,8 +92,14 @@ impl Upload {
     /// Drops the bytes that the server has by now. That may be a part of a piece, and sometimes
     /// nothing of it.
     fn advance(&mut self, answer: &ApiResponse) -> Result<(), ExportError> {
-        if answer.status != StatusCode::PERMANENT_REDIRECT {
-            return Err(self.service.api.refused(answer));
+        match answer.status {
+            StatusCode::PERMANENT_REDIRECT => {}
+            // A session ends after a week, and sometimes before.
+            StatusCode::NOT_FOUND | StatusCode::GONE => {
+                let message = "BigQuery has ended the upload; another try begins a new one.";
+                return Err(ExportError::retryable(message));
+            }
+            _ => return Err(self.service.api.refused(answer)),
         }
         let unexpected = || self.service.api.unexpected(answer);
         // `bytes=0-41`: 42 bytes.

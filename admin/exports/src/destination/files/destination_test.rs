@@ -43,9 +43,6 @@ impl DestinationTest {
                 if matches!(&found, Ok(Some(bytes)) if bytes == CONTENT) {
                     return Ok(());
                 }
-                // The steps end here, so the file is deleted now; the error of the read matters
-                // more.
-                let _ = store.delete(&key).await;
                 Err(found.err().unwrap_or_else(unreadable))
             }
             TestStep::Delete => store.delete(&key).await,

@@ -8,6 +8,7 @@ use millrace_catalog::bounded_json::{self, JsonError};
 use reqwest::header::HeaderMap;
 use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use serde_json::Value;
+use std::fmt::Display;
 
 /// Bytes of an answer that are read at most: results are a single number.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
@@ -23,7 +24,11 @@ pub(crate) struct Api {
     pub(crate) retry_policy: RetryPolicy,
     /// Name of the service in sentences.
     product: &'static str,
+    passing_reason: PassingReason,
 }
+
+/// Finds the service's reason for an error that passes, where the status does not show it.
+type PassingReason = fn(&ApiResponse) -> Option<&'static str>;
 
 /// Answer of a service, of any status for which a retry does not help.
 #[derive(Clone, Debug)]
@@ -53,6 +58,15 @@ impl Api {
             base,
             retry_policy,
             product,
+            passing_reason: |_| None,
+        }
+    }
+
+    /// Retries requests whose answers have a reason that passes, too.
+    pub(crate) fn with_passing_reason(self, passing_reason: PassingReason) -> Self {
+        Self {
+            passing_reason,
+            ..self
         }
     }
 
@@ -77,16 +91,23 @@ impl Api {
         let (status, headers) = (answer.status(), answer.headers().clone());
         if is_passing(status) {
             return Err(FailedTry {
-                error: self.unavailable(status),
+                error: self.unavailable(&status),
                 retry_after: retry_after(&headers),
             });
         }
         let body = read(answer).await?;
-        Ok(ApiResponse {
+        let answer = ApiResponse {
             status,
             headers,
             body,
-        })
+        };
+        match (self.passing_reason)(&answer) {
+            Some(reason) => Err(FailedTry {
+                error: self.unavailable(&reason),
+                retry_after: retry_after(&answer.headers),
+            }),
+            None => Ok(answer),
+        }
     }
 
     /// Waits before a service is polled again: longer with each poll.
@@ -95,8 +116,8 @@ impl Api {
         tokio::time::sleep(delay.min(self.retry_policy.delay_max)).await;
     }
 
-    fn unavailable(&self, status: StatusCode) -> ExportError {
-        ExportError::retryable(format!("{} cannot serve us now ({status}).", self.product))
+    fn unavailable(&self, why: &dyn Display) -> ExportError {
+        ExportError::retryable(format!("{} cannot serve us now ({why}).", self.product))
     }
 
     pub(crate) fn timed_out(&self) -> ExportError {

@@ -2,7 +2,7 @@
 //! arrays.
 
 use super::engine::Engine;
-use super::service::stage_name;
+use super::service::{drop_stage, stage_name};
 use super::statements::Statements;
 use crate::destination::table::receiver::Receiver;
 use crate::destination::{Delivered, Delivery};
@@ -22,6 +22,8 @@ const DIGITS_MAX: usize = 300;
 /// Delivery of rows into the staging table.
 pub(super) struct WarehouseDelivery {
     engine: Arc<dyn Engine>,
+    /// Name of the staging table.
+    stage: String,
     statements: Statements,
     receiver: Receiver,
     /// Open JSON array of rows; empty if there are none.
@@ -34,11 +36,13 @@ impl WarehouseDelivery {
         engine: Arc<dyn Engine>,
         run: &RunScope,
     ) -> Result<Self, ExportError> {
-        let statements = engine.statements(&stage_name(&engine.table_ref().table, run));
+        let stage = stage_name(&engine.table_ref().table, run);
+        let statements = engine.statements(&stage);
         engine.run(&statements.create, None).await?;
         engine.run(&statements.stage, None).await?;
         Ok(Self {
             engine,
+            stage,
             statements,
             receiver: Receiver::new(DIGITS_MAX),
             rows: String::new(),
@@ -88,6 +92,17 @@ impl WarehouseDelivery {
         }
         Ok(())
     }
+
+    /// Brings the rows into the table.
+    async fn merge(&mut self) -> Result<(), ExportError> {
+        self.send().await?;
+        self.check().await?;
+        self.run_on_stage(&self.statements.merge, None).await
+    }
+
+    async fn drop_stage(&self) {
+        drop_stage(&self.stage, self.engine.run(&self.statements.drop, None)).await;
+    }
 }
 
 #[async_trait]
@@ -117,11 +132,10 @@ impl Delivery for WarehouseDelivery {
     }
 
     async fn publish(mut self: Box<Self>) -> Result<Delivered, ExportError> {
-        self.send().await?;
-        self.check().await?;
-        self.run_on_stage(&self.statements.merge, None).await?;
-        // A staging table that stays is replaced by the next try of the window, and does no harm.
-        let _ = self.engine.run(&self.statements.drop, None).await;
+        let merged = self.merge().await;
+        // No try may follow.
+        self.drop_stage().await;
+        merged?;
         Ok(Delivered {
             rows: Some(self.receiver.rows),
             bytes: self.bytes,
@@ -130,6 +144,6 @@ impl Delivery for WarehouseDelivery {
     }
 
     async fn abort(self: Box<Self>) {
-        let _ = self.engine.run(&self.statements.drop, None).await;
+        self.drop_stage().await;
     }
 }

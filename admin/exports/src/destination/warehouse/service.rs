@@ -7,7 +7,11 @@ use crate::error::ExportError;
 use crate::window::RunScope;
 use async_trait::async_trait;
 use std::sync::Arc;
+use std::time::Duration;
 use uuid::Uuid;
+
+/// Time limit for dropping a staging table.
+const DROP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Vendor-specific part of a warehouse.
 #[async_trait]
@@ -26,6 +30,25 @@ pub(crate) trait Service: Send + Sync {
 pub(crate) fn stage_name(table: &str, run: &RunScope) -> String {
     let digest = Uuid::new_v5(&Uuid::NAMESPACE_OID, run_key(run).as_bytes());
     format!("{table}_millrace_{}", digest.simple())
+}
+
+/// Drops the staging table of a delivery that has ended, as far as that can be done in time. The
+/// next try of the window replaces one that stays; after the last try its rows stay, so the log
+/// names it.
+pub(crate) async fn drop_stage<T>(
+    stage: &str,
+    dropping: impl Future<Output = Result<T, ExportError>>,
+) {
+    match tokio::time::timeout(DROP_TIMEOUT, dropping).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => {
+            tracing::warn!(stage, %error, "a staging table in a warehouse may stay");
+        }
+        Err(_) => tracing::warn!(
+            stage,
+            "a staging table in a warehouse was not dropped in time"
+        ),
+    }
 }
 
 /// Name of the table that a test creates.

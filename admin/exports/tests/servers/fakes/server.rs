@@ -8,7 +8,7 @@ use millrace_exports::destination::calls::RetryPolicy;
 use millrace_exports::destination::warehouse::{Warehouse, WarehouseDeps};
 use millrace_exports::{ExportError, ExportErrorKind};
 use millrace_rows::TestClock;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -51,6 +51,8 @@ pub enum Fault {
     Busy,
     /// The request is not carried out, and answered with 500.
     Broken,
+    /// The request is not carried out, and answered with 403 for a limit, as Google does.
+    Limited,
 }
 
 type Faults = Arc<Mutex<Option<(usize, Fault)>>>;
@@ -85,6 +87,7 @@ impl Fake {
                             None => (answer.lock().unwrap())(&request),
                             Some(Fault::Busy) => Reply::json(429, Value::Null),
                             Some(Fault::Broken) => Reply::json(500, Value::Null),
+                            Some(Fault::Limited) => google_error(403, "rateLimitExceeded"),
                             Some(Fault::Lost) => {
                                 (answer.lock().unwrap())(&request);
                                 return;
@@ -131,6 +134,15 @@ impl Reply {
         }
         format!("{head}content-length: {}\r\n\r\n{body}", body.len()).into_bytes()
     }
+}
+
+/// Error of Google's APIs, as their documents show it.
+pub fn google_error(status: u16, reason: &str) -> Reply {
+    let error = json!({"reason": reason, "message": "canary-user"});
+    Reply::json(
+        status,
+        json!({"error": {"code": status, "errors": [error]}}),
+    )
 }
 
 /// Opens the table that a configuration names, behind the fake.

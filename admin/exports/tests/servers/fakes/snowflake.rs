@@ -292,6 +292,37 @@ async fn a_staging_table_that_was_dropped_meanwhile_is_made_again_by_another_try
 }
 
 #[tokio::test]
+async fn a_statement_that_fails_leaves_no_staging_table() {
+    use ExportErrorKind::{Permanent, Retryable};
+    for (statement, state, expected) in [
+        ("MERGE", "42501", Permanent),
+        ("MERGE", "40001", Retryable),
+        ("INSERT", "42501", Permanent),
+        ("SELECT COUNT", "42501", Retryable),
+    ] {
+        let service = Arc::new(Mutex::new(FakeSnowflake::default()));
+        let shared = Arc::clone(&service);
+        let fake = Fake::start(move |request| {
+            let body = request.json();
+            if body["statement"].as_str().unwrap().starts_with(statement) {
+                return Reply::json(422, json!({"code": "003001", "sqlState": state}));
+            }
+            shared.lock().unwrap().answer(request)
+        });
+        let fake = fake.await;
+        let outcome = delivered(&opened_by_token(&fake), &run(0), &lines([row(1)])).await;
+        let (kind, message) = refusal(outcome);
+        assert_eq!(kind, expected, "{statement} {state}: {message}");
+        let service = service.lock().unwrap();
+        let tables = &service.tables;
+        assert!(tables.events.is_empty(), "{statement} {state}");
+        let creates = |sql: &String| sql.starts_with("CREATE OR REPLACE");
+        assert!(tables.statements.iter().any(creates), "{statement} {state}");
+        assert!(tables.stages.is_empty(), "{statement} {state}");
+    }
+}
+
+#[tokio::test]
 async fn the_steps_of_a_test_succeed_and_leave_nothing() {
     let service = Arc::new(Mutex::new(FakeSnowflake::default()));
     let fake = started(&service).await;

@@ -96,11 +96,10 @@ impl StoreLabels {
 
 /// Error codes of S3, Azure and Google for invalid requests. Only these words of a server are
 /// repeated.
-const KNOWN_WORDS: [&str; 24] = [
+const KNOWN_WORDS: [&str; 23] = [
     "AccessControlListNotSupported",
     "AccountIsDisabled",
     "BadRequest",
-    "ConditionalRequestConflict",
     "EntityTooLarge",
     "EntityTooSmall",
     "InvalidArgument",

@@ -1,5 +1,7 @@
 //! Tests of BigQuery: resumable uploads, load jobs, query jobs.
 
+mod failures;
+
 use super::keys::{self, opened};
 use super::merge::Merge;
 use super::server::{self, Fake, Fault, Reply, refusal};
@@ -194,8 +196,20 @@ fn token(request: &Request, base: &str) -> Reply {
 }
 
 async fn started(service: &Arc<Mutex<FakeBigQuery>>) -> Fake {
+    started_with(service, |_| None).await
+}
+
+/// Starts a fake with faults: requests that they answer are not carried out.
+async fn started_with(
+    service: &Arc<Mutex<FakeBigQuery>>,
+    mut fault: impl FnMut(&Request) -> Option<Reply> + Send + 'static,
+) -> Fake {
     let shared = Arc::clone(service);
-    let fake = Fake::start(move |request| shared.lock().unwrap().answer(request)).await;
+    let answer = move |request: &Request| match fault(request) {
+        Some(reply) => reply,
+        None => shared.lock().unwrap().answer(request),
+    };
+    let fake = Fake::start(answer).await;
     service.lock().unwrap().base = fake.url.to_string();
     fake
 }
@@ -229,7 +243,7 @@ fn check(service: &FakeBigQuery, rows: usize) {
 
 #[tokio::test]
 async fn rows_arrive_once_whichever_answer_is_lost() {
-    for fault in [Fault::Lost, Fault::Busy, Fault::Broken] {
+    for fault in [Fault::Lost, Fault::Busy, Fault::Broken, Fault::Limited] {
         for number in 0..20 {
             let service = Arc::new(Mutex::new(FakeBigQuery::default()));
             let fake = started(&service).await;
@@ -279,62 +293,6 @@ async fn empty_windows_and_windows_exported_again_succeed() {
         .abort()
         .await;
     check(&service.lock().unwrap(), 3);
-}
-
-#[tokio::test]
-async fn a_server_that_takes_nothing_fails_the_run() {
-    let service = Arc::new(Mutex::new(FakeBigQuery::default()));
-    service.lock().unwrap().taken_max = Some(0);
-    let fake = started(&service).await;
-    let (kind, _) = refusal(delivered(&big_query(&fake), &run(0), &lines([row(1)])).await);
-    assert_eq!(kind, ExportErrorKind::Retryable);
-}
-
-#[tokio::test]
-async fn refusals_have_no_secret_in_them() {
-    let done = |reason: &str| json!({"jobReference": {}, "status": {"state": "DONE", "errorResult": {"reason": reason, "message": "canary-user"}}});
-    let table = [
-        (403, json!({}), ExportErrorKind::Permanent, "rights"),
-        (404, json!({}), ExportErrorKind::Permanent, "not find"),
-        (401, json!({}), ExportErrorKind::Permanent, "credentials"),
-        (503, json!({}), ExportErrorKind::Retryable, "503"),
-        (
-            200,
-            done("notFound"),
-            ExportErrorKind::Retryable,
-            "notFound",
-        ),
-        (200, done("invalid"), ExportErrorKind::Permanent, "invalid"),
-        (
-            200,
-            done("backendError"),
-            ExportErrorKind::Retryable,
-            "backendError",
-        ),
-    ];
-    for (status, body, kind, sentence) in table {
-        let fake = Fake::start(move |request| match request.target.as_str() {
-            "/token" => Reply::json(200, json!({"access_token": "t", "expires_in": 3599})),
-            _ => Reply {
-                headers: vec![(
-                    "location",
-                    format!("http://{}/session", request.headers["host"]),
-                )],
-                ..Reply::json(status, body.clone())
-            },
-        });
-        let fake = fake.await;
-        let (found, message) =
-            refusal(delivered(&big_query(&fake), &run(0), &lines([row(1)])).await);
-        assert_eq!(found, kind, "{status}");
-        assert!(message.contains(sentence), "{status}: {message}");
-    }
-    let fake = Fake::start(|_| Reply::json(400, json!({"error": "invalid_grant"}))).await;
-    let (kind, message) = refusal(delivered(&big_query(&fake), &run(0), "").await);
-    assert_eq!(
-        (kind, message.contains("credentials")),
-        (ExportErrorKind::Permanent, true)
-    );
 }
 
 #[tokio::test]
