@@ -1,9 +1,14 @@
-//! Classifies the errors of object stores: S3 and compatible ones, Azure, Google.
+//! Object stores: S3 and compatible ones, Azure, Google. Sends the requests of the client library,
+//! and classifies its errors.
 //!
 //! The client library reports most details as text only, so the stores' own words are searched for
 //! in it. The caller decides who is told what, and whether a request is tried again.
 
 #![forbid(unsafe_code)]
+
+mod connector;
+
+pub use connector::{StoreConnector, StoreHook};
 
 use object_store::Error;
 use object_store::client::HttpError;

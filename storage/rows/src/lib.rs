@@ -17,6 +17,7 @@
 //! | `clock` | [`Clock`]: the time, settable in tests |
 //! | `counted` | numbers with their noun |
 //! | `shown` | foreign texts with escaped control characters |
+//! | `thrift` | reader of the encoding of Parquet's metadata |
 //! | `testing` | rows read back, with the feature `testing` only |
 
 #![forbid(unsafe_code)]
@@ -36,6 +37,7 @@ mod shown;
 mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod thrift;
 
 pub use batch::{Batch, Lane, RowGroup};
 pub use clock::{Clock, SystemClock, TestClock};

@@ -2,27 +2,22 @@
 //! that has its type, its number of rows and the length of its body.
 //!
 //! A message is `FF FF FF FF`, the length of its head (4 bytes, little endian; 0 ends the stream),
-//! the head (a FlatBuffer) and the body.
+//! the head (a FlatBuffer, which `arrow-ipc` verifies and reads) and the body.
 //!
 //! [spec]: https://arrow.apache.org/docs/format/Columnar.html#ipc-streaming-format
 
 use super::error::CountError;
-use super::flatbuffer::Table;
+use arrow_ipc::root_as_message_with_opts;
+use flatbuffers::VerifierOptions;
 
 const CONTINUATION: u32 = u32::MAX;
 /// Bytes before a head.
 const PREFIX_BYTES: usize = 8;
 /// Longest head in bytes: 16 for each buffer of each column.
 const HEAD_BYTES_MAX: usize = 16 << 20;
-
-/// Numbers of fields of `Message`: type of the header, header, length of the body. A union takes
-/// two numbers.
-const HEADER_TYPE: usize = 1;
-const HEADER: usize = 2;
-const BODY_LENGTH: usize = 3;
-/// Type of a header of rows, and the number of its field with their count.
-const RECORD_BATCH: u8 = 3;
-const LENGTH: usize = 0;
+/// Deepest nesting of a head's tables: a level for each list in a column's type, two for each map.
+/// Verification recurses, and the largest queries have some two hundred levels.
+const HEAD_DEPTH_MAX: usize = 256;
 
 /// Counter that reads heads and skips bodies.
 #[derive(Debug, Default)]
@@ -111,15 +106,16 @@ impl ArrowCounter {
     }
 
     fn head(&mut self, bytes: &[u8]) -> Result<(), CountError> {
-        let message = Table::root(bytes).ok_or(CountError::Malformed("no head of a message"))?;
-        let body = message.long(BODY_LENGTH).unwrap_or(0);
-        let body = u64::try_from(body)
+        let options = VerifierOptions {
+            max_depth: HEAD_DEPTH_MAX,
+            ..VerifierOptions::default()
+        };
+        let message = root_as_message_with_opts(&options, bytes)
+            .map_err(|_| CountError::Malformed("no head of a message"))?;
+        let body = u64::try_from(message.bodyLength())
             .map_err(|_| CountError::Malformed("a message of less than nothing"))?;
-        if message.byte(HEADER_TYPE) == Some(RECORD_BATCH) {
-            let batch = message
-                .table(HEADER)
-                .ok_or(CountError::Malformed("a batch without a header"))?;
-            let rows = u64::try_from(batch.long(LENGTH).unwrap_or(0));
+        if let Some(batch) = message.header_as_record_batch() {
+            let rows = u64::try_from(batch.length());
             self.rows += rows.map_err(|_| CountError::Malformed("a batch of less than no rows"))?;
         }
         self.body(body);

@@ -8,16 +8,13 @@
 //! | `lines` | line ends |
 //! | `csv` | line ends outside of quotes, without the header line |
 //! | `parquet` | the number in the metadata at the end of the file |
-//! | `arrow` | the number in the header of each batch |
-//! | `flatbuffer`, `thrift` | just enough of the encodings that those two use |
+//! | `arrow` | the number in the head of each batch |
 
 mod arrow;
 mod csv;
 mod error;
-mod flatbuffer;
 mod lines;
 mod parquet;
-mod thrift;
 
 pub use error::CountError;
 

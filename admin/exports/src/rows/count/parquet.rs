@@ -5,7 +5,7 @@
 //! group of rows follows.
 
 use super::error::CountError;
-use super::thrift::integer_of_field;
+use millrace_rows::thrift::Thrift;
 use std::collections::VecDeque;
 
 /// Bytes of a file's end that are kept at least.
@@ -61,7 +61,7 @@ impl ParquetCounter {
                 .ok_or(CountError::Malformed(
                     "a Parquet file's metadata is too long",
                 ))?;
-        let rows = integer_of_field(metadata, NUM_ROWS);
+        let rows = Thrift::new(metadata).number_of_field(NUM_ROWS);
         rows.and_then(|rows| u64::try_from(rows).ok())
             .ok_or(CountError::Malformed("a Parquet file without metadata"))
     }

@@ -1,16 +1,11 @@
-//! Sends the requests of the `object_store` library by our own client, for the same TLS
-//! everywhere.
+//! Changes to requests and responses between the `object_store` library and the store.
 
 use super::keys::{self, ListingElements, ListingPage};
 use super::signing::Signing;
 use async_trait::async_trait;
 use http::{Method, Uri};
-use http_body_util::BodyExt;
-use object_store::ClientOptions;
-use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
-    HttpResponseBody, HttpService,
-};
+use millrace_objects::StoreHook;
+use object_store::client::{HttpError, HttpErrorKind, HttpRequest};
 use reqwest::{Body, Client, Request, Response};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -24,10 +19,9 @@ const METADATA_TIMEOUT: Duration = Duration::from_secs(3);
 /// Most bytes of a page of a listing, which has some thousand keys.
 const PAGE_BYTES_MAX: usize = 64 << 20;
 
-/// Gives our client to the `object_store` library.
+/// Hook that marks keys for the library, and unmarks them for the store.
 #[derive(Clone, Debug)]
-pub(super) struct Connector {
-    http: Client,
+pub(super) struct KeyMarks {
     elements: ListingElements,
     shared: Arc<Shared>,
 }
@@ -41,10 +35,9 @@ struct Shared {
     left_out: Mutex<BTreeSet<String>>,
 }
 
-impl Connector {
-    pub(super) fn new(http: Client, elements: ListingElements) -> Self {
+impl KeyMarks {
+    pub(super) fn new(elements: ListingElements) -> Self {
         Self {
-            http,
             elements,
             shared: Arc::default(),
         }
@@ -62,25 +55,42 @@ impl Connector {
         let left_out = left_out.unwrap_or_else(PoisonError::into_inner);
         left_out.iter().cloned().collect()
     }
-}
 
-impl HttpConnector for Connector {
-    fn connect(&self, _options: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(StoreService(self.clone())))
+    /// Reads a page of a listing and adds marks to its keys.
+    async fn page(&self, mut response: Response) -> Result<String, HttpError> {
+        let mut body = Vec::new();
+        while let Some(piece) = response.chunk().await.map_err(Self::failure)? {
+            body.extend_from_slice(&piece);
+            if body.len() > PAGE_BYTES_MAX {
+                return Err(HttpError::new(HttpErrorKind::Unknown, EndlessPage));
+            }
+        }
+        let page = ListingPage::of(&String::from_utf8_lossy(&body), self.elements);
+        let left_out = self.shared.left_out.lock();
+        let mut left_out = left_out.unwrap_or_else(PoisonError::into_inner);
+        left_out.extend(page.left_out);
+        Ok(page.body)
     }
 }
 
-/// Neither the environment nor the metadata service has credentials.
-#[derive(Debug, thiserror::Error)]
-#[error("this machine has no credentials of its own")]
-pub(super) struct NoCredentials;
+#[async_trait]
+impl StoreHook for KeyMarks {
+    /// Bytes of an object: as many as it has.
+    const RESPONSE_BYTES_MAX: usize = usize::MAX;
 
-#[derive(Debug)]
-struct StoreService(Connector);
+    fn failure(error: reqwest::Error) -> HttpError {
+        let kind = if error.is_connect() {
+            HttpErrorKind::Connect
+        } else if error.is_timeout() {
+            HttpErrorKind::Timeout
+        } else {
+            HttpErrorKind::Interrupted
+        };
+        HttpError::new(kind, error)
+    }
 
-impl StoreService {
     /// Removes the marks from a request's path, and signs it again.
-    async fn unmark(&self, request: &mut HttpRequest) -> Result<(), HttpError> {
+    async fn prepare(&self, request: &mut HttpRequest) -> Result<(), HttpError> {
         let Some(path) = keys::plain_in_url(request.uri().path()) else {
             return Ok(());
         };
@@ -92,55 +102,21 @@ impl StoreService {
         parts.path_and_query = Some(path.map_err(|error| odd(http::Error::from(error)))?);
         let uri = Uri::from_parts(parts).map_err(|error| odd(http::Error::from(error)))?;
         *request.uri_mut() = uri;
-        match self.0.shared.signing.get() {
+        match self.shared.signing.get() {
             Some(signing) => signing.sign(request).await,
             None => Ok(()),
         }
     }
 
-    /// Reads a page of a listing and adds marks to its keys.
-    async fn page(&self, mut response: Response) -> Result<HttpResponse, HttpError> {
-        let mut body = Vec::new();
-        while let Some(piece) = response.chunk().await.map_err(broken)? {
-            body.extend_from_slice(&piece);
-            if body.len() > PAGE_BYTES_MAX {
-                return Err(HttpError::new(HttpErrorKind::Unknown, EndlessPage));
-            }
-        }
-        let page = ListingPage::of(&String::from_utf8_lossy(&body), self.0.elements);
-        let left_out = self.0.shared.left_out.lock();
-        let mut left_out = left_out.unwrap_or_else(PoisonError::into_inner);
-        left_out.extend(page.left_out);
-        let body = HttpResponseBody::from(page.body);
-        Ok(http::Response::new(body))
-    }
-}
-
-/// Returns true if a request lists objects.
-fn is_listing(request: &HttpRequest) -> bool {
-    let query = request.uri().query().unwrap_or_default();
-    let mut pairs = query.split('&');
-    request.method() == Method::GET && pairs.any(|it| matches!(it, "list-type=2" | "comp=list"))
-}
-
-/// A page of a listing is longer than [`PAGE_BYTES_MAX`].
-#[derive(Debug, thiserror::Error)]
-#[error("what the store lists has no end")]
-struct EndlessPage;
-
-#[async_trait]
-impl HttpService for StoreService {
-    async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        self.unmark(&mut request).await?;
+    /// Sends a request. The metadata service has little time, and pages of listings get marks.
+    async fn send(
+        &self,
+        client: &Client,
+        request: Request,
+    ) -> Result<http::Response<Body>, HttpError> {
         let is_listing = is_listing(&request);
-        let (parts, body) = request.into_parts();
-        let url = Url::parse(&parts.uri.to_string())
-            .map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
-        let is_metadata_service = is_metadata_service(&url);
-        let mut request = Request::new(parts.method, url);
-        *request.headers_mut() = parts.headers;
-        *request.body_mut() = Some(Body::wrap(body));
-        let pending = self.0.http.execute(request);
+        let is_metadata_service = is_metadata_service(request.url());
+        let pending = client.execute(request);
         let response = if is_metadata_service {
             let no_credentials = || HttpError::new(HttpErrorKind::Unknown, NoCredentials);
             let response = timeout(METADATA_TIMEOUT, pending).await;
@@ -149,17 +125,32 @@ impl HttpService for StoreService {
             let response = response.ok().filter(has_some);
             response.ok_or_else(no_credentials)?
         } else {
-            pending.await.map_err(broken)?
+            pending.await.map_err(Self::failure)?
         };
         if is_listing && response.status().is_success() {
-            return self.page(response).await;
+            let page = self.page(response).await?;
+            return Ok(http::Response::new(Body::from(page)));
         }
-        let response: http::Response<Body> = response.into();
-        let (parts, body) = response.into_parts();
-        let body = body.map_err(broken);
-        Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)))
+        Ok(response.into())
     }
 }
+
+/// Neither the environment nor the metadata service has credentials.
+#[derive(Debug, thiserror::Error)]
+#[error("this machine has no credentials of its own")]
+pub(super) struct NoCredentials;
+
+/// Returns true if a request lists objects.
+fn is_listing(request: &Request) -> bool {
+    let query = request.url().query().unwrap_or_default();
+    let mut pairs = query.split('&');
+    request.method() == Method::GET && pairs.any(|it| matches!(it, "list-type=2" | "comp=list"))
+}
+
+/// A page of a listing is longer than [`PAGE_BYTES_MAX`].
+#[derive(Debug, thiserror::Error)]
+#[error("what the store lists has no end")]
+struct EndlessPage;
 
 /// Returns true for the metadata service, which gives a cloud's machines their credentials.
 fn is_metadata_service(url: &Url) -> bool {
@@ -171,21 +162,9 @@ fn is_metadata_service(url: &Url) -> bool {
     }
 }
 
-fn broken(error: reqwest::Error) -> HttpError {
-    let kind = if error.is_connect() {
-        HttpErrorKind::Connect
-    } else if error.is_timeout() {
-        HttpErrorKind::Timeout
-    } else {
-        HttpErrorKind::Interrupted
-    };
-    HttpError::new(kind, error)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::send::client;
     use bytes::Bytes;
     use futures_util::{StreamExt, stream};
     use http_body_util::StreamBody;
@@ -207,8 +186,8 @@ mod tests {
             object: "Contents",
             key: "Key",
         };
-        let service = StoreService(Connector::new(client().unwrap(), elements));
-        let Err(error) = service.page(http::Response::new(body).into()).await else {
+        let marks = KeyMarks::new(elements);
+        let Err(error) = marks.page(http::Response::new(body).into()).await else {
             panic!("all of it was read");
         };
         assert!(format!("{error:?}").contains("EndlessPage"), "{error:?}");

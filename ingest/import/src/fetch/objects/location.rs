@@ -1,10 +1,11 @@
 //! Location of objects: a store's bucket and the selected keys. Credentials and endpoints are those
 //! of the environment.
 
-use super::http::Connector;
+use super::http::KeyMarks;
 use super::keys::ListingElements;
 use super::signing::Signing;
 use anyhow::{anyhow, bail};
+use millrace_objects::StoreConnector;
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
@@ -89,7 +90,7 @@ pub(super) struct ObjectLocation {
     pub(super) selection: KeySelection,
     pub(super) store: Arc<dyn ObjectStore>,
     pub(super) lister: Arc<dyn PaginatedListStore>,
-    connector: Connector,
+    marks: KeyMarks,
 }
 
 impl std::fmt::Debug for ObjectLocation {
@@ -121,8 +122,8 @@ impl ObjectLocation {
             Some(prefix) => KeySelection::Prefix(prefix.to_owned()),
             None => KeySelection::Folder(key.trim_end_matches('/').to_owned()),
         };
-        let connector = Connector::new(http.clone(), service.elements());
-        let opened = open(service, &format!("{scheme}://{bucket}"), &connector);
+        let marks = KeyMarks::new(service.elements());
+        let opened = open(service, &format!("{scheme}://{bucket}"), http, &marks);
         let (store, lister) = opened.map_err(|error| {
             // The outer error only names the library.
             let reason = error
@@ -140,19 +141,25 @@ impl ObjectLocation {
             selection,
             store,
             lister,
-            connector,
+            marks,
         })
     }
 
     /// Keys that were left out of listings, as they cannot be requested.
     pub(super) fn left_out(&self) -> Vec<String> {
-        self.connector.left_out()
+        self.marks.left_out()
     }
 }
 
 type Store = (Arc<dyn ObjectStore>, Arc<dyn PaginatedListStore>);
 
-fn open(service: StoreKind, url: &str, connector: &Connector) -> object_store::Result<Store> {
+fn open(
+    service: StoreKind,
+    url: &str,
+    http: &Client,
+    marks: &KeyMarks,
+) -> object_store::Result<Store> {
+    let connector = StoreConnector::new(http.clone(), marks.clone());
     // We retry ourselves, so that the progress shows it.
     let retry = RetryConfig {
         max_retries: 0,
@@ -161,29 +168,29 @@ fn open(service: StoreKind, url: &str, connector: &Connector) -> object_store::R
     Ok(match service {
         StoreKind::S3 => {
             let store = AmazonS3Builder::from_env()
-                .with_http_connector(connector.clone())
+                .with_http_connector(connector)
                 .with_retry(retry)
                 .with_url(url)
                 .build()?;
-            connector.sign_with(Signing::S3(Arc::clone(store.credentials())));
+            marks.sign_with(Signing::S3(Arc::clone(store.credentials())));
             both(store)
         }
         StoreKind::Google => {
             let store = GoogleCloudStorageBuilder::from_env()
-                .with_http_connector(connector.clone())
+                .with_http_connector(connector)
                 .with_retry(retry)
                 .with_url(url)
                 .build()?;
-            connector.sign_with(Signing::Google);
+            marks.sign_with(Signing::Google);
             both(store)
         }
         StoreKind::Azure => {
             let store = MicrosoftAzureBuilder::from_env()
-                .with_http_connector(connector.clone())
+                .with_http_connector(connector)
                 .with_retry(retry)
                 .with_url(url)
                 .build()?;
-            connector.sign_with(Signing::Azure(Arc::clone(store.credentials())));
+            marks.sign_with(Signing::Azure(Arc::clone(store.credentials())));
             both(store)
         }
     })

@@ -6,7 +6,7 @@
 //! | `location` | the bucket and prefix that a URL names |
 //! | `listing` | list of the objects |
 //! | `classify` | meaning of a store's errors |
-//! | `http` | requests by our client |
+//! | `http` | changes to requests and responses |
 //! | `keys`, `signing` | keys that the library has no paths for |
 
 mod classify;

@@ -5,8 +5,8 @@
 //! (Format: parquet.thrift of Apache Parquet, `FileMetaData` and `SchemaElement`.)
 
 use super::failure::malformed;
-use super::thrift::{Thrift, kind};
 use crate::FileError;
+use millrace_rows::thrift::{Thrift, kind};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 

@@ -5,7 +5,7 @@
 //! Encodings.md of Apache Parquet, `DELTA_BINARY_PACKED`: the sizes of a block and its parts, the
 //! count, the first; then blocks.)
 
-use super::thrift::Thrift;
+use millrace_rows::thrift::Thrift;
 
 /// Most bits of a difference that the library accepts.
 const WIDTH_MAX: u8 = 32;

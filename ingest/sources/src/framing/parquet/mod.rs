@@ -8,7 +8,7 @@
 //!
 //! | Module | Bounds |
 //! |---|---|
-//! | `footer` | the footer of the file, with `thrift`, its encoding |
+//! | `footer` | the footer of the file |
 //! | `page` | pages, before they are unpacked |
 //! | `values` | values of a page, before they are decoded, with `lengths`, those of texts |
 //! | `budget` | memory of the pages of all columns, and of copies made of them for a batch |
@@ -31,7 +31,6 @@ mod pages;
 mod parts;
 mod reader;
 mod rows;
-mod thrift;
 mod times;
 mod values;
 

@@ -2,8 +2,8 @@
 //! parquet.thrift of Apache Parquet, `PageHeader`.)
 
 use super::columns::Leaf;
-use super::thrift::{Thrift, kind};
 use flate2::read::MultiGzDecoder;
+use millrace_rows::thrift::{Thrift, kind};
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use std::io::{self, Read};

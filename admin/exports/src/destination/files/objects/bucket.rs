@@ -1,9 +1,10 @@
 //! Bucket or container, and how its store is connected to.
 
 use super::classify::StoreLabels;
-use super::http::GuardedConnector;
+use super::http::GuardHook;
 use crate::error::ExportError;
 use millrace_dial::Guard;
+use millrace_objects::StoreConnector;
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::{BackoffConfig, Error, ObjectStore, RetryConfig};
 use std::sync::Arc;
@@ -73,6 +74,6 @@ pub(super) fn retries() -> RetryConfig {
 }
 
 /// Connector that dials through the guard.
-pub(super) fn connector(guard: &Guard) -> GuardedConnector {
-    GuardedConnector(guard.http_client())
+pub(super) fn connector(guard: &Guard) -> StoreConnector<GuardHook> {
+    StoreConnector::new(guard.http_client(), GuardHook)
 }

@@ -1,5 +1,5 @@
-//! Reader of Thrift's compact protocol, for checks of a file's claims before the library reads
-//! them.
+//! Reader of Thrift's compact protocol, the encoding of Parquet's metadata: checks what a file
+//! claims before the library reads it, and finds single numbers.
 //!
 //! The library allocates as many elements as a list claims. Here a list cannot have more elements
 //! than bytes, as each takes at least one. (Protocol: thrift-compact-protocol.md of Apache Thrift.)
@@ -8,36 +8,40 @@
 const DEPTH_MAX: usize = 32;
 
 /// Types of values, as their headers number them.
-pub(super) mod kind {
-    pub(in super::super) const TRUE: u8 = 1;
-    pub(in super::super) const FALSE: u8 = 2;
-    pub(in super::super) const BYTE: u8 = 3;
-    pub(in super::super) const I16: u8 = 4;
-    pub(in super::super) const I32: u8 = 5;
-    pub(in super::super) const I64: u8 = 6;
-    pub(in super::super) const DOUBLE: u8 = 7;
-    pub(in super::super) const BINARY: u8 = 8;
-    pub(in super::super) const LIST: u8 = 9;
-    pub(in super::super) const SET: u8 = 10;
-    pub(in super::super) const MAP: u8 = 11;
-    pub(in super::super) const STRUCT: u8 = 12;
-    pub(in super::super) const UUID: u8 = 13;
+#[allow(missing_docs, reason = "named after what they are")]
+pub mod kind {
+    pub const TRUE: u8 = 1;
+    pub const FALSE: u8 = 2;
+    pub const BYTE: u8 = 3;
+    pub const I16: u8 = 4;
+    pub const I32: u8 = 5;
+    pub const I64: u8 = 6;
+    pub const DOUBLE: u8 = 7;
+    pub const BINARY: u8 = 8;
+    pub const LIST: u8 = 9;
+    pub const SET: u8 = 10;
+    pub const MAP: u8 = 11;
+    pub const STRUCT: u8 = 12;
+    pub const UUID: u8 = 13;
 }
 
 /// Reads values in sequence; `None` for bytes that are truncated or no Thrift.
 #[derive(Debug)]
-pub(super) struct Thrift<'a> {
+pub struct Thrift<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 impl<'a> Thrift<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    /// Reads from the start of bytes.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
     /// Number of bytes read.
-    pub(super) fn read_bytes(&self) -> usize {
+    #[must_use]
+    pub fn read_bytes(&self) -> usize {
         self.at
     }
 
@@ -54,7 +58,7 @@ impl<'a> Thrift<'a> {
     }
 
     /// Reads an unsigned number of seven bits a byte.
-    pub(super) fn varint(&mut self) -> Option<u64> {
+    pub fn varint(&mut self) -> Option<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -67,18 +71,31 @@ impl<'a> Thrift<'a> {
     }
 
     /// Reads a signed number.
-    pub(super) fn number(&mut self) -> Option<i64> {
+    pub fn number(&mut self) -> Option<i64> {
         let number = self.varint()?;
         Some((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
     }
 
     /// Visits the fields of a struct by number and type; `visit` returns false for a value that it
     /// did not read, which is skipped.
-    pub(super) fn fields(
+    pub fn fields(
         &mut self,
         mut visit: impl FnMut(&mut Self, i64, u8) -> Option<bool>,
     ) -> Option<()> {
         self.fields_at(DEPTH_MAX, &mut visit)
+    }
+
+    /// Finds the number in a field of a struct, and reads no further; `None` if it is missing.
+    pub fn number_of_field(&mut self, sought: i64) -> Option<i64> {
+        let mut found = None;
+        self.fields(|thrift, id, kind| match kind {
+            kind::I16..=kind::I64 if id == sought => {
+                found = thrift.number();
+                None
+            }
+            _ => Some(false),
+        });
+        found
     }
 
     fn fields_at(
@@ -104,7 +121,7 @@ impl<'a> Thrift<'a> {
     }
 
     /// Reads the header of a list: type and number of the elements.
-    pub(super) fn list(&mut self) -> Option<(u8, u64)> {
+    pub fn list(&mut self) -> Option<(u8, u64)> {
         let header = self.byte()?;
         let count = match header >> 4 {
             15 => self.varint()?,
@@ -188,9 +205,37 @@ mod tests {
         assert_eq!(read(&[0x1c; 1_000]), None, "deeper than anybody writes");
     }
 
+    #[test]
+    fn a_field_is_found_behind_others_of_every_type() {
+        let bytes = [
+            &[0x15, 0x02][..],                           // 1: i32 = 1
+            &[0x19, 0x2c, 0x15, 0x04, 0x00, 0x11, 0x00], // 2: list of two structures
+            &[0x18, 0x02, b'h', b'i'],                   // 3: "hi"
+            &[0x1b, 0x01, 0x85, 0x01, b'k', 0x06],       // 4: {"k": 3}
+            &[0x19, 0x31, 1, 2, 1],                      // 5: [true, false, true]
+            &[0x17, 0, 0, 0, 0, 0, 0, 0, 0],             // 6: 0.0
+            &[0x06, 0x50, 0xd8, 0x04],                   // 40: i64 = 300, by its whole id
+            &[0x00],
+        ]
+        .concat();
+        let found = |bytes: &[u8], sought| Thrift::new(bytes).number_of_field(sought);
+        assert_eq!(found(&bytes, 1), Some(1));
+        assert_eq!(found(&bytes, 40), Some(300));
+        assert_eq!(found(&bytes, 7), None);
+        for cut in 0..bytes.len() - 1 {
+            assert_eq!(found(&bytes[..cut], 7), None, "cut at {cut}");
+        }
+        let endless = [
+            0x19, 0xf1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f,
+        ];
+        assert_eq!(found(&endless, 9), None, "a list of 2^63 booleans");
+        assert_eq!(found(&[0x1c; 10_000], 9), None, "too deep");
+        assert_eq!(found(&[0xff; 100], 9), None, "of no type");
+    }
+
     proptest! {
         #[test]
-        fn no_bytes_make_the_footer_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             let _ = Thrift::new(&bytes).fields(|_, _, _| Some(false));
         }
     }
